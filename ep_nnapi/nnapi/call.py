@@ -1,0 +1,210 @@
+"""Operations before their operands have numbers: a spec row called with values by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.signature import (
+    Form,
+    Match,
+    OperationSpec,
+    Param,
+    Typing,
+    parse_form,
+)
+from ep_nnapi.rejection import SpecError
+from ep_nnapi.value import Constant, DType, Value
+
+NHWC = (0, 2, 3, 1)
+"""Where each physical dimension of an NHWC tensor is found in its NCHW shape."""
+
+_CODES = {
+    DType.FLOAT: OperandCode.TENSOR_FLOAT32,
+    DType.FLOAT16: OperandCode.TENSOR_FLOAT16,
+    DType.INT32: OperandCode.TENSOR_INT32,
+    DType.BOOL: OperandCode.TENSOR_BOOL8,
+}
+_QUANTIZED = {
+    DType.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
+    DType.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    DType.UINT16: OperandCode.TENSOR_QUANT16_ASYMM,
+    DType.INT16: OperandCode.TENSOR_QUANT16_SYMM,
+}
+
+
+def operand_code(value: Value) -> OperandCode | None:
+    """The NNAPI tensor type that holds `value`; None when there is none."""
+    q = value.quantization
+    if q is None:
+        return _CODES.get(value.dtype)
+    if not q.per_tensor:
+        per_channel = value.dtype is DType.INT8 and not any(q.zero_point)
+        return OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL if per_channel else None
+    if value.dtype is DType.INT32:  # a bias: NNAPI keeps its scale beside plain integers
+        return OperandCode.TENSOR_INT32
+    return _QUANTIZED.get(value.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A value laid out with its axes permuted: physical dimension i is logical `perm[i]`."""
+
+    value: Value
+    perm: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Physical sizes."""
+        return tuple(self.value.shape[i] for i in self.perm)
+
+
+Scalar: TypeAlias = bool | int | float
+Arg: TypeAlias = Value | View | Scalar | None
+Given: TypeAlias = Arg | Constant | Sequence[Value | View]
+
+
+def nhwc(value: Value) -> View:
+    """An NCHW value as NNAPI's default layout."""
+    return View(value, NHWC)
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedArg:
+    """A call's argument as a signature sees it."""
+
+    arg: Arg
+
+    @property
+    def rank(self) -> int | None:
+        if isinstance(self.arg, View):
+            return len(self.arg.perm)
+        if isinstance(self.arg, Value):
+            return max(1, self.arg.rank)  # rank 0 is held as {1}
+        return 0
+
+    @property
+    def omitted(self) -> bool:
+        return self.arg is None
+
+    def fits(self, code: OperandCode) -> bool:
+        arg = self.arg
+        if arg is None:
+            return True
+        if isinstance(arg, bool):
+            return code is OperandCode.BOOL
+        if isinstance(arg, int):
+            return code in (OperandCode.INT32, OperandCode.UINT32)
+        if isinstance(arg, float):
+            return code in (OperandCode.FLOAT32, OperandCode.FLOAT16)
+        return operand_code(arg.value if isinstance(arg, View) else arg) is code
+
+    def describe(self) -> str:
+        if isinstance(self.arg, Value | View):
+            value = self.arg.value if isinstance(self.arg, View) else self.arg
+            code = operand_code(value)
+            return f"{value.name} is {code.name if code else value.dtype.name}"
+        return f"{self.arg} is a {type(self.arg).__name__}"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation with its operands in NNAPI's order; `origin` names the ONNX nodes behind it."""
+
+    spec: OperationSpec
+    params: Form
+    inputs: tuple[Arg, ...]
+    outputs: tuple[Value | View, ...]
+    origin: tuple[str, ...] = field(default=())
+
+    def match(self, feature_level: int) -> Match:
+        """What the call is at that level; raises Reject as `OperationSpec.match`."""
+        return self.spec.match(
+            [_TypedArg(a) for a in self.inputs],
+            [_TypedArg(o) for o in self.outputs],
+            feature_level,
+        )
+
+    def named(self) -> Mapping[str, Arg | tuple[Arg, ...]]:
+        """Operands by parameter name; a repeated parameter as a tuple."""
+        found: dict[str, Arg | tuple[Arg, ...]] = {}
+        for param, arg in zip(self.params, self.inputs, strict=True):
+            if param.many:
+                before = found.get(param.name, ())
+                found[param.name] = (*(before if isinstance(before, tuple) else ()), arg)
+            else:
+                found[param.name] = arg
+        return found
+
+
+class Row(OperationSpec):
+    """A row of the table of operations, callable with operands by name."""
+
+    def __call__(
+        self, *given: Given, out: Value | View | Sequence[Value | View], **named: Given
+    ) -> Call:
+        """This operation applied to operands: the first ones by position, the others by name.
+
+        An `activation` that is not named is NONE; operands that are None are left out. Raises
+        SpecError when no form has these names, which is a defect of the caller.
+        """
+        outputs = (out,) if isinstance(out, Value | View) else tuple(out)
+        for form in self.forms:
+            bound = _bind(form, given, named)
+            if bound is not None:
+                return Call(self, *bound, outputs)
+        names = ", ".join(k for k, v in named.items() if v is not None)
+        raise SpecError(f"{self.name} has no form of {len(given)} operands and {names}")
+
+
+def row(
+    name: str,
+    code: int,
+    forms: Sequence[str],
+    outputs: str,
+    typings: Sequence[Typing],
+    **ranks: int | tuple[int, int],
+) -> Row:
+    """A row; a rank is exact as an int, else (lowest, highest), by operand name."""
+    limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
+    parsed = tuple(parse_form(f) for f in forms)
+    return Row(name, code, parsed, parse_form(outputs), tuple(typings), limits)
+
+
+def _bind(
+    form: Form, given: Sequence[Given], named: Mapping[str, Given]
+) -> tuple[Form, tuple[Arg, ...]] | None:
+    names = [p.name for p in form]
+    wanted = {**dict(zip(names, given, strict=False)), **named}
+    present = {k for k, v in wanted.items() if v is not None}
+    if len(given) > len(form) or not present <= set(names):
+        return None
+    params: list[Param] = []
+    inputs: list[Arg] = []
+    for param in form:
+        default = FuseCode.NONE if param.name == "activation" else None
+        for arg in _args(param, wanted.get(param.name, default)):
+            params.append(param)
+            inputs.append(arg)
+    end = _end(params, inputs)
+    if any(a is None and not p.optional for p, a in zip(params[:end], inputs, strict=False)):
+        return None
+    return tuple(params[:end]), tuple(inputs[:end])
+
+
+def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int:
+    """The shortest legal length that keeps every operand that is there."""
+    needed = max((i + 1 for i, a in enumerate(inputs) if a is not None), default=0)
+    return next((i + 1 for i, p in enumerate(params) if p.last and i + 1 >= needed), len(params))
+
+
+def _args(param: Param, given: Given) -> Sequence[Arg]:
+    if param.many:
+        return tuple(given) if isinstance(given, Sequence) else ()
+    if isinstance(given, Constant):
+        return (Value(f"constant {param.name}", given.dtype, given.shape, constant=given),)
+    if isinstance(given, Sequence):
+        raise SpecError(f"operand {param.name} takes one value, not {len(given)}")
+    return (given,)

@@ -1,0 +1,142 @@
+"""NNAPI's codes under their NDK names (NeuralNetworksTypes.h)."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+
+class OperandCode(IntEnum):
+    """Operand types (OperandCode)."""
+
+    FLOAT32 = 0
+    INT32 = 1
+    UINT32 = 2
+    TENSOR_FLOAT32 = 3
+    TENSOR_INT32 = 4
+    TENSOR_QUANT8_ASYMM = 5
+    BOOL = 6
+    TENSOR_QUANT16_SYMM = 7
+    TENSOR_FLOAT16 = 8
+    TENSOR_BOOL8 = 9
+    FLOAT16 = 10
+    TENSOR_QUANT8_SYMM_PER_CHANNEL = 11
+    TENSOR_QUANT16_ASYMM = 12
+    TENSOR_QUANT8_SYMM = 13
+    TENSOR_QUANT8_ASYMM_SIGNED = 14
+    MODEL = 15
+
+    @property
+    def tensor(self) -> bool:
+        """Whether it has dimensions."""
+        return self.name.startswith("TENSOR_")
+
+    @property
+    def quantized(self) -> bool:
+        """Whether numbers stand for scale * (number - zero point)."""
+        return "QUANT" in self.name
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """One element; MODEL has none (KeyError)."""
+        return _NUMPY[self]
+
+    @property
+    def level(self) -> int:
+        """The feature level that brought it."""
+        if self in (OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.MODEL):
+            return 4
+        return 1 if self <= OperandCode.TENSOR_QUANT8_ASYMM else 3
+
+
+_NUMPY: dict[OperandCode, np.dtype[Any]] = {
+    OperandCode.FLOAT32: np.dtype(np.float32),
+    OperandCode.INT32: np.dtype(np.int32),
+    OperandCode.UINT32: np.dtype(np.uint32),
+    OperandCode.TENSOR_FLOAT32: np.dtype(np.float32),
+    OperandCode.TENSOR_INT32: np.dtype(np.int32),
+    OperandCode.TENSOR_QUANT8_ASYMM: np.dtype(np.uint8),
+    OperandCode.BOOL: np.dtype(np.bool_),
+    OperandCode.TENSOR_QUANT16_SYMM: np.dtype(np.int16),
+    OperandCode.TENSOR_FLOAT16: np.dtype(np.float16),
+    OperandCode.TENSOR_BOOL8: np.dtype(np.bool_),
+    OperandCode.FLOAT16: np.dtype(np.float16),
+    OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL: np.dtype(np.int8),
+    OperandCode.TENSOR_QUANT16_ASYMM: np.dtype(np.uint16),
+    OperandCode.TENSOR_QUANT8_SYMM: np.dtype(np.int8),
+    OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: np.dtype(np.int8),
+}
+
+
+class ResultCode(IntEnum):
+    """What every call returns (ResultCode)."""
+
+    NO_ERROR = 0
+    OUT_OF_MEMORY = 1
+    INCOMPLETE = 2
+    UNEXPECTED_NULL = 3
+    BAD_DATA = 4
+    OP_FAILED = 5
+    BAD_STATE = 6
+    UNMAPPABLE = 7
+    OUTPUT_INSUFFICIENT_SIZE = 8
+    UNAVAILABLE_DEVICE = 9
+    MISSED_DEADLINE_TRANSIENT = 10
+    MISSED_DEADLINE_PERSISTENT = 11
+    RESOURCE_EXHAUSTED_TRANSIENT = 12
+    RESOURCE_EXHAUSTED_PERSISTENT = 13
+    DEAD_OBJECT = 14
+
+
+class FuseCode(IntEnum):
+    """Activations an operation may end with (FuseCode)."""
+
+    NONE = 0
+    RELU = 1
+    RELU1 = 2
+    RELU6 = 3
+
+
+class PaddingCode(IntEnum):
+    """Implicit padding schemes (PaddingCode)."""
+
+    SAME = 1
+    VALID = 2
+
+
+class PreferenceCode(IntEnum):
+    """What to compile for (PreferenceCode)."""
+
+    LOW_POWER = 0
+    FAST_SINGLE_ANSWER = 1
+    SUSTAINED_SPEED = 2
+
+
+class PriorityCode(IntEnum):
+    """A compilation's priority among others (PriorityCode)."""
+
+    LOW = 90
+    MEDIUM = 100
+    HIGH = 110
+
+
+class DeviceCode(IntEnum):
+    """Kinds of devices (DeviceTypeCode)."""
+
+    UNKNOWN = 0
+    OTHER = 1
+    CPU = 2
+    GPU = 3
+    ACCELERATOR = 4
+
+
+def feature_level_code(level: int) -> int:
+    """What ANeuralNetworksDevice_getFeatureLevel returns for feature level 1 to 8."""
+    return level + 26 if level <= 5 else 1_000_000 + level
+
+
+def feature_level_of_code(code: int) -> int:
+    """The feature level, 1 to 8, of such a code."""
+    return code - 1_000_000 if code > 1_000_000 else code - 26

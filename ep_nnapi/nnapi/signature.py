@@ -1,0 +1,252 @@
+"""What one NNAPI operation accepts: its forms, types, ranks and the levels that brought them.
+
+A form is written as text, operands in the NDK's order:
+
+    input:T filter:T bias:T stride_width:i activation:i | layout:b@3
+
+`name:type`, where the type is a scalar code (i INT32, f FLOAT32, h FLOAT16, b BOOL, u UINT32,
+m MODEL), a type variable that each `Typing` of the operation binds, or `any`. Behind it may stand
+`*` (any number of such operands) or `+` (at least one; one such parameter a form), `?` (may be left
+out: no value) and `@n` (only from feature level n). The list may end at any `|`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.rejection import Reason, Reject
+
+SCALARS = {
+    "i": OperandCode.INT32,
+    "f": OperandCode.FLOAT32,
+    "h": OperandCode.FLOAT16,
+    "b": OperandCode.BOOL,
+    "u": OperandCode.UINT32,
+    "m": OperandCode.MODEL,
+}
+ANY = "any"
+_PARAM = re.compile(
+    r"(?P<name>\w+):(?P<type>\w+)(?P<many>[*+]?)(?P<optional>\??)(@(?P<level>\d))?$"
+)
+
+
+class Typed(Protocol):
+    """What a signature needs to know of an operand."""
+
+    @property
+    def rank(self) -> int | None:
+        """None: unknown; 0 for scalars."""
+        ...
+
+    @property
+    def omitted(self) -> bool:
+        """Whether it has no value."""
+        ...
+
+    def fits(self, code: OperandCode) -> bool:
+        """Whether it is, or may be written as, an operand of that type."""
+        ...
+
+    def describe(self) -> str:
+        """Name and type for a message: "x is TENSOR_FLOAT16"."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One formal operand.
+
+    many   "" exactly one, "*" any number, "+" at least one
+    last   the list may end here
+    """
+
+    name: str
+    type: str
+    many: str = ""
+    optional: bool = False
+    level: int = 1
+    last: bool = False
+
+
+Form = tuple[Param, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """One binding of the type variables, accepted from feature level `level`."""
+
+    level: int
+    types: Mapping[str, OperandCode]
+
+    def code(self, type_name: str) -> OperandCode | None:
+        """The operand code that `type_name` stands for; None: any."""
+        if type_name == ANY:
+            return None
+        return SCALARS[type_name] if type_name in SCALARS else self.types[type_name]
+
+
+def typing(level: int, **types: OperandCode) -> Typing:
+    """`typing(3, T=TENSOR_FLOAT16, S=FLOAT16)`."""
+    return Typing(level, types)
+
+
+def parse_form(text: str) -> Form:
+    """The parameters that a form's text declares."""
+    params: list[Param] = []
+    for group in text.split("|"):
+        tokens = group.split()
+        for i, token in enumerate(tokens):
+            m = _PARAM.match(token)
+            if m is None:
+                raise ValueError(f"malformed parameter {token!r} in {text!r}")
+            level, last = int(m["level"] or 1), i == len(tokens) - 1
+            params.append(Param(m["name"], m["type"], m["many"], bool(m["optional"]), level, last))
+    return tuple(params)
+
+
+def align(form: Form, count: int) -> Form | None:
+    """One parameter for each of `count` operands, or None when the form has no such length."""
+    many = next((i for i, p in enumerate(form) if p.many), None)
+    if many is not None:
+        copies = count - len(form) + 1
+        if copies < (1 if form[many].many == "+" else 0):
+            return None
+        return form[:many] + (form[many],) * copies + form[many + 1 :]
+    if count > len(form) or (count > 0 and not form[count - 1].last) or (count == 0 and form):
+        return None
+    return form[:count]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What an operation is: a parameter for each operand, the typing, the level it needs."""
+
+    inputs: Form
+    outputs: Form
+    typing: Typing
+    level: int
+
+
+@dataclass(frozen=True)
+class OperationSpec:
+    """One NNAPI operation.
+
+    forms     alternative operand lists; the first whose count and types fit is the one meant
+    typings   alternative bindings of the type variables
+    ranks     accepted (lowest, highest) rank by operand name, inputs and outputs
+    Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
+    """
+
+    name: str
+    code: int
+    forms: tuple[Form, ...]
+    outputs: Form
+    typings: tuple[Typing, ...]
+    ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OperationSpec) and self.code == other.code
+
+    def __hash__(self) -> int:
+        return hash(self.code)
+
+    @cached_property
+    def level(self) -> int:
+        """The feature level that brought the operation."""
+        return min(t.level for t in self.typings)
+
+    def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
+        """The form and typing of these operands with the lowest level.
+
+        Raises Reject: DTYPE no typing fits, LEVEL it needs more than `feature_level`, RANK, and OP
+        for a number of operands that no form has.
+        """
+        found = min(self._fitting(inputs, outputs), key=lambda m: m.level, default=None)
+        if found is None:
+            raise self._mismatch(inputs, outputs)
+        if found.level > feature_level:
+            raise self._too_new(found, feature_level)
+        for param, operand in zip(found.inputs + found.outputs, (*inputs, *outputs), strict=True):
+            self._check_rank(param, operand)
+        return found
+
+    def _aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Form, Form]]:
+        outs = align(self.outputs, n_out)
+        if outs is not None:
+            for form in self.forms:
+                ins = align(form, n_in)
+                if ins is not None:
+                    yield ins, outs
+
+    def _fitting(self, inputs: Sequence[Typed], outputs: Sequence[Typed]) -> Iterator[Match]:
+        operands = (*inputs, *outputs)
+        for ins, outs in self._aligned(len(inputs), len(outputs)):
+            params = ins + outs
+            for t in self.typings:
+                if all(_fits(p, t, o) for p, o in zip(params, operands, strict=True)):
+                    level = max([self.level, t.level, *(p.level for p in params)])
+                    yield Match(ins, outs, t, level)
+
+    def _mismatch(self, inputs: Sequence[Typed], outputs: Sequence[Typed]) -> Reject:
+        """The refusal of the operand that fits least far into the closest typing."""
+        operands, best, where = (*inputs, *outputs), -1, None
+        for ins, outs in self._aligned(len(inputs), len(outputs)):
+            params = ins + outs
+            for t in self.typings:
+                fits = [_fits(p, t, o) for p, o in zip(params, operands, strict=True)]
+                first = fits.index(False)
+                if first > best:
+                    best, where = first, params[first]
+        if where is None:
+            return Reject(
+                Reason.OP,
+                f"{self.name} has no form of {len(inputs)} inputs, {len(outputs)} outputs",
+            )
+        if operands[best].omitted and not where.optional:
+            return Reject(Reason.OP, f"{self.name}.{where.name} must not be left out")
+        codes = {t.code(where.type) for t in self.typings}
+        takes = ", ".join(sorted(c.name for c in codes if c is not None))
+        return Reject(
+            Reason.DTYPE, f"{operands[best].describe()}, {self.name}.{where.name} takes {takes}"
+        )
+
+    def _too_new(self, found: Match, feature_level: int) -> Reject:
+        newest = max(found.inputs + found.outputs, key=lambda p: p.level)
+        what = self.name
+        if newest.level == found.level and newest.level > self.level:
+            what = f"{self.name}.{newest.name}"
+        elif found.level > self.level:
+            types = sorted({c.name for c in found.typing.types.values()})
+            what = f"{self.name} of {', '.join(types)}"
+        return Reject(
+            Reason.LEVEL,
+            f"{what} needs feature level {found.level}, the target has {feature_level}",
+        )
+
+    def _check_rank(self, param: Param, operand: Typed) -> None:
+        limits = self.ranks.get(param.name)
+        if limits is None or operand.omitted or operand.rank is None:
+            return
+        low, high = limits
+        if not low <= operand.rank <= high:
+            takes = str(low) if low == high else f"{low}-{high}"
+            raise Reject(
+                Reason.RANK,
+                f"{operand.describe()} of rank {operand.rank}, "
+                f"{self.name}.{param.name} takes rank {takes}",
+            )
+
+
+def _fits(param: Param, types: Typing, operand: Typed) -> bool:
+    if operand.omitted and not param.optional:
+        return False
+    code = types.code(param.type)
+    return code is None or operand.fits(code)

@@ -1,0 +1,71 @@
+"""Why a node is refused, and the errors of this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """The closed vocabulary of refusals."""
+
+    OP = "OP"
+    OPSET = "OPSET"
+    LEVEL = "LEVEL"
+    DTYPE = "DTYPE"
+    RANK = "RANK"
+    SHAPE = "SHAPE"
+    CONSTANT = "CONSTANT"
+    ATTRIBUTE = "ATTRIBUTE"
+    QUANTIZATION = "QUANTIZATION"
+    SIZE = "SIZE"
+    CLUSTER = "CLUSTER"
+    DRIVER = "DRIVER"
+
+
+class Reject(Exception):
+    """A node that cannot be lowered: raised by operators and spec rows, caught by `judge` only."""
+
+    def __init__(self, reason: Reason, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A refused node: its name (or first output), operator, reason and what would do."""
+
+    node: str
+    op_type: str
+    reason: Reason
+    detail: str
+
+
+class NnapiError(Exception):
+    """Base of every error this package raises."""
+
+
+class ModelError(NnapiError):
+    """The user's model file is missing, unreadable or invalid."""
+
+
+class OptionError(NnapiError, ValueError):
+    """An option or flag is unknown, malformed or in conflict with another."""
+
+
+class SpecError(NnapiError):
+    """An NNAPI model breaks Android's rules."""
+
+
+class RuntimeFailure(NnapiError):
+    """An NNAPI call did not return NO_ERROR; `code` is the NDK name of what it returned."""
+
+    def __init__(self, call: str, code: str, detail: str = "") -> None:
+        super().__init__(f"{call} returned {code}" + (f": {detail}" if detail else ""))
+        self.call = call
+        self.code = code
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[RuntimeFailure], tuple[str, str, str]]:
+        return type(self), (self.call, self.code, self.detail)

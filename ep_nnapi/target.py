@@ -1,0 +1,62 @@
+"""What a model is lowered for: feature level, flags and rule set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag, StrEnum
+
+from ep_nnapi.rejection import OptionError
+
+MAX_FEATURE_LEVEL = 8
+_LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # above 31 levels left the API numbers
+
+
+class NnapiFlag(IntFlag):
+    """The flags of ONNX Runtime's NNAPI provider, with its values."""
+
+    NONE = 0
+    USE_FP16 = 1
+    USE_NCHW = 2
+    CPU_DISABLED = 4
+    CPU_ONLY = 8
+
+
+class RuleSet(StrEnum):
+    """Whose conditions decide what is taken."""
+
+    EP_NNAPI = "ep-nnapi"
+    BUILTIN = "builtin-nnapi"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Feature level 1 to 8, provider flags and rule set."""
+
+    feature_level: int = MAX_FEATURE_LEVEL
+    flags: NnapiFlag = NnapiFlag.NONE
+    rules: RuleSet = RuleSet.EP_NNAPI
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.feature_level <= MAX_FEATURE_LEVEL:
+            raise OptionError(
+                f"feature_level is {self.feature_level}; it must be 1 to {MAX_FEATURE_LEVEL}"
+            )
+
+    @property
+    def nchw(self) -> bool:
+        """Whether convolutions keep NCHW (the USE_NCHW flag)."""
+        return NnapiFlag.USE_NCHW in self.flags
+
+    @property
+    def relaxed(self) -> bool:
+        """Whether float32 may be computed as float16 (the USE_FP16 flag)."""
+        return NnapiFlag.USE_FP16 in self.flags
+
+
+def feature_level_of_api(api_level: int) -> int:
+    """The feature level of an Android API level, 27 to 31; raises OptionError outside."""
+    if api_level not in _LEVEL_OF_API:
+        raise OptionError(
+            f"api_level is {api_level}; it must be 27 to 31 (beyond 31 use feature_level)"
+        )
+    return _LEVEL_OF_API[api_level]
