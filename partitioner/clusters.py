@@ -1,0 +1,38 @@
+"""The partition of a DAG's capable nodes into clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+import networkx as nx
+
+from partitioner.indexed import indexed
+from partitioner.merging import merged
+from partitioner.sequence import sequence
+from partitioner.waves import waves
+
+
+def partition(
+    dag: nx.DiGraph, capable: Iterable[Hashable], *, connected: bool = True
+) -> list[tuple[Hashable, ...]]:
+    """Clusters of the `capable` nodes, in an order in which they can run.
+
+    Definition: clusters are disjoint and cover the capable nodes; contracting each to one node
+    leaves the graph acyclic (so each is convex: no path leaves and enters it again); with
+    `connected`, each is weakly connected by edges between its members. Members are in
+    topological order.
+
+    Guarantee: no two clusters can be merged. Without `connected` there are as few as can be:
+    as many as the most blocks of capable nodes on one path.
+    Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which
+    nodes and edges were inserted has no say.
+
+    >>> dag = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "x"), ("x", "c"), ("c", "d")])
+    >>> partition(dag, {"a", "b", "c", "d"})  # x is not capable and lies between a and c
+    [('a', 'b'), ('c', 'd')]
+
+    Raises: ValueError if `dag` has a cycle or a capable node is not in it.
+    """
+    graph = indexed(dag, capable)
+    blocks = merged(graph) if connected else waves(graph)
+    return [tuple(graph.nodes[v] for v in members) for members in sequence(graph, blocks)]

@@ -1,0 +1,123 @@
+"""`partition` on drawn graphs and, by `violations`, on random ones."""
+
+from __future__ import annotations
+
+import random
+
+import networkx as nx
+import pytest
+
+from partitioner import partition, violations
+from tests.partitioner.graphs import (
+    capable_of,
+    dag_of,
+    random_capable,
+    random_dag,
+    random_layers,
+    shuffled,
+)
+
+
+def clusters(text, **options):
+    dag = dag_of(text)
+    found = partition(dag, capable_of(dag), **options)
+    assert violations(dag, capable_of(dag), found, **options) == []
+    return ["".join(members) for members in found]
+
+
+def test_diamond():
+    r"""All capable: one cluster.
+
+      b
+     / \
+    a   d
+     \ /
+      c
+    """
+    assert clusters("a b d, a c d") == ["abcd"]
+
+
+def test_bypass():
+    r"""The path around a-d through X keeps a and d apart; b joins one of them, not both.
+
+    a - b - d
+     \     /
+      -X--
+    """
+    assert clusters("a b d, a X d") in (["ab", "d"], ["a", "bd"])
+
+
+def test_diamond_with_one_arm_refused():
+    assert clusters("a b c, a X c, c d") in (["ab", "cd"], ["a", "bcd"])
+
+
+def test_two_islands():
+    """Nothing joins a-b and c-d: two connected clusters, or one of two pieces."""
+    assert clusters("a b, c d") == ["ab", "cd"]
+    assert clusters("a b, c d", connected=False) == ["acbd"]
+
+
+def test_islands_in_different_waves():
+    assert clusters("a X b, c d", connected=False) == ["acd", "b"]
+
+
+def test_two_pairs_that_wait_for_each_other():
+    """Either pair may be one cluster, both may not: a-b would wait for c-d and c-d for a-b.
+
+    a --- b      a → X → d
+    c --- d      c → Y → b
+    """
+    assert len(clusters("a b, c d, a X d, c Y b")) == 3
+
+
+def test_siblings_of_one_input_are_not_connected():
+    assert clusters("X a, X b") == ["a", "b"]
+
+
+def test_nothing_capable_and_nothing_at_all():
+    assert clusters("X Y") == []
+    assert partition(nx.DiGraph(), []) == []
+
+
+def test_members_in_topological_order():
+    assert clusters("z y x a") == ["zyxa"]
+
+
+def test_cycle_is_refused():
+    with pytest.raises(ValueError, match="the graph has a cycle"):
+        partition(nx.DiGraph([(1, 2), (2, 1)]), [1])
+
+
+def test_stranger_is_refused():
+    with pytest.raises(ValueError, match="capable node 3 is not in the graph"):
+        partition(nx.DiGraph([(1, 2)]), [3])
+
+
+def test_nodes_of_mixed_types():
+    dag = nx.DiGraph([("a", 1), (1, ("t", 2)), (("t", 2), frozenset({1}))])
+    assert partition(dag, dag) == [("a", 1, ("t", 2), frozenset({1}))]
+
+
+@pytest.mark.parametrize("connected", [True, False])
+@pytest.mark.parametrize("make", [random_dag, random_layers])
+@pytest.mark.parametrize(("size", "count"), [(6, 500), (12, 300), (40, 60), (120, 8)])
+def test_random_graphs_have_no_violations(make, size, count, connected):
+    for seed in range(count):
+        rng = random.Random(seed)
+        dag = make(rng, size)
+        capable = random_capable(rng, dag)
+        found = partition(dag, capable, connected=connected)
+        assert violations(dag, capable, found, connected=connected) == [], f"seed {seed}"
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_insertion_order_has_no_say(connected):
+    for seed in range(200):
+        rng = random.Random(seed)
+        dag = random_dag(rng, rng.randint(2, 40))
+        dag = nx.relabel_nodes(dag, {v: f"n{v * 7919 % 41}" for v in dag})
+        capable = random_capable(rng, dag)
+        answers = {
+            tuple(partition(shuffled(rng, dag), capable, connected=connected)) for _ in range(3)
+        }
+        assert len(answers) == 1, f"seed {seed}"
