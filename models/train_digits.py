@@ -7,8 +7,8 @@ and BLAS it gives the same bytes.
 
 Data: Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning
 Repository, doi:10.24432/C50P49, licence CC BY 4.0; the 1797 images of 8x8 pixels (0 to 16) that
-scikit-learn carries as `sklearn.datasets.load_digits`. They come in the order in which people wrote
-them, so the last 360, which are held out, are mostly by people that training never saw.
+scikit-learn carries as `sklearn.datasets.load_digits`. 360 of them, drawn at random, are held out.
+They are by the same 13 writers as the rest: the accuracy on them says nothing of other hands.
 """
 
 import struct
@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from numpy.lib.stride_tricks import sliding_window_view
-from onnx import TensorProto, helper, numpy_helper
+
+from models.builder import Graph
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
@@ -39,7 +40,7 @@ class Samples:
     images: Floats
     labels: Ints
 
-    def __getitem__(self, rows: "slice | Ints") -> "Samples":
+    def __getitem__(self, rows: slice | Ints) -> "Samples":
         return Samples(self.images[rows], self.labels[rows])
 
     def save(self, path: Path) -> None:
@@ -48,34 +49,36 @@ class Samples:
 
 
 def load() -> tuple[Samples, Samples]:
-    """The digits to train on and those held out, both in the data set's own order."""
+    """The digits to train on and those held out."""
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
-    images = (pixels.reshape(-1, 1, 8, 8) / 16).astype(np.float32)
+    images = (np.rint(pixels.reshape(-1, 1, 8, 8) * 255 / 16) / 255).astype(np.float32)
     everything = Samples(images, labels.astype(np.int64))
-    return everything[:-HELD_OUT], everything[-HELD_OUT:]
+    order = np.random.default_rng(SEED).permutation(len(labels))
+    return everything[order[HELD_OUT:]], everything[order[:HELD_OUT]]
 
 
 def initial(rng: np.random.Generator) -> Params:
     """He-initialised weights under the names they have in the ONNX file."""
 
     def he(*shape: int, fan_in: int) -> Floats:
-        return (rng.standard_normal(shape) * np.sqrt(2 / fan_in)).astype(np.float32)
+        return rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in))
 
     return {
-        "conv1_weight": he(8, 1, 5, 5, fan_in=25),
-        "conv1_bias": np.zeros((8, 1, 1), np.float32),
-        "conv2_weight": he(16, 8, 3, 3, fan_in=72),
-        "conv2_bias": np.zeros((16, 1, 1), np.float32),
-        "dense_weight": he(16, 2, 2, 10, fan_in=64),
+        "conv1_weight": he(16, 1, 5, 5, fan_in=25),
+        "conv1_bias": np.zeros((16, 1, 1), np.float32),
+        "conv2_weight": he(32, 16, 3, 3, fan_in=144),
+        "conv2_bias": np.zeros((32, 1, 1), np.float32),
+        "dense_weight": he(32, 2, 2, 10, fan_in=128),
         "dense_bias": np.zeros((1, 10), np.float32),
     }
 
 
 def convolve(x: Floats, weight: Floats) -> Floats:
     """`x` [N, C, H, W] with `weight` [M, C, K, K], K odd, padded to [N, M, H, W]."""
-    return np.moveaxis(np.tensordot(windows(x, weight), weight, ([1, 4, 5], [1, 2, 3])), 3, 1)
+    summed: Floats = np.tensordot(windows(x, weight), weight, ([1, 4, 5], [1, 2, 3]))
+    return np.moveaxis(summed, 3, 1)
 
 
 def windows(x: Floats, weight: Floats) -> Floats:
@@ -93,17 +96,19 @@ def blocks(x: Floats) -> Floats:
 
 def max_pool(x: Floats) -> Floats:
     """The largest of each 2x2 block of `x`."""
-    return np.asarray(blocks(x).max((3, 5)))
+    largest: Floats = blocks(x).max((3, 5))
+    return largest
 
 
 def unpool(slope: Floats, x: Floats, pooled: Floats) -> Floats:
-    """The gradient of `max_pool`: each block's slope, shared by the pixels that hold its maximum."""
+    """The gradient of `max_pool`: a block's slope, shared by the pixels that hold its maximum."""
 
     def enlarge(y: Floats) -> Floats:
         return y.repeat(2, 2).repeat(2, 3)
 
     holds = (x == enlarge(pooled)).astype(np.float32)
-    return holds * enlarge(slope / blocks(holds).sum((3, 5)))
+    sharers: Floats = blocks(holds).sum((3, 5))
+    return np.multiply(holds, enlarge(slope / sharers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,7 @@ def forward(p: Params, x: Floats) -> Pass:
     pool1 = max_pool(relu1)
     relu2 = np.maximum(convolve(pool1, p["conv2_weight"]) + p["conv2_bias"], 0)
     pool2 = max_pool(relu2)
-    scores = pool2.reshape(len(x), 64) @ p["dense_weight"].reshape(64, 10) + p["dense_bias"]
+    scores = pool2.reshape(len(x), 128) @ p["dense_weight"].reshape(128, 10) + p["dense_bias"]
     return Pass(relu1, pool1, relu2, pool2, scores)
 
 
@@ -140,7 +145,7 @@ def gradients(p: Params, samples: Samples) -> Params:
     d_scores = odds / odds.sum(1, keepdims=True)
     d_scores[np.arange(n), samples.labels] -= 1
     d_scores /= n
-    d_pool2 = (d_scores @ p["dense_weight"].reshape(64, 10).T).reshape(seen.pool2.shape)
+    d_pool2 = (d_scores @ p["dense_weight"].reshape(128, 10).T).reshape(seen.pool2.shape)
     d_conv2 = unpool(d_pool2, seen.relu2, seen.pool2) * (seen.relu2 > 0)
     turned = p["conv2_weight"].swapaxes(0, 1)[:, :, ::-1, ::-1]
     d_conv1 = unpool(convolve(d_conv2, turned), seen.relu1, seen.pool1) * (seen.relu1 > 0)
@@ -149,7 +154,7 @@ def gradients(p: Params, samples: Samples) -> Params:
         "conv1_bias": d_conv1.sum((0, 2, 3))[:, None, None],
         "conv2_weight": weight_slope(d_conv2, seen.pool1, p["conv2_weight"]),
         "conv2_bias": d_conv2.sum((0, 2, 3))[:, None, None],
-        "dense_weight": (seen.pool2.reshape(n, 64).T @ d_scores).reshape(16, 2, 2, 10),
+        "dense_weight": (seen.pool2.reshape(n, 128).T @ d_scores).reshape(32, 2, 2, 10),
         "dense_bias": d_scores.sum(0, keepdims=True),
     }
 
@@ -159,8 +164,8 @@ def weight_slope(slope: Floats, x: Floats, weight: Floats) -> Floats:
     return np.tensordot(slope, windows(x, weight), ([0, 2, 3], [0, 2, 3]))
 
 
-def train(samples: Samples, epochs: int = 40, seed: int = SEED) -> Params:
-    """Parameters after `epochs` of Adam on `samples` moved by up to a pixel each time.
+def train(samples: Samples, epochs: int = 30, seed: int = SEED) -> Params:
+    """Parameters after `epochs` of Adam on `samples`, 32 at a time.
 
     The rate falls from 0.003 along half a cosine.
     Source: D. Kingma and J. Ba, "Adam: a method for stochastic optimization", 2015.
@@ -174,20 +179,12 @@ def train(samples: Samples, epochs: int = 40, seed: int = SEED) -> Params:
     for step in range(steps):
         batch = samples[order[step * 32 : step * 32 + 32]]
         rate = 0.0015 * (1 + np.cos(np.pi * step / steps))
-        for name, slope in gradients(
-            params, Samples(moved(batch.images, rng), batch.labels)
-        ).items():
+        for name, slope in gradients(params, batch).items():
             mean[name] += 0.1 * (slope - mean[name])
             square[name] += 0.001 * (slope**2 - square[name])
             root = np.sqrt(square[name] / (1 - 0.999 ** (step + 1))) + 1e-8
             params[name] -= (rate / (1 - 0.9 ** (step + 1)) * mean[name] / root).astype(np.float32)
     return params
-
-
-def moved(images: Floats, rng: np.random.Generator) -> Floats:
-    """`images`, all shifted by the same random distance of at most one pixel; zeros come in."""
-    down, right = rng.integers(0, 3, 2)
-    return np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))[..., down : down + 8, right : right + 8]
 
 
 def to_onnx(p: Params) -> onnx.ModelProto:
@@ -196,36 +193,26 @@ def to_onnx(p: Params) -> onnx.ModelProto:
     Convolutions add their bias apart, and a Reshape of the dense weight can be folded.
     Input `image` [1, 1, 8, 8] in 0 to 1, output `scores` [1, 10].
     """
-    node = helper.make_node
-    same = {"auto_pad": "SAME_UPPER", "strides": [1, 1], "dilations": [1, 1], "group": 1}
-    halve = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    nodes = [
-        node("Reshape", ["dense_weight", "dense_shape"], ["dense_matrix"]),
-        node("Conv", ["image", "conv1_weight"], ["conv1"], kernel_shape=[5, 5], **same),
-        node("Add", ["conv1", "conv1_bias"], ["plus1"]),
-        node("Relu", ["plus1"], ["relu1"]),
-        node("MaxPool", ["relu1"], ["pool1"], **halve),
-        node("Conv", ["pool1", "conv2_weight"], ["conv2"], kernel_shape=[3, 3], **same),
-        node("Add", ["conv2", "conv2_bias"], ["plus2"]),
-        node("Relu", ["plus2"], ["relu2"]),
-        node("MaxPool", ["relu2"], ["pool2"], **halve),
-        node("Reshape", ["pool2", "flat_shape"], ["flat"]),
-        node("MatMul", ["flat", "dense_matrix"], ["dense"]),
-        node("Add", ["dense", "dense_bias"], ["scores"]),
-    ]
-    for each in nodes:
-        each.name = each.output[0]
-    shapes = {"dense_shape": np.array([64, 10]), "flat_shape": np.array([1, 64])}
-    graph = helper.make_graph(
-        nodes,
-        "digits",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [1, 10])],
-        [numpy_helper.from_array(value, name) for name, value in (p | shapes).items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    g = Graph("digits")
+    weight = {name: g.weight(value, name) for name, value in p.items()}
+    dense = g.add("Reshape", weight["dense_weight"], g.ints(128, 10))
+    x = g.input("image", (1, 1, 8, 8))
+    for layer, kernel in (("conv1", 5), ("conv2", 3)):
+        x = g.add(
+            "Conv",
+            x,
+            weight[f"{layer}_weight"],
+            kernel_shape=[kernel, kernel],
+            strides=[1, 1],
+            auto_pad="SAME_UPPER",
+            group=1,
+            dilations=[1, 1],
+        )
+        x = g.add("Relu", g.add("Add", x, weight[f"{layer}_bias"]))
+        x = g.add("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], pads=[0, 0, 0, 0])
+    x = g.add("MatMul", g.add("Reshape", x, g.ints(1, 128)), dense)
+    g.output(g.add("Add", x, weight["dense_bias"]), "scores")
+    return g.model()
 
 
 def png(image: Floats) -> bytes:
