@@ -106,9 +106,9 @@ def unpool(slope: Floats, x: Floats, pooled: Floats) -> Floats:
     def enlarge(y: Floats) -> Floats:
         return y.repeat(2, 2).repeat(2, 3)
 
-    holds = (x == enlarge(pooled)).astype(np.float32)
-    sharers: Floats = blocks(holds).sum((3, 5))
-    return np.multiply(holds, enlarge(slope / sharers))
+    holds: Floats = (x == enlarge(pooled)).astype(np.float32)
+    share: Floats = slope / blocks(holds).sum((3, 5))
+    return holds * enlarge(share)
 
 
 @dataclass(frozen=True, slots=True)
