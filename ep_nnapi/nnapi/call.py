@@ -145,7 +145,7 @@ class Row(OperationSpec):
     def __call__(
         self, *given: Given, out: Value | View | Sequence[Value | View], **named: Given
     ) -> Call:
-        """This operation applied to operands: the first ones by position, the others by name.
+        """Apply the operation to operands: the first ones by position, the others by name.
 
         An `activation` that is not named is NONE; operands that are None are left out. Raises
         SpecError when no form has these names, which is a defect of the caller.
@@ -162,15 +162,18 @@ class Row(OperationSpec):
 def row(
     name: str,
     code: int,
-    forms: Sequence[str],
-    outputs: str,
+    signatures: str,
     typings: Sequence[Typing],
     **ranks: int | tuple[int, int],
 ) -> Row:
-    """A row; a rank is exact as an int, else (lowest, highest), by operand name."""
+    """A row of the table.
+
+    signatures   "inputs -> outputs"; alternatives for either side are separated by "or"
+    ranks        exact as an int, else (lowest, highest), by operand name
+    """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
-    parsed = tuple(parse_form(f) for f in forms)
-    return Row(name, code, parsed, parse_form(outputs), tuple(typings), limits)
+    ins, outs = (tuple(map(parse_form, side.split(" or "))) for side in signatures.split("->"))
+    return Row(name, code, ins, outs, tuple(typings), limits)
 
 
 def _bind(

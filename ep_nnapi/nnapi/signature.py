@@ -4,10 +4,11 @@ A form is written as text, operands in the NDK's order:
 
     input:T filter:T bias:T stride_width:i activation:i | layout:b@3
 
-`name:type`, where the type is a scalar code (i INT32, f FLOAT32, h FLOAT16, b BOOL, u UINT32,
-m MODEL), a type variable that each `Typing` of the operation binds, or `any`. Behind it may stand
-`*` (any number of such operands) or `+` (at least one; one such parameter a form), `?` (may be left
-out: no value) and `@n` (only from feature level n). The list may end at any `|`.
+`name:type`, where the type is a code (i INT32, f FLOAT32, h FLOAT16, b BOOL, m MODEL, I
+TENSOR_INT32, B TENSOR_BOOL8), a type variable that each `Typing` of the operation binds, or `any`.
+Behind it may stand `*` (any number of such operands) or `+` (at least one; one such parameter a
+form), `?` (may be left out: no value) and `@n` (only from feature level n). The list may end at any
+`|`.
 """
 
 from __future__ import annotations
@@ -16,18 +17,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from typing import Protocol
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.rejection import Reason, Reject
 
-SCALARS = {
+CODES = {
     "i": OperandCode.INT32,
     "f": OperandCode.FLOAT32,
     "h": OperandCode.FLOAT16,
     "b": OperandCode.BOOL,
-    "u": OperandCode.UINT32,
     "m": OperandCode.MODEL,
+    "I": OperandCode.TENSOR_INT32,
+    "B": OperandCode.TENSOR_BOOL8,
 }
 ANY = "any"
 _PARAM = re.compile(
@@ -87,7 +90,7 @@ class Typing:
         """The operand code that `type_name` stands for; None: any."""
         if type_name == ANY:
             return None
-        return SCALARS[type_name] if type_name in SCALARS else self.types[type_name]
+        return CODES[type_name] if type_name in CODES else self.types[type_name]
 
 
 def typing(level: int, **types: OperandCode) -> Typing:
@@ -136,16 +139,17 @@ class Match:
 class OperationSpec:
     """One NNAPI operation.
 
-    forms     alternative operand lists; the first whose count and types fit is the one meant
-    typings   alternative bindings of the type variables
-    ranks     accepted (lowest, highest) rank by operand name, inputs and outputs
+    forms         alternative input lists; the first whose count and types fit is the one meant
+    output_forms  alternative output lists
+    typings       alternative bindings of the type variables
+    ranks         accepted (lowest, highest) rank by operand name, inputs and outputs
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
 
     name: str
     code: int
     forms: tuple[Form, ...]
-    outputs: Form
+    output_forms: tuple[Form, ...]
     typings: tuple[Typing, ...]
     ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -179,12 +183,10 @@ class OperationSpec:
         return found
 
     def _aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Form, Form]]:
-        outs = align(self.outputs, n_out)
-        if outs is not None:
-            for form in self.forms:
-                ins = align(form, n_in)
-                if ins is not None:
-                    yield ins, outs
+        for form, output_form in product(self.forms, self.output_forms):
+            ins, outs = align(form, n_in), align(output_form, n_out)
+            if ins is not None and outs is not None:
+                yield ins, outs
 
     def _fitting(self, inputs: Sequence[Typed], outputs: Sequence[Typed]) -> Iterator[Match]:
         operands = (*inputs, *outputs)
@@ -224,7 +226,7 @@ class OperationSpec:
         if newest.level == found.level and newest.level > self.level:
             what = f"{self.name}.{newest.name}"
         elif found.level > self.level:
-            types = sorted({c.name for c in found.typing.types.values()})
+            types = sorted({c.name for c in found.typing.types.values() if c.tensor})
             what = f"{self.name} of {', '.join(types)}"
         return Reject(
             Reason.LEVEL,

@@ -1,122 +1,554 @@
-"""Every NNAPI operation once: code, forms, types, ranks and the feature levels that brought them.
+"""Every NNAPI operation once: code, signatures, types, ranks and the feature levels of each.
 
-Operand names follow the NDK's documentation (NeuralNetworksTypes.h), in its order.
+Operand names are those of the NDK's documentation (NeuralNetworksTypes.h) in snake case, in its
+order. `T` is the type of the data, `S` of scalars that follow it, `W` of weights, `A` of a bias.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.signature import typing
+from ep_nnapi.nnapi.signature import Typing, typing
 
+FLOAT32 = OperandCode.FLOAT32
+FLOAT16 = OperandCode.FLOAT16
+INT32 = OperandCode.INT32
 F32 = OperandCode.TENSOR_FLOAT32
 F16 = OperandCode.TENSOR_FLOAT16
 I32 = OperandCode.TENSOR_INT32
 BOOL8 = OperandCode.TENSOR_BOOL8
 Q8 = OperandCode.TENSOR_QUANT8_ASYMM
 Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+Q8Y = OperandCode.TENSOR_QUANT8_SYMM
 Q8C = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
+Q16 = OperandCode.TENSOR_QUANT16_ASYMM
+Q16Y = OperandCode.TENSOR_QUANT16_SYMM
 
-_FLOATS = (typing(1, T=F32), typing(3, T=F16))
-_FLOATS_AND_Q8 = (*_FLOATS, typing(1, T=Q8), typing(4, T=Q8S))
+
+def _of(levels: Mapping[OperandCode, int]) -> tuple[Typing, ...]:
+    """One typing per data type, from its level on; scalars are halves beside halves."""
+    return tuple(
+        typing(level, T=code, S=FLOAT16 if code is F16 else FLOAT32)
+        for code, level in levels.items()
+    )
+
+
+_FLOATS_1 = _of({F32: 1, F16: 3})
+_FLOATS_2 = _of({F32: 2, F16: 3})
+_FLOATS_3 = _of({F32: 3, F16: 3})
+_FLOATS_4 = _of({F32: 4, F16: 4})
+_DATA_1 = _of({F32: 1, F16: 3, Q8: 1, Q8S: 4})
+_DATA_2 = _of({F32: 2, F16: 3, Q8: 2, Q8S: 4})
+_DATA_3 = _of({F32: 3, F16: 3, Q8: 3, Q8S: 4})
+_DATA_4 = _of({F32: 4, F16: 4, Q8: 4, Q8S: 4})
+_NUMBERS_3 = _of({F32: 3, F16: 3, I32: 3, Q8: 3, Q8S: 4})
+_NUMBERS_6 = _of({F32: 6, F16: 6, I32: 6, Q8: 6, Q8S: 6})
+_NUMBERS_7 = _of({F32: 7, F16: 7, I32: 7, Q8: 7, Q8S: 7})
+_COMPARABLE = _of({BOOL8: 3, F32: 3, F16: 3, I32: 3, Q8: 3, Q8S: 4})
+_BOOLEAN = _of({BOOL8: 3})
+
+# Boxes have a type of their own (R) beside quantized data.
+_BOXES = (
+    typing(3, T=F32, R=F32, S=FLOAT32),
+    typing(3, T=F16, R=F16, S=FLOAT16),
+    typing(3, T=Q8, R=Q16, S=FLOAT32),
+    typing(4, T=Q8S, R=Q16, S=FLOAT32),
+)
+
+
+def _weighted(level: int) -> tuple[Typing, ...]:
+    """Convolutions: data, weights and bias."""
+    return (
+        typing(level, T=F32, W=F32, A=F32),
+        typing(3, T=F16, W=F16, A=F16),
+        typing(level, T=Q8, W=Q8, A=I32),
+        typing(3, T=Q8, W=Q8C, A=I32),
+        typing(4, T=Q8S, W=Q8S, A=I32),
+        typing(4, T=Q8S, W=Q8C, A=I32),
+    )
+
+
+_PADS = "padding_left:i padding_right:i padding_top:i padding_bottom:i"
+_STRIDES = "stride_width:i stride_height:i"
+_WINDOW = f"{_STRIDES} filter_width:i filter_height:i activation:i | layout:b@3"
+_POOL = f"input:T {_PADS} {_WINDOW} or input:T padding:i {_WINDOW} -> output:T"
+_CONVOLVED = "input:T filter:W bias:A"
+_DILATED = "layout:b@3 | dilation_width:i@3 dilation_height:i@3"
+_BINARY = "input1:T input2:T -> output:T"
+_COMPARISON = "input1:T input2:T -> output:B"
+_UNARY = "input:T -> output:T"
+_REDUCTION = "input:T axes:I keep_dims:b -> output:T"
+_RESIZE_END = "align_corners:b@4 | half_pixel_centers:b@4"
+_ROI = "input:T rois:R batch_indices:I output_height:i output_width:i height_ratio:S width_ratio:S"
 
 ADD = row(
     "ADD",
     0,
-    ["input1:T input2:T activation:i"],
-    "output:T",
-    [*_FLOATS_AND_Q8, typing(4, T=I32)],
+    "input1:T input2:T activation:i -> output:T",
+    (*_DATA_1, *_of({I32: 4})),
     input1=(1, 4),
     input2=(1, 4),
+)
+AVERAGE_POOL_2D = row("AVERAGE_POOL_2D", 1, _POOL, _DATA_1, input=4)
+CONCATENATION = row(
+    "CONCATENATION", 2, "inputs:T+ axis:i -> output:T", _DATA_1, inputs=(1, 4), output=(1, 4)
 )
 CONV_2D = row(
     "CONV_2D",
     3,
-    [
-        "input:T filter:W bias:B padding_left:i padding_right:i padding_top:i padding_bottom:i"
-        " stride_width:i stride_height:i activation:i | layout:b@3"
-        " | dilation_width:i@3 dilation_height:i@3",
-        "input:T filter:W bias:B padding:i stride_width:i stride_height:i activation:i"
-        " | layout:b@3 | dilation_width:i@3 dilation_height:i@3",
-    ],
-    "output:T",
-    [
-        typing(1, T=F32, W=F32, B=F32),
-        typing(3, T=F16, W=F16, B=F16),
-        typing(1, T=Q8, W=Q8, B=I32),
-        typing(3, T=Q8, W=Q8C, B=I32),
-        typing(4, T=Q8S, W=Q8S, B=I32),
-        typing(4, T=Q8S, W=Q8C, B=I32),
-    ],
+    f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i | {_DILATED}"
+    f" or {_CONVOLVED} padding:i {_STRIDES} activation:i | {_DILATED} -> output:T",
+    _weighted(1),
     input=4,
     filter=4,
     bias=1,
 )
+DEPTHWISE_CONV_2D = row(
+    "DEPTHWISE_CONV_2D",
+    4,
+    f"{_CONVOLVED} {_PADS} {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
+    f" or {_CONVOLVED} padding:i {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
+    " -> output:T",
+    _weighted(1),
+    input=4,
+    filter=4,
+    bias=1,
+)
+DEPTH_TO_SPACE = row(
+    "DEPTH_TO_SPACE", 5, "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4
+)
+DEQUANTIZE = row(
+    "DEQUANTIZE",
+    6,
+    "input:T -> output:O",
+    [
+        typing(1, T=Q8, O=F32),
+        typing(3, T=Q8, O=F16),
+        typing(3, T=Q8Y, O=F32),
+        typing(3, T=Q8Y, O=F16),
+        typing(3, T=Q8C, O=F32),
+        typing(3, T=Q8C, O=F16),
+        typing(4, T=Q8S, O=F32),
+        typing(4, T=Q8S, O=F16),
+    ],
+    input=(1, 4),
+)
+EMBEDDING_LOOKUP = row(
+    "EMBEDDING_LOOKUP",
+    7,
+    "lookups:I values:T -> output:T",
+    _of({F32: 1, F16: 4, I32: 3, Q8: 3, Q8S: 4}),
+)
+FLOOR = row("FLOOR", 8, _UNARY, _FLOATS_1, input=(1, 4))
 FULLY_CONNECTED = row(
     "FULLY_CONNECTED",
     9,
-    ["input:T weights:T bias:B activation:i"],
-    "output:T",
+    "input:T weights:T bias:A activation:i -> output:T",
     [
-        typing(1, T=F32, B=F32),
-        typing(3, T=F16, B=F16),
-        typing(1, T=Q8, B=I32),
-        typing(4, T=Q8S, B=I32),
+        typing(1, T=F32, A=F32),
+        typing(3, T=F16, A=F16),
+        typing(1, T=Q8, A=I32),
+        typing(4, T=Q8S, A=I32),
     ],
     input=(2, 4),
     weights=2,
     bias=1,
 )
-MAX_POOL_2D = row(
-    "MAX_POOL_2D",
-    17,
+HASHTABLE_LOOKUP = row(
+    "HASHTABLE_LOOKUP",
+    10,
+    "lookups:I keys:I values:T -> output:T hits:H",
+    [typing(1, T=code, H=Q8) for code in (F32, I32, Q8)],
+)
+L2_NORMALIZATION = row(
+    "L2_NORMALIZATION",
+    11,
+    "input:T | axis:i@3 -> output:T",
+    _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
+    input=(1, 4),
+)
+L2_POOL_2D = row("L2_POOL_2D", 12, _POOL, _FLOATS_1, input=4)
+LOCAL_RESPONSE_NORMALIZATION = row(
+    "LOCAL_RESPONSE_NORMALIZATION",
+    13,
+    "input:T radius:i bias:S alpha:S beta:S | axis:i@3 -> output:T",
+    _FLOATS_1,
+    input=(1, 4),
+)
+LOGISTIC = row("LOGISTIC", 14, _UNARY, _DATA_1, input=(1, 4))
+LSH_PROJECTION = row(
+    "LSH_PROJECTION",
+    15,
+    "hash:H input:T weight:H? type:i -> output:I",
     [
-        "input:T padding_left:i padding_right:i padding_top:i padding_bottom:i"
-        " stride_width:i stride_height:i filter_width:i filter_height:i activation:i | layout:b@3",
-        "input:T padding:i stride_width:i stride_height:i filter_width:i filter_height:i"
-        " activation:i | layout:b@3",
+        typing(3 if F16 in (hashes, code) else 1, H=hashes, T=code)
+        for hashes in (F32, F16)
+        for code in (F32, F16, I32, Q8)
     ],
-    "output:T",
-    _FLOATS_AND_Q8,
+)
+_GATES = "input_to_input_weights:T? input_to_forget_weights:T input_to_cell_weights:T \
+input_to_output_weights:T recurrent_to_input_weights:T? recurrent_to_forget_weights:T \
+recurrent_to_cell_weights:T recurrent_to_output_weights:T cell_to_input_weights:T? \
+cell_to_forget_weights:T? cell_to_output_weights:T? input_gate_bias:T? forget_gate_bias:T \
+cell_bias:T output_gate_bias:T projection_weights:T? projection_bias:T?"
+_LAYER_NORM = "input_layer_norm_weights:T?@3 forget_layer_norm_weights:T?@3 \
+cell_layer_norm_weights:T?@3 output_layer_norm_weights:T?@3"
+_STATES = "output_state_in:T cell_state_in:T activation:i cell_clip:S projection_clip:S"
+LSTM = row(
+    "LSTM",
+    16,
+    f"input:T {_GATES} {_STATES} | {_LAYER_NORM}"
+    " -> scratch_buffer:T output_state_out:T cell_state_out:T output:T",
+    _FLOATS_1,
+)
+MAX_POOL_2D = row("MAX_POOL_2D", 17, _POOL, _DATA_1, input=4)
+MUL = row(
+    "MUL",
+    18,
+    "input1:T input2:T activation:i -> output:T",
+    (*_DATA_1, *_of({I32: 4})),
+    input1=(1, 4),
+    input2=(1, 4),
+)
+RELU = row("RELU", 19, _UNARY, _DATA_1, input=(1, 4))
+RELU1 = row("RELU1", 20, _UNARY, _DATA_1, input=(1, 4))
+RELU6 = row("RELU6", 21, _UNARY, _DATA_1, input=(1, 4))
+RESHAPE = row(
+    "RESHAPE", 22, "input:T shape:I -> output:T", (*_DATA_1, *_of({I32: 6})), input=(1, 4)
+)
+RESIZE_BILINEAR = row(
+    "RESIZE_BILINEAR",
+    23,
+    f"input:T output_width:i output_height:i | layout:b@3 | {_RESIZE_END}"
+    f" or input:T width_scale:S@3 height_scale:S@3 | layout:b@3 | {_RESIZE_END} -> output:T",
+    _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     input=4,
 )
-RELU = row("RELU", 19, ["input:T"], "output:T", _FLOATS_AND_Q8, input=(1, 4))
-RESHAPE = row(
-    "RESHAPE",
-    22,
-    ["input:T shape:I"],
-    "output:T",
-    [
-        typing(1, T=F32, I=I32),
-        typing(3, T=F16, I=I32),
-        typing(1, T=Q8, I=I32),
-        typing(4, T=Q8S, I=I32),
-        typing(6, T=I32, I=I32),
-    ],
+RNN = row(
+    "RNN",
+    24,
+    "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i"
+    " -> hidden_state_out:T output:T",
+    _FLOATS_1,
+)
+SOFTMAX = row("SOFTMAX", 25, "input:T beta:S | axis:i@3 -> output:T", _DATA_1, input=(1, 4))
+SPACE_TO_DEPTH = row(
+    "SPACE_TO_DEPTH", 26, "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4
+)
+SVDF = row(
+    "SVDF",
+    27,
+    "input:T weights_feature:T weights_time:T bias:T? state_in:T rank:i activation:i"
+    " -> state_out:T output:T",
+    _FLOATS_1,
+)
+TANH = row("TANH", 28, _UNARY, _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}), input=(1, 4))
+BATCH_TO_SPACE_ND = row(
+    "BATCH_TO_SPACE_ND", 29, "input:T block_sizes:I | layout:b@3 -> output:T", _DATA_2, input=4
+)
+DIV = row(
+    "DIV",
+    30,
+    "input1:T input2:T activation:i -> output:T",
+    # Android validates DIV of signed 8-bit numbers, but has no kernel for it.
+    (*_FLOATS_2, *_of({I32: 4, Q8S: 4})),
+    input1=(1, 4),
+    input2=(1, 4),
+)
+MEAN = row("MEAN", 31, "input:T axes:I keep_dims:i -> output:T", _DATA_2, input=(1, 4))
+PAD = row("PAD", 32, "input:T paddings:I -> output:T", _DATA_2, input=(1, 4))
+SPACE_TO_BATCH_ND = row(
+    "SPACE_TO_BATCH_ND",
+    33,
+    "input:T block_sizes:I paddings:I | layout:b@3 -> output:T",
+    _DATA_2,
+    input=4,
+)
+SQUEEZE = row("SQUEEZE", 34, "input:T axes:I? -> output:T", _DATA_2, input=(1, 4))
+STRIDED_SLICE = row(
+    "STRIDED_SLICE",
+    35,
+    "input:T begin:I end:I strides:I begin_mask:i end_mask:i shrink_axis_mask:i -> output:T",
+    _DATA_2,
     input=(1, 4),
 )
-TRANSPOSE = row(
-    "TRANSPOSE",
-    37,
-    ["input:T perm:I?"],
-    "output:T",
-    [
-        typing(2, T=F32, I=I32),
-        typing(3, T=F16, I=I32),
-        typing(2, T=Q8, I=I32),
-        typing(4, T=Q8S, I=I32),
-    ],
-    input=(1, 4),
+SUB = row(
+    "SUB",
+    36,
+    "input1:T input2:T activation:i -> output:T",
+    _of({F32: 2, F16: 3, I32: 4, Q8: 3, Q8S: 4}),
+    input1=(1, 4),
+    input2=(1, 4),
+)
+TRANSPOSE = row("TRANSPOSE", 37, "input:T perm:I? -> output:T", _DATA_2, input=(1, 4))
+ABS = row("ABS", 38, _UNARY, _of({F32: 3, F16: 3, I32: 4}))
+ARGMAX = row("ARGMAX", 39, "input:T axis:i -> output:I", _NUMBERS_3)
+ARGMIN = row("ARGMIN", 40, "input:T axis:i -> output:I", _NUMBERS_3)
+AXIS_ALIGNED_BBOX_TRANSFORM = row(
+    "AXIS_ALIGNED_BBOX_TRANSFORM",
+    41,
+    "rois:R deltas:T batch_indices:I image_info:R -> output:R",
+    _BOXES,
 )
 
-OPERATIONS: tuple[Row, ...] = (
-    ADD,
-    CONV_2D,
-    FULLY_CONNECTED,
-    MAX_POOL_2D,
-    RELU,
-    RESHAPE,
-    TRANSPOSE,
+
+def _prefixed(prefix: str, form: str) -> str:
+    return " ".join(prefix + param for param in form.split())
+
+
+_AUXILIARY = "aux_input_to_input_weights:T? aux_input_to_forget_weights:T? \
+aux_input_to_cell_weights:T? aux_input_to_output_weights:T?"
+_BOTH_STATES = "fw_output_state_out:T@4 fw_cell_state_out:T@4 \
+bw_output_state_out:T@4 bw_cell_state_out:T@4"
+BIDIRECTIONAL_SEQUENCE_LSTM = row(
+    "BIDIRECTIONAL_SEQUENCE_LSTM",
+    42,
+    f"input:T {_prefixed('fw_', _GATES)} "
+    f"{_prefixed('bw_', _GATES)} "
+    "fw_output_state_in:T fw_cell_state_in:T bw_output_state_in:T bw_cell_state_in:T aux_input:T? "
+    f"{_prefixed('fw_', _AUXILIARY)} {_prefixed('bw_', _AUXILIARY)} "
+    "activation:i cell_clip:S projection_clip:S merge_outputs:b time_major:b "
+    f"{_prefixed('fw_', _LAYER_NORM)} {_prefixed('bw_', _LAYER_NORM)}"
+    f" -> fw_output:T bw_output:T | {_BOTH_STATES} or output:T | {_BOTH_STATES}",
+    _FLOATS_3,
+)
+BIDIRECTIONAL_SEQUENCE_RNN = row(
+    "BIDIRECTIONAL_SEQUENCE_RNN",
+    43,
+    "input:T fw_weights:T fw_recurrent_weights:T fw_bias:T fw_hidden_state_in:T"
+    " bw_weights:T bw_recurrent_weights:T bw_bias:T bw_hidden_state_in:T"
+    " aux_input:T? fw_aux_weights:T? bw_aux_weights:T? activation:i time_major:b merge_outputs:b"
+    " -> fw_output:T bw_output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4"
+    " or output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4",
+    _FLOATS_3,
+)
+BOX_WITH_NMS_LIMIT = row(
+    "BOX_WITH_NMS_LIMIT",
+    44,
+    "scores:T rois:R batch_indices:I score_threshold:S max_num_detections:i nms_kernel:i"
+    " iou_threshold:S sigma:S nms_score_threshold:S"
+    " -> output_scores:T output_rois:R output_classes:I output_batch_indices:I",
+    _BOXES,
+)
+CAST = row(
+    "CAST",
+    45,
+    "input:T -> output:O",
+    [
+        *(typing(3, T=a, O=b) for a in (F32, F16, I32, Q8) for b in (F32, F16, I32, Q8)),
+        *(typing(4, T=a, O=a) for a in (BOOL8, Q16, Q16Y, Q8S, Q8Y)),
+    ],
+)
+CHANNEL_SHUFFLE = row(
+    "CHANNEL_SHUFFLE", 46, "input:T num_groups:i axis:i -> output:T", _DATA_3, input=(1, 4)
+)
+DETECTION_POSTPROCESSING = row(
+    "DETECTION_POSTPROCESSING",
+    47,
+    "scores:T deltas:T anchors:T dy_scale:S dx_scale:S dh_scale:S dw_scale:S use_regular_nms:b"
+    " max_num_detections:i max_classes_per_detection:i max_detections_per_class:i"
+    " score_threshold:S iou_threshold:S is_background_in_label:b"
+    " -> output_scores:T output_boxes:T output_classes:I output_num_detections:I",
+    _FLOATS_3,
+)
+EQUAL = row("EQUAL", 48, _COMPARISON, _COMPARABLE)
+EXP = row("EXP", 49, _UNARY, _FLOATS_3)
+EXPAND_DIMS = row("EXPAND_DIMS", 50, "input:T axis:i -> output:T", _NUMBERS_3)
+GATHER = row("GATHER", 51, "input:T axis:i indices:I -> output:T", _NUMBERS_3)
+GENERATE_PROPOSALS = row(
+    "GENERATE_PROPOSALS",
+    52,
+    "scores:T deltas:T anchors:N image_info:R height_ratio:S width_ratio:S pre_nms_max:i"
+    " post_nms_max:i iou_threshold:S min_size:S layout:b"
+    " -> output_scores:T output_rois:R output_batch_indices:I",
+    [
+        typing(3, T=F32, N=F32, R=F32, S=FLOAT32),
+        typing(3, T=F16, N=F16, R=F16, S=FLOAT16),
+        typing(3, T=Q8, N=Q16Y, R=Q16, S=FLOAT32),
+        typing(4, T=Q8S, N=Q16Y, R=Q16, S=FLOAT32),
+    ],
+)
+GREATER = row("GREATER", 53, _COMPARISON, _COMPARABLE)
+GREATER_EQUAL = row("GREATER_EQUAL", 54, _COMPARISON, _COMPARABLE)
+GROUPED_CONV_2D = row(
+    "GROUPED_CONV_2D",
+    55,
+    f"{_CONVOLVED} {_PADS} {_STRIDES} num_groups:i activation:i layout:b"
+    f" or {_CONVOLVED} padding:i {_STRIDES} num_groups:i activation:i layout:b -> output:T",
+    _weighted(3),
+    input=4,
+    filter=4,
+    bias=1,
+)
+HEATMAP_MAX_KEYPOINT = row(
+    "HEATMAP_MAX_KEYPOINT",
+    56,
+    "heatmap:T boxes:R layout:b -> output_scores:T output_keypoints:R",
+    _BOXES,
+)
+INSTANCE_NORMALIZATION = row(
+    "INSTANCE_NORMALIZATION",
+    57,
+    "input:T gamma:S beta:S epsilon:S layout:b -> output:T",
+    _FLOATS_3,
+    input=4,
+)
+LESS = row("LESS", 58, _COMPARISON, _COMPARABLE)
+LESS_EQUAL = row("LESS_EQUAL", 59, _COMPARISON, _COMPARABLE)
+LOG = row("LOG", 60, _UNARY, _FLOATS_3)
+LOGICAL_AND = row("LOGICAL_AND", 61, _BINARY, _BOOLEAN)
+LOGICAL_NOT = row("LOGICAL_NOT", 62, _UNARY, _BOOLEAN)
+LOGICAL_OR = row("LOGICAL_OR", 63, _BINARY, _BOOLEAN)
+LOG_SOFTMAX = row("LOG_SOFTMAX", 64, "input:T beta:S axis:i -> output:T", _FLOATS_3)
+MAXIMUM = row("MAXIMUM", 65, _BINARY, _NUMBERS_3)
+MINIMUM = row("MINIMUM", 66, _BINARY, _NUMBERS_3)
+NEG = row("NEG", 67, _UNARY, _of({F32: 3, F16: 3, I32: 3}))
+NOT_EQUAL = row("NOT_EQUAL", 68, _COMPARISON, _COMPARABLE)
+PAD_V2 = row(
+    "PAD_V2",
+    69,
+    "input:T paddings:I pad_value:S -> output:T",
+    [*_FLOATS_3, typing(3, T=Q8, S=INT32), typing(4, T=Q8S, S=INT32)],
+    input=(1, 4),
+)
+POW = row("POW", 70, "base:T exponent:T -> output:T", _FLOATS_3)
+PRELU = row("PRELU", 71, "input:T alpha:T -> output:T", _DATA_3)
+QUANTIZE = row(
+    "QUANTIZE",
+    72,
+    "input:T -> output:O",
+    [
+        typing(3, T=F32, O=Q8),
+        typing(3, T=F16, O=Q8),
+        typing(4, T=F32, O=Q8S),
+        typing(4, T=F16, O=Q8S),
+    ],
+)
+QUANTIZED_16BIT_LSTM = row(
+    "QUANTIZED_16BIT_LSTM",
+    73,
+    "input:T input_to_input_weights:T input_to_forget_weights:T input_to_cell_weights:T"
+    " input_to_output_weights:T recurrent_to_input_weights:T recurrent_to_forget_weights:T"
+    " recurrent_to_cell_weights:T recurrent_to_output_weights:T"
+    " input_gate_bias:I forget_gate_bias:I cell_bias:I output_gate_bias:I"
+    " cell_state_in:C output_state_in:T -> cell_state_out:C output_state_out:T",
+    [typing(3, T=Q8, C=Q16Y)],
+)
+RANDOM_MULTINOMIAL = row(
+    "RANDOM_MULTINOMIAL", 74, "input:T sample_count:i seeds:I -> output:I", _FLOATS_3
+)
+REDUCE_ALL = row("REDUCE_ALL", 75, _REDUCTION, _BOOLEAN, input=(1, 4))
+REDUCE_ANY = row("REDUCE_ANY", 76, _REDUCTION, _BOOLEAN, input=(1, 4))
+REDUCE_MAX = row("REDUCE_MAX", 77, _REDUCTION, _DATA_3, input=(1, 4))
+REDUCE_MIN = row("REDUCE_MIN", 78, _REDUCTION, _DATA_3, input=(1, 4))
+REDUCE_PROD = row("REDUCE_PROD", 79, _REDUCTION, _FLOATS_3, input=(1, 4))
+REDUCE_SUM = row("REDUCE_SUM", 80, _REDUCTION, _FLOATS_3, input=(1, 4))
+ROI_ALIGN = row(
+    "ROI_ALIGN",
+    81,
+    f"{_ROI} height_sampling_points:i width_sampling_points:i layout:b -> output:T",
+    _BOXES,
+    input=4,
+)
+ROI_POOLING = row("ROI_POOLING", 82, f"{_ROI} layout:b -> output:T", _BOXES, input=4)
+RSQRT = row("RSQRT", 83, _UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}))
+SELECT = row("SELECT", 84, "condition:B input1:T input2:T -> output:T", _NUMBERS_3)
+SIN = row("SIN", 85, _UNARY, _FLOATS_3)
+SLICE = row("SLICE", 86, "input:T begin:I size:I -> output:T", _NUMBERS_3)
+SPLIT = row("SPLIT", 87, "input:T axis:i num_splits:i -> outputs:T+", _NUMBERS_3)
+SQRT = row("SQRT", 88, _UNARY, _FLOATS_3)
+TILE = row("TILE", 89, "input:T multiples:I -> output:T", _NUMBERS_3)
+TOPK_V2 = row("TOPK_V2", 90, "input:T k:i -> values:T indices:I", _NUMBERS_3)
+TRANSPOSE_CONV_2D = row(
+    "TRANSPOSE_CONV_2D",
+    91,
+    f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i layout:b"
+    f" or {_CONVOLVED} output_shape:I padding:i {_STRIDES} activation:i layout:b -> output:T",
+    _weighted(3),
+    input=4,
+    filter=4,
+    bias=1,
+)
+UNIDIRECTIONAL_SEQUENCE_LSTM = row(
+    "UNIDIRECTIONAL_SEQUENCE_LSTM",
+    92,
+    f"input:T {_GATES} {_STATES} time_major:b {_LAYER_NORM}"
+    " -> output:T | output_state_out:T@4 cell_state_out:T@4",
+    _FLOATS_3,
+)
+UNIDIRECTIONAL_SEQUENCE_RNN = row(
+    "UNIDIRECTIONAL_SEQUENCE_RNN",
+    93,
+    "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i time_major:i"
+    " -> output:T | hidden_state_out:T@4",
+    _FLOATS_3,
+)
+RESIZE_NEAREST_NEIGHBOR = row(
+    "RESIZE_NEAREST_NEIGHBOR",
+    94,
+    f"input:T output_width:i output_height:i layout:b | {_RESIZE_END}"
+    f" or input:T width_scale:S height_scale:S layout:b | {_RESIZE_END} -> output:T",
+    _DATA_3,
+    input=4,
+)
+QUANTIZED_LSTM = row(
+    "QUANTIZED_LSTM",
+    95,
+    "input:T input_to_input_weights:W? input_to_forget_weights:W input_to_cell_weights:W"
+    " input_to_output_weights:W recurrent_to_input_weights:W? recurrent_to_forget_weights:W"
+    " recurrent_to_cell_weights:W recurrent_to_output_weights:W cell_to_input_weights:C?"
+    " cell_to_forget_weights:C? cell_to_output_weights:C? input_gate_bias:I? forget_gate_bias:I"
+    " cell_bias:I output_gate_bias:I projection_weights:W? projection_bias:I?"
+    " output_state_in:T cell_state_in:C input_layer_norm_weights:C? forget_layer_norm_weights:C?"
+    " cell_layer_norm_weights:C? output_layer_norm_weights:C? cell_clip:f? projection_clip:f?"
+    " input_intermediate_scale:f forget_intermediate_scale:f cell_intermediate_scale:f"
+    " output_intermediate_scale:f hidden_state_zero_point:i hidden_state_scale:f"
+    " -> output_state_out:T cell_state_out:C output:T",
+    [typing(4, T=Q8S, W=Q8Y, C=Q16Y)],
+)
+IF = row(
+    "IF",
+    96,
+    "condition:B then_model:m else_model:m inputs:any* -> outputs:any+",
+    [typing(4)],
+    condition=1,
+)
+WHILE = row(
+    "WHILE",
+    97,
+    "condition_model:m body_model:m inputs:any+ -> outputs:any+",
+    [typing(4)],
+)
+ELU = row("ELU", 98, "input:T alpha:S -> output:T", _FLOATS_4)
+HARD_SWISH = row("HARD_SWISH", 99, _UNARY, _DATA_4)
+FILL = row(
+    "FILL",
+    100,
+    "dims:I value:S -> output:T",
+    [*_FLOATS_4, typing(4, T=I32, S=INT32)],
+)
+RANK = row(
+    "RANK",
+    101,
+    "input:T -> output:i",
+    _of(dict.fromkeys((F32, F16, I32, BOOL8, Q8, Q8S, Q8Y, Q8C, Q16, Q16Y), 4)),
+)
+BATCH_MATMUL = row(
+    "BATCH_MATMUL",
+    102,
+    "input1:T input2:T adj_x:b? adj_y:b? -> output:T",
+    _of({F32: 6, F16: 6, I32: 6, Q8S: 6}),
+    input1=(2, 4),
+    input2=(2, 4),
+)
+PACK = row("PACK", 103, "axis:i inputs:T+ -> output:T", _NUMBERS_6)
+MIRROR_PAD = row("MIRROR_PAD", 104, "input:T paddings:I mode:i -> output:T", _NUMBERS_7, paddings=2)
+REVERSE = row("REVERSE", 105, "input:T axis:I -> output:T", _NUMBERS_7, input=(1, 8), axis=1)
+
+OPERATIONS: tuple[Row, ...] = tuple(
+    sorted((op for op in globals().values() if isinstance(op, Row)), key=lambda op: op.code)
 )
 BY_CODE = {op.code: op for op in OPERATIONS}
 BY_NAME = {op.name: op for op in OPERATIONS}
