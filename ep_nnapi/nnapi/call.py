@@ -12,11 +12,12 @@ from ep_nnapi.nnapi.signature import (
     Match,
     OperationSpec,
     Param,
+    Rule,
     Typing,
     parse_form,
 )
 from ep_nnapi.rejection import SpecError
-from ep_nnapi.value import Constant, DType, Value
+from ep_nnapi.value import Constant, DType, Quantization, Value
 
 NHWC = (0, 2, 3, 1)
 """Where each physical dimension of an NHWC tensor is found in its NCHW shape."""
@@ -89,6 +90,34 @@ class _TypedArg:
     def omitted(self) -> bool:
         return self.arg is None
 
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        if isinstance(self.arg, View):
+            return self.arg.shape
+        return (self.arg.shape or (1,)) if isinstance(self.arg, Value) else ()
+
+    @property
+    def _quantization(self) -> Quantization | None:
+        value = self.arg.value if isinstance(self.arg, View) else self.arg
+        return value.quantization if isinstance(value, Value) else None
+
+    @property
+    def scale(self) -> float:
+        q = self._quantization
+        return q.scale[0] if q is not None and q.per_tensor else 0.0
+
+    @property
+    def zero_point(self) -> int:
+        q = self._quantization
+        return q.zero_point[0] if q is not None and q.per_tensor else 0
+
+    @property
+    def channel_dim(self) -> int | None:
+        q = self._quantization
+        if q is None or q.axis is None:
+            return None
+        return self.arg.perm.index(q.axis) if isinstance(self.arg, View) else q.axis
+
     def fits(self, code: OperandCode) -> bool:
         arg = self.arg
         if arg is None:
@@ -113,7 +142,7 @@ class _TypedArg:
 class Call:
     """One operation with its operands in NNAPI's order; `origin` names the ONNX nodes behind it."""
 
-    spec: OperationSpec
+    spec: Row
     params: Form
     inputs: tuple[Arg, ...]
     outputs: tuple[Value | View, ...]
@@ -127,11 +156,11 @@ class Call:
             feature_level,
         )
 
-    def named(self) -> Mapping[str, Arg | tuple[Arg, ...]]:
+    def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a repeated parameter as a tuple."""
-        found: dict[str, Arg | tuple[Arg, ...]] = {}
+        found: dict[str, Given] = {}
         for param, arg in zip(self.params, self.inputs, strict=True):
-            if param.many:
+            if param.many and isinstance(arg, Value | View):
                 before = found.get(param.name, ())
                 found[param.name] = (*(before if isinstance(before, tuple) else ()), arg)
             else:
@@ -164,6 +193,7 @@ def row(
     code: int,
     signatures: str,
     typings: Sequence[Typing],
+    *rules: Rule,
     **ranks: int | tuple[int, int],
 ) -> Row:
     """A row of the table.
@@ -173,7 +203,7 @@ def row(
     """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
     ins, outs = (tuple(map(parse_form, side.split(" or "))) for side in signatures.split("->"))
-    return Row(name, code, ins, outs, tuple(typings), limits)
+    return Row(name, code, ins, outs, tuple(typings), limits, rules)
 
 
 def _bind(

@@ -1,0 +1,60 @@
+"""Whether a node can run on NNAPI: it can when its lowering succeeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ep_nnapi.graph import GraphNode
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.ops import VARIANTS
+from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
+from ep_nnapi.rejection import Reason, Reject, Rejection
+from ep_nnapi.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A capable node and the operations it becomes."""
+
+    node: GraphNode
+    calls: tuple[Call, ...]
+
+
+def judge(node: GraphNode, target: Target) -> Judged | Rejection:
+    """The node's operations at `target`, or the first reason why it has none."""
+    try:
+        return Judged(node, _lower(node, target))
+    except Reject as reject:
+        return Rejection(node.name, node.op_type, reject.reason, reject.detail)
+
+
+def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
+    lowering = _variant(node)
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.dims is not None and 0 in value.dims:
+            raise Reject(
+                Reason.SHAPE, f"{value.name} has no elements; NNAPI reads a size of 0 as unknown"
+            )
+    calls = tuple(replace(c, origin=(node.name,)) for c in lowering.lower(Node(node, target)))
+    for call in calls:
+        call.match(target.feature_level)
+    return calls
+
+
+def _variant(node: GraphNode) -> Op:
+    variants = VARIANTS.get((node.domain, node.op_type), ())
+    called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    if not variants:
+        raise Reject(Reason.OP, f"{called}: no lowering")
+    if not node.domain and node.since > KNOWN_OPSET:
+        raise Reject(
+            Reason.OPSET, f"{called}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"
+        )
+    for variant in variants:
+        if variant.since <= node.since:
+            return variant
+    raise Reject(
+        Reason.OPSET,
+        f"{called}-{node.since} is older than {called}-{variants[-1].since}, the first known; "
+        "convert the model to a newer opset",
+    )
