@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
@@ -13,7 +14,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.value import Array
 
 if TYPE_CHECKING:
-    from ep_nnapi.nnapi.signature import OperationSpec
+    from ep_nnapi.nnapi.signature import Match, OperationSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,52 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedOperand:
+    """An operand of a model as a signature sees it."""
+
+    operand: Operand
+    index: int
+
+    @property
+    def rank(self) -> int | None:
+        """None: unknown; 0 for scalars."""
+        return len(self.operand.dimensions) or (None if self.operand.type.tensor else 0)
+
+    @property
+    def omitted(self) -> bool:
+        """Whether it has no value."""
+        return isinstance(self.operand.value, Omitted)
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Sizes, 0 for unknown; () for unknown rank and scalars."""
+        return self.operand.dimensions
+
+    @property
+    def scale(self) -> float:
+        """Scale of the whole tensor; 0: none."""
+        return self.operand.scale
+
+    @property
+    def zero_point(self) -> int:
+        """Zero point of the whole tensor."""
+        return self.operand.zero_point
+
+    @property
+    def channel_dim(self) -> int | None:
+        """The dimension along which scales differ; None: no such scales."""
+        return self.operand.channels.dim if self.operand.channels else None
+
+    def fits(self, code: OperandCode) -> bool:
+        """Whether it is an operand of that type."""
+        return self.operand.type is code
+
+    def describe(self) -> str:
+        """Index and type: "operand 3 is TENSOR_FLOAT16"."""
+        return f"operand {self.index} is {self.operand.type.name}"
+
+
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One operation: its spec row and the indexes of its operands.
 
@@ -105,6 +152,14 @@ class Operation:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     origin: tuple[str, ...] = field(default=(), compare=False)
+
+    def match(self, operands: Sequence[Operand], feature_level: int) -> Match:
+        """What the operation is among `operands` at that level; raises Reject as its spec row."""
+        return self.spec.match(
+            [TypedOperand(operands[i], i) for i in self.inputs],
+            [TypedOperand(operands[i], i) for i in self.outputs],
+            feature_level,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ form), `?` (may be left out: no value) and `@n` (only from feature level n). The
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.rejection import Reason, Reject
@@ -49,6 +49,26 @@ class Typed(Protocol):
     @property
     def omitted(self) -> bool:
         """Whether it has no value."""
+        ...
+
+    @property
+    def dimensions(self) -> tuple[int, ...]:
+        """Sizes, 0 for unknown; () for unknown rank and scalars."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """Scale of the whole tensor; 0: none."""
+        ...
+
+    @property
+    def zero_point(self) -> int:
+        """Zero point of the whole tensor."""
+        ...
+
+    @property
+    def channel_dim(self) -> int | None:
+        """The dimension along which scales differ; None: no such scales."""
         ...
 
     def fits(self, code: OperandCode) -> bool:
@@ -135,6 +155,31 @@ class Match:
     level: int
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an operation does that takes a higher level than its types: "<operation> <what>"."""
+
+    level: int
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An operation's operands by name, for rules that relate them."""
+
+    operation: str
+    typing: Typing
+    operands: Mapping[str, tuple[Typed, ...]]
+
+    def __getitem__(self, name: str) -> Typed:
+        """The only operand of that name."""
+        return self.operands[name][0]
+
+
+Rule: TypeAlias = Callable[[Application], Need | None]
+"""A relation between operands: says what level it takes, or raises Reject if none allows it."""
+
+
 @dataclass(frozen=True)
 class OperationSpec:
     """One NNAPI operation.
@@ -143,6 +188,7 @@ class OperationSpec:
     output_forms  alternative output lists
     typings       alternative bindings of the type variables
     ranks         accepted (lowest, highest) rank by operand name, inputs and outputs
+    rules         relations between operands beyond types and ranks
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
 
@@ -152,6 +198,7 @@ class OperationSpec:
     output_forms: tuple[Form, ...]
     typings: tuple[Typing, ...]
     ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    rules: tuple[Rule, ...] = ()
 
     def __repr__(self) -> str:
         return self.name
@@ -170,17 +217,20 @@ class OperationSpec:
     def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
         """The form and typing of these operands with the lowest level.
 
-        Raises Reject: DTYPE no typing fits, LEVEL it needs more than `feature_level`, RANK, and OP
-        for a number of operands that no form has.
+        Raises Reject: DTYPE no typing fits, LEVEL it needs more than `feature_level`, RANK, OP for
+        a number of operands that no form has, and SHAPE or QUANTIZATION of a rule.
         """
         found = min(self._fitting(inputs, outputs), key=lambda m: m.level, default=None)
         if found is None:
             raise self._mismatch(inputs, outputs)
         if found.level > feature_level:
             raise self._too_new(found, feature_level)
+        named: dict[str, tuple[Typed, ...]] = {}
         for param, operand in zip(found.inputs + found.outputs, (*inputs, *outputs), strict=True):
             self._check_rank(param, operand)
-        return found
+            named[param.name] = (*named.get(param.name, ()), operand)
+        level = self._check_rules(Application(self.name, found.typing, named), feature_level)
+        return replace(found, level=max(found.level, level))
 
     def _aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Form, Form]]:
         for form, output_form in product(self.forms, self.output_forms):
@@ -232,6 +282,17 @@ class OperationSpec:
             Reason.LEVEL,
             f"{what} needs feature level {found.level}, the target has {feature_level}",
         )
+
+    def _check_rules(self, application: Application, feature_level: int) -> int:
+        needs = [need for rule in self.rules if (need := rule(application)) is not None]
+        most = max(needs, key=lambda need: need.level, default=Need(self.level, ""))
+        if most.level > feature_level:
+            raise Reject(
+                Reason.LEVEL,
+                f"{self.name} {most.what} needs feature level {most.level}, "
+                f"the target has {feature_level}",
+            )
+        return most.level
 
     def _check_rank(self, param: Param, operand: Typed) -> None:
         limits = self.ranks.get(param.name)

@@ -10,6 +10,21 @@ from collections.abc import Mapping
 
 from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.rules import (
+    channel_dim,
+    fully_connected_shapes,
+    one_element,
+    packed_rank,
+    paddings_shape,
+    product_scale,
+    product_scale_below_3,
+    same_quantization,
+    same_quantization_below_3,
+    same_rank,
+    same_shape,
+    softmax_rank_below_3,
+    zero_padding_below_3,
+)
 from ep_nnapi.nnapi.signature import Typing, typing
 
 FLOAT32 = OperandCode.FLOAT32
@@ -93,7 +108,13 @@ ADD = row(
 )
 AVERAGE_POOL_2D = row("AVERAGE_POOL_2D", 1, _POOL, _DATA_1, input=4)
 CONCATENATION = row(
-    "CONCATENATION", 2, "inputs:T+ axis:i -> output:T", _DATA_1, inputs=(1, 4), output=(1, 4)
+    "CONCATENATION",
+    2,
+    "inputs:T+ axis:i -> output:T",
+    _DATA_1,
+    same_quantization_below_3,
+    inputs=(1, 4),
+    output=(1, 4),
 )
 CONV_2D = row(
     "CONV_2D",
@@ -101,6 +122,8 @@ CONV_2D = row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i | {_DILATED}"
     f" or {_CONVOLVED} padding:i {_STRIDES} activation:i | {_DILATED} -> output:T",
     _weighted(1),
+    channel_dim(0),
+    product_scale_below_3("input", "filter"),
     input=4,
     filter=4,
     bias=1,
@@ -112,6 +135,8 @@ DEPTHWISE_CONV_2D = row(
     f" or {_CONVOLVED} padding:i {_STRIDES} depth_multiplier:i activation:i | {_DILATED}"
     " -> output:T",
     _weighted(1),
+    channel_dim(3),
+    product_scale_below_3("input", "filter"),
     input=4,
     filter=4,
     bias=1,
@@ -152,6 +177,8 @@ FULLY_CONNECTED = row(
         typing(1, T=Q8, A=I32),
         typing(4, T=Q8S, A=I32),
     ],
+    fully_connected_shapes,
+    product_scale_below_3("input", "weights"),
     input=(2, 4),
     weights=2,
     bias=1,
@@ -209,6 +236,7 @@ MUL = row(
     18,
     "input1:T input2:T activation:i -> output:T",
     (*_DATA_1, *_of({I32: 4})),
+    product_scale,
     input1=(1, 4),
     input2=(1, 4),
 )
@@ -233,7 +261,14 @@ RNN = row(
     " -> hidden_state_out:T output:T",
     _FLOATS_1,
 )
-SOFTMAX = row("SOFTMAX", 25, "input:T beta:S | axis:i@3 -> output:T", _DATA_1, input=(1, 4))
+SOFTMAX = row(
+    "SOFTMAX",
+    25,
+    "input:T beta:S | axis:i@3 -> output:T",
+    _DATA_1,
+    softmax_rank_below_3,
+    input=(1, 4),
+)
 SPACE_TO_DEPTH = row(
     "SPACE_TO_DEPTH", 26, "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4
 )
@@ -258,12 +293,13 @@ DIV = row(
     input2=(1, 4),
 )
 MEAN = row("MEAN", 31, "input:T axes:I keep_dims:i -> output:T", _DATA_2, input=(1, 4))
-PAD = row("PAD", 32, "input:T paddings:I -> output:T", _DATA_2, input=(1, 4))
+PAD = row("PAD", 32, "input:T paddings:I -> output:T", _DATA_2, zero_padding_below_3, input=(1, 4))
 SPACE_TO_BATCH_ND = row(
     "SPACE_TO_BATCH_ND",
     33,
     "input:T block_sizes:I paddings:I | layout:b@3 -> output:T",
     _DATA_2,
+    zero_padding_below_3,
     input=4,
 )
 SQUEEZE = row("SQUEEZE", 34, "input:T axes:I? -> output:T", _DATA_2, input=(1, 4))
@@ -340,6 +376,7 @@ CAST = row(
         *(typing(3, T=a, O=b) for a in (F32, F16, I32, Q8) for b in (F32, F16, I32, Q8)),
         *(typing(4, T=a, O=a) for a in (BOOL8, Q16, Q16Y, Q8S, Q8Y)),
     ],
+    same_shape,
 )
 CHANNEL_SHUFFLE = row(
     "CHANNEL_SHUFFLE", 46, "input:T num_groups:i axis:i -> output:T", _DATA_3, input=(1, 4)
@@ -378,6 +415,7 @@ GROUPED_CONV_2D = row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} num_groups:i activation:i layout:b"
     f" or {_CONVOLVED} padding:i {_STRIDES} num_groups:i activation:i layout:b -> output:T",
     _weighted(3),
+    channel_dim(0),
     input=4,
     filter=4,
     bias=1,
@@ -467,6 +505,7 @@ TRANSPOSE_CONV_2D = row(
     f"{_CONVOLVED} {_PADS} {_STRIDES} activation:i layout:b"
     f" or {_CONVOLVED} output_shape:I padding:i {_STRIDES} activation:i layout:b -> output:T",
     _weighted(3),
+    channel_dim(0),
     input=4,
     filter=4,
     bias=1,
@@ -543,9 +582,35 @@ BATCH_MATMUL = row(
     input1=(2, 4),
     input2=(2, 4),
 )
-PACK = row("PACK", 103, "axis:i inputs:T+ -> output:T", _NUMBERS_6)
-MIRROR_PAD = row("MIRROR_PAD", 104, "input:T paddings:I mode:i -> output:T", _NUMBERS_7, paddings=2)
-REVERSE = row("REVERSE", 105, "input:T axis:I -> output:T", _NUMBERS_7, input=(1, 8), axis=1)
+PACK = row(
+    "PACK",
+    103,
+    "axis:i inputs:T+ -> output:T",
+    _NUMBERS_6,
+    packed_rank,
+    same_quantization("inputs"),
+)
+MIRROR_PAD = row(
+    "MIRROR_PAD",
+    104,
+    "input:T paddings:I mode:i -> output:T",
+    _NUMBERS_7,
+    paddings_shape,
+    same_rank,
+    same_quantization("input"),
+    paddings=2,
+)
+REVERSE = row(
+    "REVERSE",
+    105,
+    "input:T axis:I -> output:T",
+    _NUMBERS_7,
+    one_element("axis"),
+    same_rank,
+    same_quantization("input"),
+    input=(1, 8),
+    axis=1,
+)
 
 OPERATIONS: tuple[Row, ...] = tuple(
     sorted((op for op in globals().values() if isinstance(op, Row)), key=lambda op: op.code)
