@@ -1,0 +1,187 @@
+"""Builds `ep_nnapi/ort/_native.abi3.so`, which is both the cffi module and ORT's plugin library.
+
+ONNX Runtime's tables of functions only ever grow at the end, so an entry is known by its slot; the
+slots between the ones used are filled with pointers that nobody calls. No header is needed.
+Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.31.
+
+Executed by setuptools as a file: it must not import the package.
+"""
+
+from pathlib import Path
+
+import cffi
+
+_HERE = Path(__file__).resolve().parent
+
+_OPAQUE = (
+    *("OrtStatus", "OrtValue", "OrtGraph", "OrtNode", "OrtValueInfo", "OrtTypeInfo", "OrtOpAttr"),
+    *("OrtTensorTypeAndShapeInfo", "OrtKernelContext", "OrtSessionOptions", "OrtKeyValuePairs"),
+    *("OrtHardwareDevice", "OrtEpDevice", "OrtLogger", "OrtEpGraphSupportInfo"),
+    *("OrtNodeComputeContext", "OrtDataTransferImpl", "OrtEp", "OrtEpFactory"),
+    *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
+)
+
+_ORT_API = {
+    0: "OrtStatus *(*CreateStatus)(int, const char *)",
+    2: "const char *(*GetErrorMessage)(const OrtStatus *)",
+    51: "OrtStatus *(*GetTensorMutableData)(OrtValue *, void **)",
+    55: "OrtStatus *(*CastTypeInfoToTensorInfo)"
+    "(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **)",
+    60: "OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *, int *)",
+    61: "OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *)",
+    62: "OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t)",
+    63: "OrtStatus *(*GetSymbolicDimensions)"
+    "(const OrtTensorTypeAndShapeInfo *, const char **, size_t)",
+    90: "OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **)",
+    91: "OrtStatus *(*KernelContext_GetOutput)"
+    "(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)",
+    93: "void (*ReleaseStatus)(OrtStatus *)",
+    96: "void (*ReleaseValue)(OrtValue *)",
+    272: "OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *)",
+    289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
+    290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
+    298: "void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, "
+    "const char *const **, size_t *)",
+    300: "void (*ReleaseKeyValuePairs)(OrtKeyValuePairs *)",
+    307: "int (*HardwareDevice_Type)(const OrtHardwareDevice *)",
+    317: "const OrtEpApi *(*GetEpApi)(void)",
+    318: "OrtStatus *(*GetTensorSizeInBytes)(const OrtValue *, size_t *)",
+    326: "OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *, const OrtValue **)",
+    331: "OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *, _Bool *)",
+    336: "OrtStatus *(*Graph_GetNumOperatorSets)(const OrtGraph *, size_t *)",
+    337: "OrtStatus *(*Graph_GetOperatorSets)(const OrtGraph *, const char **, int64_t *, size_t)",
+    338: "OrtStatus *(*Graph_GetNumInputs)(const OrtGraph *, size_t *)",
+    339: "OrtStatus *(*Graph_GetInputs)(const OrtGraph *, const OrtValueInfo **, size_t)",
+    340: "OrtStatus *(*Graph_GetNumOutputs)(const OrtGraph *, size_t *)",
+    341: "OrtStatus *(*Graph_GetOutputs)(const OrtGraph *, const OrtValueInfo **, size_t)",
+    344: "OrtStatus *(*Graph_GetNumNodes)(const OrtGraph *, size_t *)",
+    345: "OrtStatus *(*Graph_GetNodes)(const OrtGraph *, const OrtNode **, size_t)",
+    346: "OrtStatus *(*Graph_GetParentNode)(const OrtGraph *, const OrtNode **)",
+    348: "OrtStatus *(*Node_GetId)(const OrtNode *, size_t *)",
+    349: "OrtStatus *(*Node_GetName)(const OrtNode *, const char **)",
+    350: "OrtStatus *(*Node_GetOperatorType)(const OrtNode *, const char **)",
+    351: "OrtStatus *(*Node_GetDomain)(const OrtNode *, const char **)",
+    352: "OrtStatus *(*Node_GetSinceVersion)(const OrtNode *, int *)",
+    353: "OrtStatus *(*Node_GetNumInputs)(const OrtNode *, size_t *)",
+    354: "OrtStatus *(*Node_GetInputs)(const OrtNode *, const OrtValueInfo **, size_t)",
+    355: "OrtStatus *(*Node_GetNumOutputs)(const OrtNode *, size_t *)",
+    356: "OrtStatus *(*Node_GetOutputs)(const OrtNode *, const OrtValueInfo **, size_t)",
+    357: "OrtStatus *(*Node_GetNumImplicitInputs)(const OrtNode *, size_t *)",
+    358: "OrtStatus *(*Node_GetImplicitInputs)(const OrtNode *, const OrtValueInfo **, size_t)",
+    359: "OrtStatus *(*Node_GetNumAttributes)(const OrtNode *, size_t *)",
+    360: "OrtStatus *(*Node_GetAttributes)(const OrtNode *, const OrtOpAttr **, size_t)",
+    362: "OrtStatus *(*OpAttr_GetTensorAttributeAsOrtValue)(const OrtOpAttr *, OrtValue **)",
+    363: "OrtStatus *(*OpAttr_GetType)(const OrtOpAttr *, int *)",
+    364: "OrtStatus *(*OpAttr_GetName)(const OrtOpAttr *, const char **)",
+    365: "OrtStatus *(*Node_GetNumSubgraphs)(const OrtNode *, size_t *)",
+    366: "OrtStatus *(*Node_GetSubgraphs)"
+    "(const OrtNode *, const OrtGraph **, size_t, const char **)",
+    333: "OrtStatus *(*Graph_GetName)(const OrtGraph *, const char **)",
+    368: "OrtStatus *(*Node_GetEpName)(const OrtNode *, const char **)",
+    378: "OrtStatus *(*GetTensorData)(const OrtValue *, const void **)",
+    379: "OrtStatus *(*GetSessionOptionsConfigEntries)"
+    "(const OrtSessionOptions *, OrtKeyValuePairs **)",
+    390: "_Bool (*TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *)",
+    414: "OrtStatus *(*GetTensorElementTypeAndShapeDataReference)"
+    "(const OrtValue *, int *, const int64_t **, size_t *)",
+}
+
+_ORT_EP_API = {
+    0: "OrtStatus *(*CreateEpDevice)(OrtEpFactory *, const OrtHardwareDevice *, "
+    "const OrtKeyValuePairs *, const OrtKeyValuePairs *, OrtEpDevice **)",
+    2: "OrtStatus *(*EpGraphSupportInfo_AddNodesToFuse)(OrtEpGraphSupportInfo *, "
+    "const OrtNode *const *, size_t, const OrtNodeFusionOptions *)",
+}
+
+_ORT_API_BASE = {0: "const OrtApi *(*GetApi)(uint32_t)"}
+
+_FACTORY = {
+    0: "const char *(*GetName)(const OrtEpFactory *)",
+    1: "const char *(*GetVendor)(const OrtEpFactory *)",
+    2: "OrtStatus *(*GetSupportedDevices)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t,"
+    " OrtEpDevice **, size_t, size_t *)",
+    3: "OrtStatus *(*CreateEp)(OrtEpFactory *, const OrtHardwareDevice *const *, "
+    "const OrtKeyValuePairs *const *, size_t, const OrtSessionOptions *, const OrtLogger *, "
+    "OrtEp **)",
+    4: "void (*ReleaseEp)(OrtEpFactory *, OrtEp *)",
+    6: "const char *(*GetVersion)(const OrtEpFactory *)",
+    10: "OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **)",
+    12: "void *CreateSyncStreamForDevice",
+}
+
+_EP = {
+    0: "const char *(*GetName)(const OrtEp *)",
+    1: "OrtStatus *(*GetCapability)(OrtEp *, const OrtGraph *, OrtEpGraphSupportInfo *)",
+    2: "OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, "
+    "OrtNodeComputeInfo **, OrtNode **)",
+    3: "void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t)",
+    11: "void *GetCompiledModelCompatibilityInfo",
+}
+
+_COMPUTE = {
+    0: "OrtStatus *(*CreateState)(OrtNodeComputeInfo *, OrtNodeComputeContext *, void **)",
+    1: "OrtStatus *(*Compute)(OrtNodeComputeInfo *, void *, OrtKernelContext *)",
+    2: "void (*ReleaseState)(OrtNodeComputeInfo *, void *)",
+}
+
+_CALLBACKS = (
+    "int py_create_factory(PyFactory **, OrtStatus **)",
+    "int py_supported_devices(PyFactory *, const OrtHardwareDevice *const *, size_t, "
+    "OrtEpDevice **, size_t, size_t *, OrtStatus **)",
+    "int py_create_ep(void *, const OrtSessionOptions *, PyEp **, OrtStatus **)",
+    "void py_release_ep(void *, void *, PyEp *)",
+    "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
+    "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, OrtStatus **)",
+    "void py_release_computes(void *, PyCompute **, size_t)",
+    "int py_compute(void *, Call *)",
+)
+
+
+def _table(name: str, slots: dict[int, str], first: str = "") -> str:
+    """The C struct `name` with these members at these slots, after the member `first`."""
+    lines = [first] if first else []
+    following = 0
+    for slot, member in sorted(slots.items()):
+        if slot > following:
+            lines.append(f"void *unused{following}[{slot - following}];")
+        lines.append(f"{member};")
+        following = slot + 1
+    return f"struct {name} {{\n  " + "\n  ".join(lines) + "\n};\n"
+
+
+def _source(header: str) -> str:
+    version = "uint32_t ort_version_supported;"
+    return "\n".join(
+        (
+            "#include <stddef.h>",
+            "#include <stdint.h>",
+            "#include <stdlib.h>",
+            *(f"typedef struct {name} {name};" for name in _OPAQUE),
+            _table("OrtApi", _ORT_API),
+            _table("OrtEpApi", _ORT_EP_API),
+            _table("OrtApiBase", _ORT_API_BASE),
+            _table("OrtEpFactory", _FACTORY, version),
+            _table("OrtEp", _EP, version),
+            _table("OrtNodeComputeInfo", _COMPUTE, version),
+            f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
+            header,
+            *(f"static {callback};" for callback in _CALLBACKS),
+            (_HERE / "native.c").read_text(encoding="utf-8"),
+        )
+    )
+
+
+def _ffi() -> cffi.FFI:
+    header = (_HERE / "native.h").read_text(encoding="utf-8")
+    builder = cffi.FFI()
+    builder.cdef(header)
+    builder.cdef('extern "Python" {\n' + ";\n".join(_CALLBACKS) + ";\n}")
+    builder.set_source(
+        "ep_nnapi.ort._native",
+        _source(header),
+        extra_compile_args=["-O2", "-fvisibility=hidden"],
+    )
+    return builder
+
+
+ffi = _ffi()

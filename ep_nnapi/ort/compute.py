@@ -1,0 +1,60 @@
+"""One fused node: ONNX Runtime's buffers in, ONNX Runtime's buffers out, nothing copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import check
+from ep_nnapi.ort.contract import Runner
+from ep_nnapi.value import Array, Value
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import Call, Tensor
+
+
+class FusedNode:
+    """Runs one cluster for a session; any number of threads at once.
+
+    The C side has read the inputs when `compute` is entered.
+    """
+
+    def __init__(self, runner: Runner, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
+        self.input_count = len(inputs)
+        self.output_count = len(outputs)
+        self._runner = runner
+        self._inputs = [(i, value.dtype.numpy) for i, value in enumerate(inputs)]
+        self._dtypes = [value.dtype.numpy for value in outputs]
+        # The last shape of each output, its C twin and its size in bytes: most never change.
+        # Replaced as one object, so that threads see either the old one or the new one.
+        self._shapes: list[tuple[tuple[int, ...] | None, Any, int]]
+        self._shapes = [(None, ffi.NULL, 0)] * len(outputs)
+
+    def compute(self, call: Call) -> None:
+        """One run; raises what the runner raises."""
+        tensors = call.inputs
+        inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
+        self._runner(inputs, lambda index, shape: self._allocate(call, index, shape))
+
+    def _allocate(self, call: Call, index: int, shape: tuple[int, ...]) -> Array:
+        dtype = self._dtypes[index]
+        known, dims, size = self._shapes[index]
+        if known != shape:
+            dims, size = ffi.new("int64_t[]", shape), prod(shape) * dtype.itemsize
+            self._shapes[index] = (shape, dims, size)
+        data = lib.make_output(call, index, dims, len(shape))
+        if data:
+            return np.ndarray(shape, dtype, ffi.buffer(data, size))
+        status, call.status = call.status, ffi.NULL
+        check(status)
+        return np.empty(shape, dtype)
+
+
+def _input(tensor: Tensor, dtype: np.dtype[Any]) -> Array:
+    shape = ffi.unpack(tensor.dims, tensor.rank) if tensor.rank else ()
+    size = tensor.bytes
+    return np.ndarray(shape, dtype, ffi.buffer(tensor.data, size) if size else b"")

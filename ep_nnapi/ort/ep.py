@@ -1,0 +1,64 @@
+"""The execution provider of one session: GetCapability decides, Compile hands over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ep_nnapi.graph import GraphNode
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import OrtError, check
+from ep_nnapi.ort.compute import FusedNode
+from ep_nnapi.ort.contract import Cluster, Provider
+from ep_nnapi.ort.graph import read_graph
+from ep_nnapi.ort.reader import Reader, first_name
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import CData
+
+
+class Ep:
+    """Plans graphs through its provider; Compile follows at once on the plan it belongs to.
+
+    ONNX Runtime asks again after inlining functions, and for inner graphs one after another,
+    innermost first, each compiled before the next is asked for: only the latest plan counts.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._planned: dict[frozenset[str], Cluster] = {}
+
+    def claim(self, handle: int, support: CData) -> None:
+        """GetCapability: takes the clusters that the provider plans for this graph."""
+        reader = Reader()
+        self._planned = {}
+        try:
+            graph = read_graph(handle, reader)
+            nodes = {node.id: node for node in graph.nodes}
+            for cluster in self._provider.plan(graph):
+                handles = [reader.handles[node_id] for node_id in cluster.node_ids]
+                check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
+                self._planned[_names(nodes[i] for i in cluster.node_ids)] = cluster
+        finally:
+            reader.close()
+
+    def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
+        """Compile: the cluster of these nodes, bound to the fused node's inputs and outputs."""
+        reader = Reader()
+        nodes = read_graph(cluster_graph, reader).nodes
+        fused = reader.node(fused_node)
+        reader.close()
+        cluster = self._planned.pop(_names(nodes), None)
+        if cluster is None:
+            raise OrtError(
+                f"nodes to compile were never planned: {', '.join(n.name for n in nodes)}"
+            )
+        inputs = [value for value in fused.inputs if value is not None]
+        results = [value for value in fused.outputs if value is not None]
+        runner = cluster.bind([value.name for value in inputs], [value.name for value in results])
+        return FusedNode(runner, inputs, results)
+
+
+def _names(nodes: Iterable[GraphNode]) -> frozenset[str]:
+    """First outputs: they name every node, also an unnamed one."""
+    return frozenset(first_name(node.outputs) for node in nodes)

@@ -1,0 +1,90 @@
+"""The adapter from ONNX Runtime's graph to `ep_nnapi.graph.Graph`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ep_nnapi.graph import Graph
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import check, text
+from ep_nnapi.ort.reader import Reader
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import GraphFacts
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """What an OrtGraph consists of, as handles; `parent` is the node that holds it, or 0."""
+
+    name: str
+    parent: int
+    inputs: list[int]
+    outputs: list[int]
+    nodes: list[int]
+    opsets: Mapping[str, int]
+
+
+def read_graph(handle: int, reader: Reader) -> Graph:
+    """The OrtGraph behind `handle`; nodes in topological order.
+
+    `reader` gives the values and, until it is closed, the constants. Graph inputs include
+    initializers that can be overridden. The key is "" for the model's own graph, else the holding
+    node and its attribute: "If_3.then_branch".
+    """
+    members = _members(handle)
+    return Graph(
+        key=_key(members),
+        nodes=tuple(map(reader.node, members.nodes)),
+        inputs=reader.present(members.inputs),
+        outputs=reader.present(members.outputs),
+        opsets=members.opsets,
+    )
+
+
+def _members(handle: int) -> _Members:
+    facts: GraphFacts = ffi.new("GraphFacts *")
+    check(lib.read_graph(handle, facts))
+    total = facts.inputs + facts.outputs + facts.nodes
+    handles = ffi.new("uintptr_t[]", total + 1)
+    domains = ffi.new("const char *[]", facts.opsets + 1)
+    versions = ffi.new("int64_t[]", facts.opsets + 1)
+    check(lib.list_graph(handle, facts, handles, domains, versions))
+    members = ffi.unpack(handles, total)
+    return _Members(
+        name=text(facts.name),
+        parent=facts.parent,
+        inputs=members[: facts.inputs],
+        outputs=members[facts.inputs : facts.inputs + facts.outputs],
+        nodes=members[facts.inputs + facts.outputs :],
+        opsets={text(domains[i]): versions[i] for i in range(facts.opsets)},
+    )
+
+
+def _key(members: _Members) -> str:
+    if not members.parent:
+        return ""
+    holder = Reader().node(members.parent).name
+    own = _signature(members)
+    for inner, attribute in _inner_graphs(members.parent):
+        if _signature(_members(inner)) == own:
+            return f"{holder}.{attribute}"
+    return holder
+
+
+def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
+    """What tells inner graphs of one node apart: their handles differ from callback to callback."""
+    outputs = Reader().present(members.outputs)
+    return members.name, len(members.nodes), tuple(value.name for value in outputs)
+
+
+def _inner_graphs(node: int) -> Iterator[tuple[int, str]]:
+    count = ffi.new("size_t *")
+    check(lib.count_inner(node, count))
+    graphs = ffi.new("uintptr_t[]", count[0] + 1)
+    attributes = ffi.new("const char *[]", count[0] + 1)
+    check(lib.list_inner(node, graphs, attributes, count[0]))
+    for i in range(count[0]):
+        yield graphs[i], text(attributes[i])

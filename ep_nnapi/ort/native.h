@@ -1,0 +1,99 @@
+/* What Python sees of native.c. cffi reads this file as it is: no preprocessor lines.
+ *
+ * Handles of ONNX Runtime's graph (graphs, nodes, value infos, attributes) travel as integers, so
+ * that Python can list them in one call and use them as keys. They live for one callback.
+ * A function that returns `OrtStatus *` returns NULL for success; the receiver releases it.
+ */
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtValue OrtValue;
+typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtSessionOptions OrtSessionOptions;
+typedef struct OrtKeyValuePairs OrtKeyValuePairs;
+typedef struct OrtHardwareDevice OrtHardwareDevice;
+typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
+typedef struct PyFactory PyFactory;
+typedef struct PyEp PyEp;
+typedef struct PyCompute PyCompute;
+
+typedef struct {
+  const char *name;
+  size_t inputs, outputs, nodes, opsets;
+  uintptr_t parent; /* the node that holds this inner graph, or 0 */
+} GraphFacts;
+
+typedef struct {
+  size_t id;
+  const char *name, *op_type, *domain, *claimed_by;
+  int since;
+  size_t inputs, outputs, implicit, attributes;
+} NodeFacts;
+
+typedef struct {
+  const char *name;
+  int dtype; /* ONNX Runtime's element type; 0: not a tensor */
+  int has_shape;
+  size_t rank;
+  int64_t dims[64]; /* -1: not a fixed number */
+  const char *symbols[64];
+  int constant;
+} ValueFacts;
+
+typedef struct {
+  int dtype;
+  size_t rank;
+  const int64_t *dims;
+  const void *data;
+  size_t bytes;
+} Tensor;
+
+typedef struct {
+  const char *name;
+  int type; /* OrtOpAttrType */
+  size_t bytes;
+} AttributeFacts;
+
+/* One call of Compute: `inputs` has the fused node's inputs, `status` what went wrong. */
+typedef struct {
+  OrtKernelContext *context;
+  OrtStatus *status;
+  const Tensor *inputs;
+  size_t outputs_made;
+} Call;
+
+/* 1 from the moment that the Python callbacks exist. */
+extern int py_ready;
+
+OrtStatus *create_status(const char *message);
+const char *status_message(const OrtStatus *status);
+void release_status(OrtStatus *status);
+
+OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs,
+                       const char *const **keys, const char *const **values, size_t *count);
+void release_config(OrtKeyValuePairs *pairs);
+int hardware_type(const OrtHardwareDevice *device);
+OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, OrtEpDevice **device);
+
+OrtStatus *read_graph(uintptr_t graph, GraphFacts *facts);
+OrtStatus *list_graph(uintptr_t graph, const GraphFacts *facts, uintptr_t *members,
+                      const char **domains, int64_t *versions);
+OrtStatus *read_node(uintptr_t node, NodeFacts *facts, uintptr_t *members, size_t capacity);
+OrtStatus *count_inner(uintptr_t node, size_t *graphs);
+OrtStatus *list_inner(uintptr_t node, uintptr_t *graphs, const char **attributes, size_t count);
+OrtStatus *read_value(uintptr_t value, ValueFacts *facts);
+OrtStatus *read_initializer(uintptr_t value, Tensor *tensor);
+OrtStatus *read_attribute(uintptr_t attribute, AttributeFacts *facts, void *data, size_t capacity);
+OrtStatus *read_tensor_attribute(uintptr_t attribute, OrtValue **value, Tensor *tensor);
+void release_value(OrtValue *value);
+OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count);
+
+/* The buffer of output `index`, made with this shape; NULL when empty or, with call->status set,
+ * when it failed. */
+void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank);
+
+PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version);
+PyEp *new_ep(void *self, const char *name);
+PyCompute *new_compute(void *self, size_t inputs, size_t outputs);
+void free_ep(PyEp *ep);
+void free_compute(PyCompute *compute);
+void *compute_self(PyCompute *compute);

@@ -1,0 +1,67 @@
+"""Selecting the provider in a stock ONNX Runtime session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import onnxruntime
+
+from ep_nnapi import options as option_table
+from ep_nnapi.ort import _native, plugin  # noqa: F401  (plugin makes the library ready)
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.rejection import OptionError
+from ep_nnapi.target import NnapiFlag
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtEpDevice, SessionOptions
+
+_lock = threading.Lock()
+_appended: WeakSet[SessionOptions] = WeakSet()
+
+
+def get_library_path() -> str:
+    """The plugin library, for `onnxruntime.register_execution_provider_library`."""
+    return _native.__file__
+
+
+def get_ep_names() -> list[str]:
+    """The names of the execution providers in the library."""
+    return [EP_NAME]
+
+
+def register() -> None:
+    """Makes the provider known to ONNX Runtime in this process; once is enough, more is harmless.
+
+    From then on `providers=["NnapiPluginExecutionProvider", "CPUExecutionProvider"]` works too.
+    """
+    with _lock:
+        if not _devices():
+            onnxruntime.register_execution_provider_library(EP_NAME, get_library_path())
+
+
+def append_execution_provider(
+    session_options: SessionOptions, flags: NnapiFlag | int | str = 0, /, **options: object
+) -> None:
+    """Makes sessions with these options run on NNAPI; `flags` may also be given by keyword.
+
+    The Python twin of OrtSessionOptionsAppendExecutionProvider_Nnapi. Flags and options are checked
+    here, because ONNX Runtime would turn a bad one into a CPU session: raises OptionError.
+    """
+    if flags:
+        if "flags" in options:
+            raise OptionError("flags is given twice, as the argument and as an option")
+        options["flags"] = flags
+    strings = option_table.to_strings(option_table.parse(options))
+    register()
+    with _lock:
+        if session_options in _appended:
+            raise OptionError(f"{EP_NAME} is appended to these session options already")
+        session_options.add_provider_for_devices(_devices(), strings)
+        _appended.add(session_options)
+
+
+def _devices() -> Sequence[OrtEpDevice]:
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP_NAME]

@@ -1,0 +1,28 @@
+"""numpy arrays over ONNX Runtime's buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ep_nnapi.ort._native import ffi
+from ep_nnapi.ort.api import dtype
+from ep_nnapi.value import Array
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import Tensor
+
+
+def shape_of(tensor: Tensor) -> tuple[int, ...]:
+    """The sizes of `tensor`."""
+    return tuple(ffi.unpack(tensor.dims, tensor.rank)) if tensor.rank else ()
+
+
+def view(tensor: Tensor) -> Array:
+    """The data of `tensor` in place, read-only; raises Reject(DTYPE) for a type numpy lacks."""
+    kind = dtype(tensor.dtype).numpy
+    data = ffi.buffer(tensor.data, tensor.bytes) if tensor.bytes else b""
+    array = np.ndarray(shape_of(tensor), kind, data)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,35 @@
+"""Sessions that run on the fake provider."""
+
+from collections.abc import Callable
+
+import onnxruntime
+import pytest
+
+from ep_nnapi.ort import plugin, session
+from tests.ort.fake import FakeProvider
+
+NAME = "NnapiPluginExecutionProvider"
+Install = Callable[..., FakeProvider]
+
+
+@pytest.fixture
+def install(monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Puts a FakeProvider in place of the package's; gives it back."""
+
+    def put(*take: str, together: bool = False, provider: object = None) -> FakeProvider:
+        fake = provider or FakeProvider(take, together)
+        monkeypatch.setattr(plugin.factory, "open_provider", fake.open)
+        session.register()
+        return fake
+
+    return put
+
+
+def start(model: bytes, **options: object) -> onnxruntime.InferenceSession:
+    """A session with the plugin first; `options` are attributes of the session options."""
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4
+    for name, value in options.items():
+        setattr(settings, name, value)
+    providers = [NAME, "CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(model, settings, providers=providers)

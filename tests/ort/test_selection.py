@@ -1,0 +1,100 @@
+"""The provider is selected, asked, and gets its nodes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import ep_nnapi.ort.session as nnapi
+from ep_nnapi.rejection import OptionError
+from tests.ort.conftest import NAME, Install, start
+from tests.ort.models import abs_add
+
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+
+
+def settings() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+def test_library_names_its_provider():
+    assert nnapi.get_ep_names() == [NAME]
+    assert Path(nnapi.get_library_path()).is_absolute()
+
+
+def test_register_twice_is_harmless():
+    nnapi.register()
+    nnapi.register()
+    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+    assert [d.device.type.name for d in devices] == ["CPU"]
+    assert devices[0].ep_vendor == "ep-nnapi"
+
+
+def test_append_execution_provider_runs_on_the_plugin(install: Install):
+    fake = install("Abs", "Add", together=True)
+    options = settings()
+    nnapi.append_execution_provider(options, 1, feature_level=4)
+    session = onnxruntime.InferenceSession(abs_add(), options)
+    assert session.get_providers() == [NAME, "CPUExecutionProvider"]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.entries == {"flags": "USE_FP16", "feature_level": "4"}
+    assert len(fake.runners) == 1
+
+
+def test_providers_argument_runs_on_the_plugin(install: Install):
+    fake = install("Abs", "Add", together=True)
+    providers = [(NAME, {"flags": "1", "device": "x"}), "CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(abs_add(), settings(), providers=providers)
+    assert session.get_providers() == [NAME, "CPUExecutionProvider"]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.entries == {"flags": "1", "device": "x"}
+
+
+def test_profile_shows_only_the_fused_node(install: Install, tmp_path: Path):
+    install("Abs", "Add", together=True)
+    session = start(abs_add(), enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
+    session.run(None, {"x": X})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    kernels = [e["args"] for e in events if e["name"].endswith("_kernel_time")]
+    assert [k["provider"] for k in kernels] == [NAME]
+
+
+def test_assignment_info_names_the_original_nodes(install: Install):
+    install("Abs")
+    options = settings()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    nnapi.append_execution_provider(options)
+    session = onnxruntime.InferenceSession(abs_add(), options)
+    assigned = {
+        part.ep_name: [n.name for n in part.get_nodes()]
+        for part in session.get_provider_graph_assignment_info()
+    }
+    assert assigned == {NAME: ["abs"], "CPUExecutionProvider": ["add"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((16,), {}, "flags is 16"),
+        ((4 | 8,), {}, "CPU_DISABLED and CPU_ONLY exclude each other"),
+        ((1,), {"flags": 2}, "flags is given twice"),
+        ((), {"colour": "red"}, "option 'colour' is unknown"),
+        ((), {"feature_level": 9}, "feature_level is 9"),
+    ],
+)
+def test_append_refuses_at_once(arguments, options, message):
+    settled = settings()
+    with pytest.raises(OptionError, match=message):
+        nnapi.append_execution_provider(settled, *arguments, **options)
+    assert not settled.has_providers()
+
+
+def test_append_twice_is_refused():
+    options = settings()
+    nnapi.append_execution_provider(options)
+    with pytest.raises(OptionError, match="appended to these session options already"):
+        nnapi.append_execution_provider(options)
