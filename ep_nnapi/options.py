@@ -82,7 +82,7 @@ def _flags(value: object) -> NnapiFlag:
     text = str(value).strip()
     if isinstance(value, int) or text.lstrip("-").isdigit() or text.startswith("0x"):
         number = _integer("flags", value)
-        if number < 0 or number & ~reduce(or_, NnapiFlag):
+        if number < 0 or number & ~int(reduce(or_, NnapiFlag)):
             raise OptionError(f"flags is {number}; it must be a sum of {_sum_of_flags()}")
         flags = NnapiFlag(number)
     else:
