@@ -40,7 +40,7 @@ class GraphNode:
     since: int
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value | None, ...]
-    attributes: Mapping[str, Attribute] = field(default=NO_ATTRIBUTES)
+    attributes: Mapping[str, Attribute] = field(default_factory=lambda: NO_ATTRIBUTES)
     implicit: tuple[str, ...] = ()
     claimed_by: str = ""
     members: tuple[int, ...] = ()

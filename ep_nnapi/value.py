@@ -20,6 +20,7 @@ Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unk
 class DType(IntEnum):
     """Element types under ONNX's names and codes (TensorProto.DataType)."""
 
+    UNDEFINED = 0  # not a tensor (a sequence, map or optional), or a type unknown here
     FLOAT = 1
     UINT8 = 2
     INT8 = 3
