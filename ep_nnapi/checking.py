@@ -1,0 +1,91 @@
+"""What the provider says of a model, asked through the very session that would run it."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias
+
+import onnxruntime
+
+from ep_nnapi.options import parse, to_strings
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider import COLLECT, Provider, collected, expect
+from ep_nnapi.rejection import ModelError, NnapiError
+from ep_nnapi.report import Report
+
+ModelSource: TypeAlias = str | PathLike[str] | bytes
+
+
+def check(model: ModelSource, **options: object) -> Report:
+    """Which nodes of `model` run on NNAPI under `options`, and why the others do not.
+
+    model   a path or the bytes of an .onnx or .ort file
+    Asks a stock ONNX Runtime session in its assign-only mode, so the answer is the provider's.
+    Raises ModelError (missing, unreadable or invalid model) and OptionError.
+    """
+    return planned(model, **options).report
+
+
+def planned(model: ModelSource, **options: object) -> Provider:
+    """The provider after it has planned `model`; raises as `check`."""
+    ticket = uuid.uuid4().hex
+    strings = {**to_strings(parse(options)), COLLECT: ticket}
+    expect(ticket)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            _assign(source(model), strings, Path(folder) / "assigned.ort")
+    finally:
+        provider = collected(ticket)
+    if provider is None:
+        raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
+    return provider
+
+
+def source(model: ModelSource) -> str | bytes:
+    """What ONNX Runtime loads: bytes as they are, or the path of an existing, non-empty file."""
+    if isinstance(model, bytes):
+        if not model:
+            raise ModelError("the model is empty: 0 bytes")
+        return model
+    path = Path(model)
+    if not path.is_file():
+        raise ModelError(f"{path}: no such file")
+    if path.stat().st_size == 0:
+        raise ModelError(f"{path}: the file is empty")
+    return str(path)
+
+
+def quiet_options() -> onnxruntime.SessionOptions:
+    """Session options that log only what ends a session."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+def open_session(
+    model: str | bytes, options: onnxruntime.SessionOptions, providers: list[object]
+) -> onnxruntime.InferenceSession:
+    """A stock session; raises ModelError in one sentence when the model cannot be loaded."""
+    called = "the model" if isinstance(model, bytes) else model
+    try:
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise ModelError(f"{called}: ONNX Runtime cannot load it: {first_line(error)}") from None
+
+
+def first_line(error: Exception) -> str:
+    """An ONNX Runtime error without its prefix of codes and source lines."""
+    return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
+
+
+def _assign(model: str | bytes, strings: dict[str, str], saved: Path) -> None:
+    """Has ONNX Runtime assign nodes: saving in ORT format plans, but compiles nothing."""
+    register()
+    options = quiet_options()
+    options.optimized_model_filepath = str(saved)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    open_session(model, options, [(EP_NAME, strings), "CPUExecutionProvider"])

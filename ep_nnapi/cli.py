@@ -1,0 +1,158 @@
+"""The command line: parses, makes one library call, prints its result."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+
+from ep_nnapi import printing
+from ep_nnapi.checking import check, planned
+from ep_nnapi.ops import OPS
+from ep_nnapi.options import OPTIONS, Options, parse
+from ep_nnapi.rejection import ModelError, NnapiError, OptionError
+from ep_nnapi.running import run
+from ep_nnapi.runtimes import open_runtime
+
+DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
+DEFAULT_TOLERANCE = 1e-4
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """One sentence, exit code 2."""
+        raise OptionError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one verb; the exit code is 0 done, 1 negative, 2 unusable input, 3 NNAPI failed."""
+    try:
+        given = _parser().parse_args(arguments)
+        verb: Callable[[argparse.Namespace], int] = given.verb
+        return verb(given)
+    except (ModelError, OptionError) as error:
+        print(f"ep-nnapi: {error}", file=sys.stderr)
+        return UNUSABLE
+    except NnapiError as error:
+        print(f"ep-nnapi: {error}", file=sys.stderr)
+        return FAILED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
+    checked = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
+    checked.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
+    _json(checked)
+    running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
+    running.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy, .npz or image; may be repeated (default: random numbers)",
+    )
+    running.add_argument("--random", action="store_true", help="random inputs (the default)")
+    running.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    running.add_argument(
+        "--tolerance",
+        type=float,
+        default=DEFAULT_TOLERANCE,
+        help="exit 1 when an output differs by more, relative to max(1, its largest value)",
+    )
+    _json(running)
+    _verb(verbs.add_parser, "listing", _listing, "the NNAPI models that a model is lowered to")
+    _json(_plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops))
+    _json(_plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices))
+    return parser
+
+
+def _verb(
+    add: Callable[..., argparse.ArgumentParser],
+    name: str,
+    action: Callable[[argparse.Namespace], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = _plain(add(name, help=text), action)
+    parser.add_argument("model", help="an .onnx or .ort file")
+    for option in OPTIONS:
+        flag = "--" + option.name.replace("_", "-")
+        parser.add_argument(flag, metavar=option.metavar, help=option.help)
+    return parser
+
+
+def _plain(
+    parser: argparse.ArgumentParser, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    parser.set_defaults(verb=action)
+    return parser
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _options(given: argparse.Namespace) -> dict[str, object]:
+    values = {o.name: getattr(given, o.name) for o in OPTIONS}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    parse(chosen)
+    return chosen
+
+
+def _dump(data: object) -> None:
+    print(json.dumps(data, indent=2))
+
+
+def _check(given: argparse.Namespace) -> int:
+    report = check(given.model, **_options(given))
+    if given.json:
+        _dump(report.to_json())
+    else:
+        printing.report(report)
+    return NEGATIVE if given.strict and report.taken < report.nodes else DONE
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.random and given.input:
+        raise OptionError("--random and --input exclude each other; give one of them")
+    result = run(given.model, given.input, seed=given.seed, **_options(given))
+    worst = max((d.relative for d in result.differences), default=0.0)
+    exceeded = not worst <= given.tolerance
+    if given.json:
+        _dump(printing.run_data(result, given.tolerance))
+    else:
+        printing.run_result(result, given.tolerance)
+    return NEGATIVE if exceeded else DONE
+
+
+def _listing(given: argparse.Namespace) -> int:
+    from ep_nnapi.nnapi.listing import listing
+
+    provider = planned(given.model, **_options(given))
+    for cluster in provider.clusters:
+        print(listing(cluster.lowered.model))
+    if not provider.clusters:
+        print("ep-nnapi: NNAPI takes no node of this model", file=sys.stderr)
+        return NEGATIVE
+    return DONE
+
+
+def _ops(given: argparse.Namespace) -> int:
+    if given.json:
+        _dump(printing.ops_data(OPS))
+    else:
+        printing.ops(OPS)
+    return DONE
+
+
+def _devices(given: argparse.Namespace) -> int:
+    devices = open_runtime(Options().runtime).devices()
+    if given.json:
+        _dump(printing.devices_data(devices))
+    else:
+        printing.devices(devices)
+    return DONE

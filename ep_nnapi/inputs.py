@@ -1,0 +1,178 @@
+"""Inputs for a run: read from .npy, .npz and image files, or drawn at random."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ep_nnapi.rejection import OptionError
+from ep_nnapi.value import Array
+
+IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
+LABELS = "labels"
+_NUMPY = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint64)": np.uint64,
+    "tensor(bool)": np.bool_,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """An input of the model: `dims` holds None or a name where any size goes."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    dims: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """One dictionary of inputs for each run, and what the rows are known to be (or None)."""
+
+    runs: tuple[Mapping[str, Array], ...]
+    labels: Array | None = None
+
+
+def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> InputSpec:
+    """An input as ONNX Runtime describes it; raises OptionError for a type numpy does not have."""
+    if type_name not in _NUMPY:
+        raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
+    return InputSpec(name, np.dtype(_NUMPY[type_name]), tuple(dims))
+
+
+def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
+    """Standard normal floats, small non-negative integers; unknown sizes are 1."""
+    rng = np.random.default_rng(seed)
+    drawn = {}
+    for spec in inputs:
+        shape = [d if isinstance(d, int) else 1 for d in spec.dims]
+        if spec.dtype.kind == "f":
+            drawn[spec.name] = rng.standard_normal(shape).astype(spec.dtype)
+        else:
+            drawn[spec.name] = rng.integers(0, 2, shape).astype(spec.dtype)
+    return Feeds((drawn,))
+
+
+def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
+    """What the files hold, for the model's inputs.
+
+    path        `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs; an .npz has
+                arrays named as the inputs, or one array for the only input, and may have `labels`
+    More rows than the model's fixed first dimension become several runs. Raises OptionError.
+    """
+    labels: Array | None = None
+    arrays: dict[str, Array] = {}
+    for given in paths:
+        name, path = _split(given, inputs)
+        found = _read(path, name, inputs)
+        labels = found.pop(LABELS, labels) if LABELS not in {s.name for s in inputs} else labels
+        arrays.update(_named(found, name, inputs, path))
+    missing = [s.name for s in inputs if s.name not in arrays]
+    if missing:
+        raise OptionError(f"input {missing[0]} is not given; pass --input {missing[0]}=FILE")
+    return Feeds(_rows(arrays, inputs), labels)
+
+
+def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
+    name, equals, rest = given.partition("=")
+    if equals and any(s.name == name for s in inputs):
+        return name, Path(rest)
+    return None, Path(given)
+
+
+def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str, Array]:
+    if not path.is_file():
+        raise OptionError(f"{path}: no such input file")
+    if path.suffix.lower() in IMAGES:
+        spec = next((s for s in inputs if s.name == name), inputs[0])
+        return {spec.name: _image(path, spec)}
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        raise OptionError(f"{path}: not a .npy, .npz or image file") from None
+    if isinstance(loaded, np.ndarray):
+        return {"": loaded}
+    with loaded:
+        return {key: loaded[key] for key in loaded.files}
+
+
+def _named(
+    found: Mapping[str, Array], name: str | None, inputs: Sequence[InputSpec], path: Path
+) -> dict[str, Array]:
+    """The arrays under the names of inputs."""
+    names = {s.name for s in inputs}
+    if set(found) <= names:
+        return dict(found)
+    if len(found) == 1 and (name or len(inputs) == 1):
+        return {name or inputs[0].name: next(iter(found.values()))}
+    strange = next(k for k in found if k not in names)
+    called = f"array {strange!r}" if strange else "the array"
+    raise OptionError(f"{path}: {called} is no input; the model's are {', '.join(sorted(names))}")
+
+
+def _image(path: Path, spec: InputSpec) -> Array:
+    """An image as [1, C, H, W] (or [1, H, W, C]) in 0 to 1 (integers: 0 to 255), resized to fit."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise OptionError(f"{path}: reading images needs pillow (pip install pillow)") from None
+    if len(spec.dims) != 4:
+        raise OptionError(f"{path}: input {spec.name} has rank {len(spec.dims)}, an image needs 4")
+    last = spec.dims[3] in (1, 3) and spec.dims[1] not in (1, 3)
+    channels, height, width = (spec.dims[i] for i in ((3, 1, 2) if last else (1, 2, 3)))
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("L" if channels == 1 else "RGB")
+    except OSError:
+        raise OptionError(f"{path}: not an image that pillow can read") from None
+    if isinstance(height, int) and isinstance(width, int) and image.size != (width, height):
+        image = image.resize((width, height))
+    pixels = np.asarray(image).reshape(image.height, image.width, -1)
+    pixels = pixels if last else pixels.transpose(2, 0, 1)
+    scale = 255 if spec.dtype.kind == "f" else 1
+    return np.ascontiguousarray((pixels[None] / scale).astype(spec.dtype))
+
+
+def _rows(
+    arrays: Mapping[str, Array], inputs: Sequence[InputSpec]
+) -> tuple[Mapping[str, Array], ...]:
+    """One run, or one for each row where the model takes one row at a time."""
+    specs = {s.name: s for s in inputs}
+    typed = {name: _typed(array, specs[name]) for name, array in arrays.items()}
+    counts = {
+        len(a) // d
+        for name, a in typed.items()
+        if a.ndim and isinstance(d := specs[name].dims[0], int) and d and len(a) % d == 0
+    }
+    count = counts.pop() if len(counts) == 1 and len(typed) == len(specs) else 1
+    if count <= 1:
+        return (typed,)
+    return tuple({name: np.split(a, count)[i] for name, a in typed.items()} for i in range(count))
+
+
+def _typed(array: Array, spec: InputSpec) -> Array:
+    """The array in the input's type; raises OptionError when its shape cannot fit."""
+    fits = array.ndim == len(spec.dims) and all(
+        not isinstance(want, int) or have == want or (i == 0 and want and have % want == 0)
+        for i, (have, want) in enumerate(zip(array.shape, spec.dims, strict=True))
+    )
+    if not fits:
+        wanted = ", ".join(str(d or "?") for d in spec.dims)
+        raise OptionError(
+            f"input {spec.name} has shape {list(array.shape)}; the model takes [{wanted}]"
+        )
+    return np.ascontiguousarray(array.astype(spec.dtype, copy=False))

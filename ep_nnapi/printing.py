@@ -1,0 +1,152 @@
+"""How results look on a terminal and, as full-width lines, in a pipe."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.ops.node import Op
+from ep_nnapi.report import ClusterReport, Report
+from ep_nnapi.running import RunResult
+
+
+def _console() -> Console:
+    """Wraps at the terminal's width; never in a pipe."""
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else 10_000
+    return Console(width=width, no_color=not terminal, highlight=False, soft_wrap=not terminal)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
+    table = [list(row) for row in rows]
+    if sys.stdout.isatty():
+        drawn = Table(*columns, box=box.SIMPLE_HEAD)
+        for row in table:
+            drawn.add_row(*(Text(cell) for cell in row))
+        _console().print(drawn)
+        return
+    lines = [list(columns), *table]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    for line in lines:
+        print("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+
+
+def report(found: Report) -> None:
+    """Clusters, then refusals with their reasons."""
+    share = f"{found.taken} of {found.nodes} nodes" if found.nodes else "no nodes"
+    count = len(found.clusters)
+    noun = "cluster" if count == 1 else "clusters"
+    print(f"NNAPI takes {share} in {count} {noun} at feature level {found.feature_level}.")
+    if found.clusters:
+        print()
+        _table(
+            ("cluster", "nodes", "device", "border bytes", "members"),
+            (_cluster_row(i, c) for i, c in enumerate(found.clusters)),
+        )
+    if found.rejections:
+        print()
+        rows = ((r.node, r.op_type, str(r.reason), r.detail) for r in found.rejections)
+        _table(("left to the CPU", "operator", "reason", "detail"), rows)
+
+
+def _cluster_row(index: int, cluster: ClusterReport) -> tuple[str, ...]:
+    members = ", ".join(cluster.nodes)
+    sizes = str(len(cluster.nodes)), cluster.device, str(cluster.boundary_bytes)
+    return (str(index), *sizes, members)
+
+
+def run_result(result: RunResult, tolerance: float) -> None:
+    """The report, what was recognised, and the differences from the CPU provider."""
+    report(result.report)
+    print()
+    if result.recognised is not None and result.labels is not None:
+        right = int(np.sum(result.recognised == result.labels))
+        print("recognised  " + " ".join(str(n) for n in result.recognised))
+        print("labels      " + " ".join(str(n) for n in result.labels))
+        print(f"{right} of {len(result.labels)} right\n")
+    rows = ((d.output, f"{d.absolute:.3g}", f"{d.largest:.3g}") for d in result.differences)
+    _table(("output", "largest difference from the CPU", "largest value"), rows)
+    worst = max((d.relative for d in result.differences), default=0.0)
+    verdict = "within" if worst <= tolerance else "beyond"
+    print(
+        f"{worst:.3g} relative to max(1, largest value): {verdict} the tolerance of {tolerance:g}"
+    )
+
+
+def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
+    """A run as plain data."""
+    data: dict[str, object] = {
+        "report": result.report.to_json(),
+        "tolerance": tolerance,
+        "differences": [
+            {"output": d.output, "absolute": d.absolute, "largest": d.largest}
+            for d in result.differences
+        ],
+    }
+    if result.recognised is not None and result.labels is not None:
+        data["recognised"] = result.recognised.tolist()
+        data["labels"] = result.labels.tolist()
+    return data
+
+
+def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:
+    """The operators as plain data."""
+    return [
+        {
+            "op_type": o.op_type,
+            "domain": o.domain,
+            "since": o.since,
+            "operations": [row.name for row in o.emits],
+            "level": min(row.level for row in o.emits),
+            "summary": _summary(o),
+        }
+        for o in sorted(table, key=lambda o: (o.domain, o.op_type, o.since))
+    ]
+
+
+def ops(table: Sequence[Op]) -> None:
+    """One line for each operator."""
+    ordered = sorted(table, key=lambda o: (o.domain, o.op_type, o.since))
+    rows = (
+        (
+            f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
+            f"{o.since}+",
+            ", ".join(row.name for row in o.emits),
+            f"{min(row.level for row in o.emits)}+",
+            _summary(o),
+        )
+        for o in ordered
+    )
+    _table(("operator", "opset", "NNAPI operations", "level", "what it does"), rows)
+
+
+def _summary(op: Op) -> str:
+    return op.doc.strip().split("\n", maxsplit=1)[0]
+
+
+def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
+    """The devices as plain data."""
+    return [
+        {
+            "name": d.name,
+            "type": d.type.name,
+            "version": d.version,
+            "feature_level": d.feature_level,
+        }
+        for d in found
+    ]
+
+
+def devices(found: Sequence[Device]) -> None:
+    """One line for each device."""
+    rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
+    _table(("device", "type", "version", "feature level"), rows)

@@ -1,0 +1,70 @@
+"""The provider behind one session: options in, plans out. The ORT plugin is a thin user of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+
+from ep_nnapi.engine import CompiledCluster
+from ep_nnapi.graph import Graph
+from ep_nnapi.options import Options, parse
+from ep_nnapi.planning import Plan, Planner
+from ep_nnapi.report import Report, combine
+from ep_nnapi.runtimes import choose_device, open_runtime
+
+COLLECT = "collect_report"
+"""A session option by which this package's own `check` asks to be given the report."""
+
+_wanted: dict[str, Provider | None] = {}
+
+
+class Provider:
+    """Decides for one session which nodes run on NNAPI."""
+
+    def __init__(self, options: Options) -> None:
+        runtime = open_runtime(options.runtime)
+        self.target = options.lowering_target(runtime.feature_level)
+        device = choose_device(runtime, options.device, self.target.flags)
+        self._planner = Planner(self.target, runtime, device, options)
+        self._plans: dict[str, Plan] = {}
+        self._lock = Lock()
+
+    def plan(self, graph: Graph) -> tuple[CompiledCluster, ...]:
+        """The clusters to take from `graph`, compiled. May be asked again for the same graph."""
+        plan = self._planner.plan(graph)
+        with self._lock:
+            self._plans[graph.key] = plan
+        return plan.clusters
+
+    @property
+    def report(self) -> Report:
+        """On all graphs planned so far, inner graphs first."""
+        with self._lock:
+            graphs = [plan.report for plan in self._plans.values()]
+        return combine(self.target.feature_level, str(self.target.rules), graphs)
+
+    @property
+    def clusters(self) -> tuple[CompiledCluster, ...]:
+        """Of all graphs planned so far."""
+        with self._lock:
+            return tuple(c for plan in self._plans.values() for c in plan.clusters)
+
+
+def open_provider(entries: Mapping[str, str]) -> Provider:
+    """The provider for a session's option strings; raises OptionError."""
+    given = dict(entries)
+    ticket = given.pop(COLLECT, None)
+    provider = Provider(parse(given))
+    if ticket in _wanted:
+        _wanted[ticket] = provider
+    return provider
+
+
+def expect(ticket: str) -> None:
+    """Keeps the provider of the session that carries `ticket`, until `collected`."""
+    _wanted[ticket] = None
+
+
+def collected(ticket: str) -> Provider | None:
+    """The provider of the session that carried `ticket`; None when there was none."""
+    return _wanted.pop(ticket, None)

@@ -1,0 +1,119 @@
+"""A model run on NNAPI and on the CPU provider, and how far the two are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+
+from ep_nnapi.checking import ModelSource, first_line, open_session, planned, quiet_options, source
+from ep_nnapi.inputs import Feeds, InputSpec, random_feeds, read_feeds, spec_of
+from ep_nnapi.options import parse, to_strings
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.rejection import ModelError, RuntimeFailure
+from ep_nnapi.report import Report
+from ep_nnapi.value import Array
+
+CPU = "CPUExecutionProvider"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The largest difference of one output from the CPU provider's, and the largest there."""
+
+    output: str
+    absolute: float
+    largest: float
+
+    @property
+    def relative(self) -> float:
+        """`absolute` over max(1, the largest reference value)."""
+        return self.absolute / max(1.0, self.largest)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave.
+
+    outputs      one dictionary a run
+    differences  one for each output, over all runs
+    recognised   the largest output of each row, where the rows have labels
+    """
+
+    report: Report
+    outputs: tuple[Mapping[str, Array], ...]
+    differences: tuple[Difference, ...]
+    recognised: Array | None
+    labels: Array | None
+
+
+def run(
+    model: ModelSource, inputs: Sequence[str] = (), *, seed: int = 0, **options: object
+) -> RunResult:
+    """Runs `model` with files as inputs (random ones without), beside the CPU provider.
+
+    inputs   paths as `read_feeds` takes them
+    Raises ModelError, OptionError and RuntimeFailure (NNAPI failed and fallback is none).
+    """
+    report = planned(model, **options).report
+    register()
+    strings = to_strings(parse(options))
+    with_nnapi = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
+    cpu = open_session(source(model), quiet_options(), [CPU])
+    specs = [spec_of(i.name, i.type, i.shape) for i in cpu.get_inputs()]
+    feeds = _feeds(inputs, specs, seed)
+    got = [_outputs(with_nnapi, f) for f in feeds.runs]
+    want = [_outputs(cpu, f) for f in feeds.runs]
+    recognised = None if feeds.labels is None else _recognised(got, len(feeds.labels))
+    return RunResult(report, tuple(got), _differences(got, want), recognised, feeds.labels)
+
+
+def _feeds(paths: Sequence[str], specs: Sequence[InputSpec], seed: int) -> Feeds:
+    return read_feeds(paths, specs) if paths else random_feeds(specs, seed)
+
+
+def _outputs(
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array]
+) -> Mapping[str, Array]:
+    names = [o.name for o in session.get_outputs()]
+    try:
+        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        if "RuntimeFailure" in str(error) or "returned" in str(error):
+            raise RuntimeFailure("run", "OP_FAILED", first_line(error)) from None
+        raise ModelError(f"the model cannot run: {first_line(error)}") from None
+
+
+def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:
+    """The class of each row: where the first output is largest."""
+    scores = np.concatenate([np.atleast_2d(next(iter(o.values()))) for o in outputs])
+    return scores.reshape(len(scores), -1).argmax(axis=1) if len(scores) == count else None
+
+
+def _differences(
+    got: Sequence[Mapping[str, Array]], want: Sequence[Mapping[str, Array]]
+) -> tuple[Difference, ...]:
+    found = []
+    for name in want[0]:
+        pairs = [(g[name], w[name]) for g, w in zip(got, want, strict=True)]
+        largest = max((_largest(w) for _, w in pairs), default=0.0)
+        found.append(Difference(name, max(_apart(g, w) for g, w in pairs), largest))
+    return tuple(found)
+
+
+def _largest(array: Array) -> float:
+    numbers = array[np.isfinite(array)] if array.dtype.kind == "f" else array
+    return float(np.abs(numbers.astype(np.float64)).max(initial=0.0))
+
+
+def _apart(got: Array, want: Array) -> float:
+    """The largest difference; infinite where shapes differ or only one is a number."""
+    if got.shape != want.shape:
+        return float("inf")
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    apart = np.abs(a - b)
+    apart[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))

@@ -1,0 +1,83 @@
+"""An ONNX model as `ep_nnapi.graph.Graph`, straight from its proto: for tests without a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from onnx import defs, helper, numpy_helper, shape_inference
+
+from ep_nnapi.graph import Attribute, Graph, GraphNode
+from ep_nnapi.value import Constant, Dim, DType, Value
+
+
+def graph_of(model: onnx.ModelProto) -> Graph:
+    """The main graph with shapes inferred; initializers that are no inputs are constants."""
+    model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+    graph = model.graph
+    opsets = {o.domain: o.version for o in model.opset_import}
+    values = _values(graph)
+    nodes = tuple(_node(i, n, values, opsets) for i, n in enumerate(graph.node))
+    inputs = tuple(values[i.name] for i in graph.input)
+    outputs = tuple(values[o.name] for o in graph.output)
+    return Graph("main", nodes, inputs, outputs, opsets)
+
+
+def _values(graph: onnx.GraphProto) -> dict[str, Value]:
+    values = {
+        info.name: Value(
+            info.name, DType(info.type.tensor_type.elem_type), _dims(info.type.tensor_type)
+        )
+        for info in (*graph.input, *graph.value_info, *graph.output)
+    }
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        constant = Constant(tuple(tensor.dims), DType(tensor.data_type), lambda a=array: a)
+        values.setdefault(
+            tensor.name, Value(tensor.name, constant.dtype, constant.shape, constant=constant)
+        )
+    return values
+
+
+def _dims(tensor: onnx.TypeProto.Tensor) -> tuple[Dim, ...] | None:
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(
+        d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in tensor.shape.dim
+    )
+
+
+def _node(
+    index: int, node: onnx.NodeProto, values: Mapping[str, Value], opsets: Mapping[str, int]
+) -> GraphNode:
+    def value(name: str) -> Value | None:
+        return values.get(name, Value(name, DType.FLOAT)) if name else None
+
+    try:
+        domain = node.domain
+        since = defs.get_schema(node.op_type, opsets[domain], domain).since_version
+    except defs.SchemaError:
+        since = 1
+    return GraphNode(
+        index,
+        node.name or node.output[0],
+        node.op_type,
+        node.domain,
+        since,
+        tuple(value(i) for i in node.input),
+        tuple(value(o) for o in node.output),
+        {a.name: _attribute(a) for a in node.attribute if a.type != onnx.AttributeProto.GRAPH},
+        members=(index,),
+    )
+
+
+def _attribute(attribute: onnx.AttributeProto) -> Attribute:
+    given = helper.get_attribute_value(attribute)
+    if isinstance(given, onnx.TensorProto):
+        return Constant.of(np.asarray(numpy_helper.to_array(given)))
+    if isinstance(given, bytes):
+        return given.decode()
+    if isinstance(given, list | tuple) or hasattr(given, "__iter__"):
+        return tuple(g.decode() if isinstance(g, bytes) else g for g in given)
+    return given

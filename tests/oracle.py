@@ -1,0 +1,218 @@
+"""What operator tests say in one line: a node matches the reference, is accepted or rejected.
+
+`node(op_type, *inputs, **attributes)` makes a one-node model: `f32(2, 3)` and the like are fed
+at run time, numpy arrays are initializers, None is an input left out. `matches` lowers it by
+the very path of the provider, runs it on the reference device and compares with ONNX's reference
+evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+
+from ep_nnapi.capability import Judged, judge
+from ep_nnapi.dag import inputs_of
+from ep_nnapi.forms import Peel
+from ep_nnapi.lowering import Lowered, lower
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.rejection import Reason, Rejection
+from ep_nnapi.target import NnapiFlag, Target
+from tests.onnx_graph import graph_of
+
+FL1, FL2, FL3, FL4, FL5, FL6, FL7, FL8 = (Target(level) for level in range(1, 9))
+NCHW3 = Target(3, NnapiFlag.USE_NCHW)
+HOST = HostRuntime()
+
+
+@dataclass(frozen=True)
+class Fed:
+    """A run-time input: its type and shape, and the numbers to feed (drawn when None)."""
+
+    dtype: int
+    shape: tuple[int | str, ...]
+    low: float = -2.0
+    high: float = 2.0
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        """Numbers of that type, evenly spread over [low, high)."""
+        to = helper.tensor_dtype_to_np_dtype(self.dtype)
+        shape = [d if isinstance(d, int) else 1 for d in self.shape]
+        if to == np.bool_:
+            return rng.random(shape) < 0.5
+        numbers = rng.uniform(self.low, self.high, shape)
+        return np.asarray(np.rint(numbers) if np.issubdtype(to, np.integer) else numbers).astype(to)
+
+
+def f32(*shape: int | str, low: float = -2.0, high: float = 2.0) -> Fed:
+    return Fed(TensorProto.FLOAT, shape, low, high)
+
+
+def f16(*shape: int | str, low: float = -2.0, high: float = 2.0) -> Fed:
+    return Fed(TensorProto.FLOAT16, shape, low, high)
+
+
+def i32(*shape: int | str, low: float = -9, high: float = 9) -> Fed:
+    return Fed(TensorProto.INT32, shape, low, high)
+
+
+def i64(*shape: int | str, low: float = -9, high: float = 9) -> Fed:
+    return Fed(TensorProto.INT64, shape, low, high)
+
+
+def f64(*shape: int | str) -> Fed:
+    return Fed(TensorProto.DOUBLE, shape)
+
+
+def boolean(*shape: int | str) -> Fed:
+    return Fed(TensorProto.BOOL, shape)
+
+
+Given = Fed | np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and what its inputs are fed with."""
+
+    model: onnx.ModelProto
+    feeds: dict[str, Fed] = field(default_factory=dict)
+
+    def draw(self, seed: int = 0) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        return {name: fed.draw(rng) for name, fed in self.feeds.items()}
+
+
+def node(
+    op_type: str,
+    *given: Given,
+    opset: int = 21,
+    outputs: int = 1,
+    domain: str = "",
+    output_types: Sequence[onnx.TypeProto] | None = None,
+    **attributes: object,
+) -> Case:
+    """A model of one node; its outputs' types come from shape inference unless they are given."""
+    names = ["" if g is None else f"x{i}" for i, g in enumerate(given)]
+    made = helper.make_node(
+        op_type, names, [f"y{i}" for i in range(outputs)], "node", domain=domain, **attributes
+    )
+    return graph([made], dict(zip(names, given, strict=True)), outputs, opset, output_types)
+
+
+def graph(
+    nodes: Sequence[onnx.NodeProto],
+    given: dict[str, Given],
+    outputs: int = 1,
+    opset: int = 21,
+    output_types: Sequence[onnx.TypeProto] | None = None,
+) -> Case:
+    """A model of several nodes with outputs y0, y1 ..."""
+    feeds = {name: g for name, g in given.items() if isinstance(g, Fed)}
+    constants = [
+        numpy_helper.from_array(g, name) for name, g in given.items() if isinstance(g, np.ndarray)
+    ]
+    inputs = [helper.make_tensor_value_info(n, f.dtype, f.shape) for n, f in feeds.items()]
+    outs = [onnx.ValueInfoProto(name=f"y{i}") for i in range(outputs)]
+    for out, given_type in zip(outs, output_types or (), strict=False):
+        out.type.CopyFrom(given_type)
+    made = helper.make_graph(list(nodes), "test", inputs, outs, constants)
+    opsets = [helper.make_opsetid("", opset)]
+    domains = {n.domain for n in nodes if n.domain}
+    opsets += [helper.make_opsetid(d, 1) for d in sorted(domains)]
+    model = helper.make_model(made, opset_imports=opsets, ir_version=8)
+    return Case(_typed(model), feeds)
+
+
+def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with its outputs' types filled in by shape inference."""
+    return shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
+
+
+def verdicts(case: Case, target: Target) -> list[Judged | Rejection]:
+    return [judge(n, target) for n in graph_of(case.model).nodes]
+
+
+def accepts(case: Case, target: Target) -> list[Judged]:
+    """Every node is capable; returns their lowerings."""
+    found = verdicts(case, target)
+    refused = [v for v in found if isinstance(v, Rejection)]
+    assert not refused, refused
+    return [v for v in found if isinstance(v, Judged)]
+
+
+def rejects(case: Case, target: Target, reason: Reason, detail: str) -> None:
+    """Some node is refused for that reason, with `detail` in its sentence."""
+    refused = [v for v in verdicts(case, target) if isinstance(v, Rejection)]
+    assert refused, "every node was accepted"
+    assert refused[0].reason is reason, refused[0]
+    assert detail in refused[0].detail, refused[0]
+
+
+def lowered(case: Case, target: Target) -> Lowered:
+    """The case's whole graph as one NNAPI model."""
+    members = accepts(case, target)
+    view = graph_of(case.model)
+    written = {o.name for m in members for o in m.node.outputs if o is not None}
+    entering = {v.name: v for m in members for v in inputs_of(m.node) if v.name not in written}
+    calls = [c for m in members for c in m.calls]
+    return lower(calls, list(entering.values()), list(view.outputs), target)
+
+
+def run(case: Case, target: Target, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What the reference device computes for the case."""
+    low = lowered(case, target)
+    device = next(d for d in HOST.devices() if d.name == "nnapi-reference")
+    compilation = HOST.compile(low.model, device)
+    names, wanted = list(feeds), [o.name for o in graph_of(case.model).outputs]
+    results: dict[int, np.ndarray] = {}
+    bound = low.border.bind(names, wanted)
+
+    def allocate(index: int, shape: tuple[int, ...]) -> np.ndarray:
+        results[index] = np.empty(shape, bound.outputs[index].dtype.numpy)
+        return results[index]
+
+    bound.run(compilation, [feeds[n] for n in names], allocate, RunOptions())
+    return [results[i] for i in range(len(wanted))]
+
+
+def matches(
+    case: Case,
+    target: Target,
+    *,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    reference: Sequence[np.ndarray] | None = None,
+    seed: int = 0,
+) -> None:
+    """The reference device computes what ONNX's reference evaluator does (or `reference`)."""
+    feeds = case.draw(seed)
+    want = reference or ReferenceEvaluator(case.model).run(None, feeds)
+    for got, expected in zip(run(case, target, feeds), want, strict=True):
+        assert got.dtype == expected.dtype
+        assert got.shape == expected.shape
+        np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol)
+
+
+def peels(case: Case, target: Target) -> Peel:
+    """Lowering the whole graph at once needs a permute that the level lacks."""
+    try:
+        lowered(case, target)
+    except Peel as peel:
+        return peel
+    raise AssertionError("no permute inside was needed")
+
+
+def emitted(case: Case, target: Target) -> list[str]:
+    """The names of the NNAPI operations of the whole graph, in order."""
+    return [op.spec.name for op in lowered(case, target).model.operations]
+
+
+def at(target: Target, flags: NnapiFlag) -> Target:
+    return replace(target, flags=flags)
