@@ -1,40 +1,62 @@
-"""ONNX Runtime's NNAPI execution provider for the stock onnxruntime wheel."""
+"""ONNX Runtime's NNAPI execution provider for the stock onnxruntime wheel.
+
+Names are imported when they are first used, so that the NNAPI runtime alone (libneuralnetworks.so
+in a C program) loads neither onnx nor onnxruntime.
+"""
 
 from __future__ import annotations
 
-from ep_nnapi.checking import check
-from ep_nnapi.ort.session import (
-    append_execution_provider,
-    get_ep_names,
-    get_library_path,
-    register,
-)
-from ep_nnapi.rejection import (
-    ModelError,
-    NnapiError,
-    OptionError,
-    Reason,
-    Rejection,
-    RuntimeFailure,
-    SpecError,
-)
-from ep_nnapi.report import ClusterReport, Report
-from ep_nnapi.target import NnapiFlag
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ClusterReport",
-    "ModelError",
-    "NnapiError",
-    "NnapiFlag",
-    "OptionError",
-    "Reason",
-    "Rejection",
-    "Report",
-    "RuntimeFailure",
-    "SpecError",
-    "append_execution_provider",
-    "check",
-    "get_ep_names",
-    "get_library_path",
-    "register",
-]
+if TYPE_CHECKING:
+    from ep_nnapi.checking import check as check
+    from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
+    from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
+    from ep_nnapi.ort.session import get_ep_names as get_ep_names
+    from ep_nnapi.ort.session import get_library_path as get_library_path
+    from ep_nnapi.ort.session import register as register
+    from ep_nnapi.rejection import ModelError as ModelError
+    from ep_nnapi.rejection import NnapiError as NnapiError
+    from ep_nnapi.rejection import OptionError as OptionError
+    from ep_nnapi.rejection import Reason as Reason
+    from ep_nnapi.rejection import Rejection as Rejection
+    from ep_nnapi.rejection import RuntimeFailure as RuntimeFailure
+    from ep_nnapi.rejection import SpecError as SpecError
+    from ep_nnapi.report import Report as Report
+    from ep_nnapi.running import run as run
+    from ep_nnapi.target import NnapiFlag as NnapiFlag
+
+_HOME = {
+    "append_execution_provider": "ort.session",
+    "check": "checking",
+    "get_ep_names": "ort.session",
+    "get_library_path": "ort.session",
+    "libneuralnetworks_path": "nnapi.capi",
+    "ModelError": "rejection",
+    "NnapiError": "rejection",
+    "NnapiFlag": "target",
+    "OptionError": "rejection",
+    "Reason": "rejection",
+    "register": "ort.session",
+    "Rejection": "rejection",
+    "Report": "report",
+    "run": "running",
+    "RuntimeFailure": "rejection",
+    "SpecError": "rejection",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from the module that has it."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_HOME]
