@@ -349,6 +349,7 @@ BIDIRECTIONAL_SEQUENCE_LSTM = row(
     f"{_prefixed('fw_', _LAYER_NORM)} {_prefixed('bw_', _LAYER_NORM)}"
     f" -> fw_output:T bw_output:T | {_BOTH_STATES} or output:T | {_BOTH_STATES}",
     _FLOATS_3,
+    input=3,
 )
 BIDIRECTIONAL_SEQUENCE_RNN = row(
     "BIDIRECTIONAL_SEQUENCE_RNN",
@@ -359,6 +360,7 @@ BIDIRECTIONAL_SEQUENCE_RNN = row(
     " -> fw_output:T bw_output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4"
     " or output:T | fw_hidden_state_out:T@4 bw_hidden_state_out:T@4",
     _FLOATS_3,
+    input=3,
 )
 BOX_WITH_NMS_LIMIT = row(
     "BOX_WITH_NMS_LIMIT",
@@ -425,6 +427,7 @@ HEATMAP_MAX_KEYPOINT = row(
     56,
     "heatmap:T boxes:R layout:b -> output_scores:T output_keypoints:R",
     _BOXES,
+    heatmap=4,
 )
 INSTANCE_NORMALIZATION = row(
     "INSTANCE_NORMALIZATION",
@@ -516,6 +519,7 @@ UNIDIRECTIONAL_SEQUENCE_LSTM = row(
     f"input:T {_GATES} {_STATES} time_major:b {_LAYER_NORM}"
     " -> output:T | output_state_out:T@4 cell_state_out:T@4",
     _FLOATS_3,
+    input=3,
 )
 UNIDIRECTIONAL_SEQUENCE_RNN = row(
     "UNIDIRECTIONAL_SEQUENCE_RNN",
@@ -523,6 +527,7 @@ UNIDIRECTIONAL_SEQUENCE_RNN = row(
     "input:T weights:T recurrent_weights:T bias:T hidden_state_in:T activation:i time_major:i"
     " -> output:T | hidden_state_out:T@4",
     _FLOATS_3,
+    input=3,
 )
 RESIZE_NEAREST_NEIGHBOR = row(
     "RESIZE_NEAREST_NEIGHBOR",

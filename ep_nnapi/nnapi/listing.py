@@ -1,0 +1,118 @@
+"""A model as text, from which an equal model can be rebuilt.
+
+    model relaxed
+      inputs %0
+      outputs %3
+      %0: TENSOR_FLOAT32 [1, 4] input
+      %1: TENSOR_FLOAT32 [4] constant [0.5, 1.0, -2.0, 0.0]
+      %2: INT32 constant 1
+      %3: TENSOR_FLOAT32 [1, 4] output
+      ADD(input1=%0, input2=%1, activation=%2) -> output=%3 from ["Add_0"]
+
+Constants of more than SMALL numbers stand as base64. The model of a MODEL operand follows it, one
+step deeper. Names before "=" tell the reader what an operand is for; the order is what counts.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+
+import numpy as np
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.listing_parser import STEP, UNKNOWN_RANK, constant, parse
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.rejection import Reject
+
+__all__ = ["SMALL", "listing", "parse"]
+
+SMALL = 16
+"""Constants of at most so many numbers are printed as numbers."""
+
+
+def listing(model: Model, *, data: bool = True) -> str:
+    """`model` as text.
+
+    data   whether large constants are printed in full; else by size and digest, for readers only:
+           `parse` refuses such a text
+    """
+    return "\n".join(_lines(model, data)) + "\n"
+
+
+def _lines(model: Model, data: bool) -> Iterator[str]:
+    yield "model relaxed" if model.relaxed else "model"
+    yield STEP + " ".join(["inputs", *(f"%{i}" for i in model.inputs)])
+    yield STEP + " ".join(["outputs", *(f"%{i}" for i in model.outputs)])
+    for index, operand in enumerate(model.operands):
+        yield f"{STEP}%{index}: {_type(operand)} {_value(model, index, data)}"
+        if isinstance(operand.value, Model):
+            yield from (STEP * 2 + line for line in _lines(operand.value, data))
+    for operation in model.operations:
+        yield STEP + _operation(operation, model.operands)
+
+
+def _type(operand: Operand) -> str:
+    parts = [operand.type.name]
+    if operand.dimensions:
+        parts.append(str(list(operand.dimensions)))
+    elif operand.type.tensor:
+        parts.append(f"[{UNKNOWN_RANK}]")
+    if operand.scale:
+        parts.append(f"scale={float(operand.scale)!r}")
+    if operand.zero_point:
+        parts.append(f"zero_point={operand.zero_point}")
+    if operand.channels is not None:
+        scales = [float(scale) for scale in operand.channels.scales]
+        parts.append(f"channels={operand.channels.dim}:{scales}")
+    return " ".join(parts)
+
+
+def _value(model: Model, index: int, data: bool) -> str:
+    operand = model.operands[index]
+    if not isinstance(operand.value, Data):
+        return str(model.lifetime(index))
+    numbers = _numbers(operand.type, operand.value)
+    if numbers is not None:
+        return f"constant {numbers}"
+    raw = operand.value.bytes.tobytes()
+    if data:
+        return f"constant base64 {b64encode(raw).decode()}"
+    return f"constant of {len(raw)} bytes, sha256 {sha256(raw).hexdigest()}"
+
+
+def _numbers(code: OperandCode, value: Data) -> str | None:
+    """A small constant's numbers; None where they are many or would not give the same bits."""
+    if code is OperandCode.MODEL:
+        return None
+    count, rest = divmod(value.bytes.size, code.numpy.itemsize)
+    if rest or not 0 < count <= SMALL:
+        return None
+    array = np.frombuffer(value.bytes.tobytes(), code.numpy)
+    texts = [str(number) for number in array]
+    text = f"[{', '.join(texts)}]" if code.tensor or count > 1 else texts[0]
+    return text if constant(code, text) == value else None
+
+
+def _operation(operation: Operation, operands: Sequence[Operand]) -> str:
+    ins, outs = _names(operation, operands)
+    text = f"{operation.spec.name}({_arguments(ins, operation.inputs)})"
+    text += f" -> {_arguments(outs, operation.outputs)}"
+    if operation.origin:
+        text += f" from {json.dumps(list(operation.origin))}"
+    return text.rstrip()
+
+
+def _names(operation: Operation, operands: Sequence[Operand]) -> tuple[list[str], list[str]]:
+    """What stands before each operand; nothing for an operation that its spec row refuses."""
+    try:
+        match = operation.match(operands, feature_level=8)
+    except (Reject, IndexError):
+        return [""] * len(operation.inputs), [""] * len(operation.outputs)
+    return [f"{p.name}=" for p in match.inputs], [f"{p.name}=" for p in match.outputs]
+
+
+def _arguments(names: Sequence[str], indexes: Sequence[int]) -> str:
+    return ", ".join(f"{name}%{i}" for name, i in zip(names, indexes, strict=True))

@@ -1,0 +1,133 @@
+"""Whether a model is one that Android accepts when it is finished (ANeuralNetworksModel_finish)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+
+from ep_nnapi.nnapi.control_flow import check_control_flow
+from ep_nnapi.nnapi.model import Model, Operand, Operation
+from ep_nnapi.nnapi.operand import check_operand
+from ep_nnapi.rejection import Reject, SpecError
+
+HIGHEST_LEVEL = 8
+
+
+def validate(model: Model, feature_level: int) -> None:
+    """Raise SpecError unless `model` is legal at `feature_level`; the sentence names the culprit.
+
+    Operations may stand in any order that `execution_order` can sort.
+    """
+    _check(model, feature_level)
+
+
+def required_level(model: Model) -> int:
+    """The lowest feature level that accepts `model`; raises SpecError when none does."""
+    return _check(model, HIGHEST_LEVEL)
+
+
+def check_operation(operation: Operation, operands: Sequence[Operand], feature_level: int) -> int:
+    """The level `operation` takes among `operands`, as ANeuralNetworksModel_addOperation asks.
+
+    Raises SpecError: an index out of range, operands that its spec row refuses at `feature_level`,
+    branches or loops that do not fit their models.
+    """
+    for index in (*operation.inputs, *operation.outputs):
+        if not 0 <= index < len(operands):
+            raise SpecError(f"{operation.spec} names operand {index} of {len(operands)}")
+    try:
+        match = operation.match(operands, feature_level)
+    except Reject as reject:
+        raise SpecError(reject.detail) from reject
+    check_control_flow(operation, operands)
+    return match.level
+
+
+def execution_order(model: Model) -> tuple[int, ...]:
+    """Indexes of the operations in an order in which they can run, the earliest ready one first.
+
+    Raises SpecError when operations wait for each other or read what nothing writes.
+    Cost: O((operations + operands read) log operations).
+    """
+    producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}
+    waits = [{producer[i] for i in op.inputs if i in producer} for op in model.operations]
+    readers: list[list[int]] = [[] for _ in waits]
+    for n, sources in enumerate(waits):
+        for source in sources:
+            readers[source].append(n)
+    ready = [n for n, sources in enumerate(waits) if not sources]
+    heapify(ready)
+    order: list[int] = []
+    while ready:
+        n = heappop(ready)
+        order.append(n)
+        for reader in readers[n]:
+            waits[reader].discard(n)
+            if not waits[reader]:
+                heappush(ready, reader)
+    if len(order) < len(waits):
+        stuck = sorted(set(range(len(waits))) - set(order))
+        named = ", ".join(f"{n} ({model.operations[n].spec})" for n in stuck[:8])
+        raise SpecError(f"operations wait for each other: {named}")
+    return tuple(order)
+
+
+def _check(model: Model, feature_level: int) -> int:
+    """The level that `model` takes, at most `feature_level`."""
+    if not (model.operations and model.inputs and model.outputs):
+        raise SpecError("a model takes at least one operation, one input and one output")
+    levels = [check_operand(i, o, feature_level) for i, o in enumerate(model.operands)]
+    for index, operand in enumerate(model.operands):
+        if isinstance(operand.value, Model):
+            with _inside(f"in the model of operand {index}"):
+                levels.append(_check(operand.value, feature_level))
+    _check_ends(model)
+    for n, operation in enumerate(model.operations):
+        with _inside(f"operation {n}"):
+            levels.append(check_operation(operation, model.operands, feature_level))
+    _check_writers(model)
+    execution_order(model)
+    return max(levels)
+
+
+@contextmanager
+def _inside(where: str) -> Iterator[None]:
+    """Errors of the block say where it is."""
+    try:
+        yield
+    except SpecError as error:
+        raise SpecError(f"{where}: {error}") from error
+
+
+def _check_ends(model: Model) -> None:
+    """Inputs and outputs are different operands without a value."""
+    seen: dict[int, str] = {}
+    for kind, indexes in (("input", model.inputs), ("output", model.outputs)):
+        for index in indexes:
+            if not 0 <= index < len(model.operands):
+                raise SpecError(
+                    f"model {kind} {index} is no operand, there are {len(model.operands)}"
+                )
+            if index in seen:
+                raise SpecError(f"operand {index} is listed as {seen[index]} and again as {kind}")
+            if model.operands[index].value is not None:
+                raise SpecError(f"operand {index} has a value and is listed as {kind}")
+            seen[index] = kind
+
+
+def _check_writers(model: Model) -> None:
+    """Every operand without a value is an input or written by exactly one operation."""
+    writer: dict[int, int] = {}
+    given = set(model.inputs)
+    for n, operation in enumerate(model.operations):
+        for index in operation.outputs:
+            what = "an input" if index in given else "a constant or left out"
+            if index in given or model.operands[index].value is not None:
+                raise SpecError(f"operation {n} writes operand {index}, which is {what}")
+            if index in writer:
+                raise SpecError(f"operations {writer[index]} and {n} both write operand {index}")
+            writer[index] = n
+    for index, operand in enumerate(model.operands):
+        if operand.value is None and index not in writer and index not in given:
+            raise SpecError(f"operand {index} is never written")
