@@ -23,6 +23,10 @@ class Tensor:
     name: str
     width: int
 
+    def wide(self, width: int) -> "Tensor":
+        """The same value, known to have `width` channels (or features)."""
+        return Tensor(self.name, width)
+
 
 class Graph:
     """A model in the making. Names are numbered, weights are drawn from one seeded generator."""
@@ -79,41 +83,43 @@ class Graph:
         """A uniformly distributed float initializer."""
         return self.weight(self.rng.uniform(low, high, shape).astype(np.float32))
 
-    def add(
-        self, op: str, *inputs: Tensor | None, width: int | None = None, **attributes: Attribute
-    ) -> Tensor:
-        """The one output of a new node; its width is the first input's unless given."""
-        return self.add_many(op, inputs, 1, width, **attributes)[0]
+    def add(self, op: str, *inputs: Tensor | None, **attributes: Attribute) -> Tensor:
+        """The one output of a new node, as wide as the first input; None is one left out."""
+        return self.add_many(op, inputs, 1, **attributes)[0]
 
     def add_many(
-        self,
-        op: str,
-        inputs: Sequence[Tensor | None],
-        outputs: int,
-        width: int | None = None,
-        **attributes: Attribute,
+        self, op: str, inputs: Sequence[Tensor | None], outputs: int, **attributes: Attribute
     ) -> list[Tensor]:
-        """All outputs of a new node; None stands for an input left out."""
+        """All outputs of a new node, as wide as the first input; None is one left out."""
         name = f"{op}_{len(self._nodes)}"
         names = [name] if outputs == 1 else [f"{name}_{index}" for index in range(outputs)]
         node = helper.make_node(op, [x.name if x else "" for x in inputs], names, name)
         node.attribute.extend(helper.make_attribute(key, v) for key, v in attributes.items())
         self._nodes.append(node)
-        if width is None:
-            width = next(x.width for x in inputs if x)
+        width = next(x.width for x in inputs if x)
         return [Tensor(each, width) for each in names]
 
     def model(self) -> onnx.ModelProto:
         """The finished model; the shapes of its outputs are inferred."""
-        graph = helper.make_graph(
-            self._nodes, self.name, self._inputs, self._outputs, list(self._weights.values())
-        )
-        opsets = [helper.make_opsetid("", OPSET)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-        for ours, theirs in zip(model.graph.output, inferred.graph.output, strict=True):
+        weights = list(self._weights.values())
+        light = [w for w in weights if w.data_type == TensorProto.INT64]
+        shapes = [
+            helper.make_tensor_value_info(w.name, w.data_type, w.dims)
+            for w in weights
+            if w.data_type != TensorProto.INT64
+        ]
+        without_floats = self._model([*self._inputs, *shapes], light)  # which may be 100 MB
+        inferred = shape_inference.infer_shapes(without_floats, strict_mode=True, data_prop=True)
+        for ours, theirs in zip(self._outputs, inferred.graph.output, strict=True):
             ours.CopyFrom(theirs)
-        return model
+        return self._model(self._inputs, weights)
+
+    def _model(
+        self, inputs: list[onnx.ValueInfoProto], weights: list[onnx.TensorProto]
+    ) -> onnx.ModelProto:
+        graph = helper.make_graph(self._nodes, self.name, inputs, self._outputs, weights)
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 def _rename(names: MutableSequence[str], old: str, new: str) -> None:

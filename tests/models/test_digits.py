@@ -77,7 +77,7 @@ def test_calibration_digits_are_not_held_out():
 def test_training_reproduces_the_model():
     pytest.importorskip("sklearn")
     seen, held_out = train_digits.load()
-    params = train_digits.train(seen, epochs=5)
+    params = train_digits.train(seen, epochs=3)
     model = train_digits.to_onnx(params)
     shipped = onnx.load(MODELS / "digits.onnx")
     assert [structure(node) for node in model.graph.node] == [
@@ -86,7 +86,7 @@ def test_training_reproduces_the_model():
     assert [(w.name, w.dims) for w in model.graph.initializer] == [
         (w.name, w.dims) for w in shipped.graph.initializer
     ]
-    assert accuracy(model.SerializeToString(), vars_of(held_out)) >= 0.9  # 5 epochs of 30
+    assert accuracy(model.SerializeToString(), vars_of(held_out)) > 0.9  # 3 epochs of 30
 
 
 def structure(node):
