@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TypeAlias
+
+import numpy as np
 
 from ep_nnapi.border import Allocate, BoundBorder
 from ep_nnapi.lowering import Lowered
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, RunOptions
+from ep_nnapi.options import Fallback
 from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import ClusterReport
-from ep_nnapi.runtimes import fallback_compiler
+from ep_nnapi.runtimes import fallback_device
+from ep_nnapi.submodel import CpuModel
 from ep_nnapi.value import Array
 
 logger = logging.getLogger(__name__)
+Engine: TypeAlias = Callable[[Sequence[Array], Allocate], None]
 _RUN = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledCluster:
-    """One cluster, compiled for one device."""
+    """One cluster, compiled for one device.
+
+    cpu   its ONNX nodes for the CPU provider, where the options ask for that fallback
+    """
 
     node_ids: tuple[int, ...]
     report: ClusterReport
     lowered: Lowered
     compilation: Compilation
-    fallback: str
+    fallback: Fallback
+    cpu: CpuModel | None = None
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """What computes the cluster from tensors in this order."""
-        return Runner(self, self.lowered.border.bind(input_names, output_names))
+        border = self.lowered.border.bind(input_names, output_names)
+        return Runner(self, border, tuple(input_names), tuple(output_names))
 
 
 @dataclass(slots=True)
@@ -40,18 +51,19 @@ class Runner:
 
     cluster: CompiledCluster
     border: BoundBorder
-    _stand_in: Compilation | None = None
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    _stand_in: Engine | None = None
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
         """Computes the outputs into what `allocate` gives.
 
-        When the device fails, the cluster runs on the reference device instead, now and from now
-        on, and a warning says so; with fallback=none, and for the reference device itself, raises
-        RuntimeFailure.
+        When the device fails, the cluster runs as the option `fallback` says, now and from now on,
+        and a warning says so. Raises RuntimeFailure where there is nothing to fall back on.
         """
         if self._stand_in is not None:
-            self.border.run(self._stand_in, inputs, allocate, _RUN)
+            self._stand_in(inputs, allocate)
             return
         buffers: dict[int, Array] = {}
 
@@ -63,21 +75,37 @@ class Runner:
         try:
             self.border.run(self.cluster.compilation, inputs, once, _RUN)
         except RuntimeFailure as failure:
-            self.border.run(self._replacement(failure), inputs, once, _RUN)
+            self._replacement(failure)(inputs, once)
 
-    def _replacement(self, failure: RuntimeFailure) -> Compilation:
-        device = self.cluster.report.device
-        if self.cluster.fallback == "none" or device == REFERENCE_DEVICE:
-            raise failure
+    def _replacement(self, failure: RuntimeFailure) -> Engine:
         with self._lock:
             if self._stand_in is None:
+                engine = self._on_cpu if self.cluster.cpu is not None else self._on_reference()
+                if engine is None:
+                    raise failure
+                report = self.cluster.report
                 logger.warning(
-                    "device %s failed in the cluster of %s (%s); it runs on %s from now on",
-                    device,
-                    ", ".join(self.cluster.report.nodes),
+                    "device %s failed in the cluster of %s (%s); fallback=%s from now on",
+                    report.device,
+                    ", ".join(report.nodes),
                     failure,
-                    REFERENCE_DEVICE,
+                    self.cluster.fallback,
                 )
-                runtime, reference = fallback_compiler()
-                self._stand_in = runtime.compile(self.cluster.lowered.model, reference)
+                self._stand_in = engine
         return self._stand_in
+
+    def _on_reference(self) -> Engine | None:
+        """The same model on the reference device; None when that one failed or may not stand in."""
+        nowhere = self.cluster.fallback is Fallback.NONE
+        if nowhere or self.cluster.report.device == REFERENCE_DEVICE:
+            return None
+        runtime, reference = fallback_device()
+        compilation = runtime.compile(self.cluster.lowered.model, reference)
+        return lambda inputs, allocate: self.border.run(compilation, inputs, allocate, _RUN)
+
+    def _on_cpu(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+        if self.cluster.cpu is None:
+            raise RuntimeFailure("fallback", "OP_FAILED", "the cluster's ONNX nodes were not kept")
+        feeds = dict(zip(self.inputs, inputs, strict=True))
+        for i, result in enumerate(self.cluster.cpu.run(feeds, self.outputs)):
+            np.copyto(allocate(i, result.shape), result)

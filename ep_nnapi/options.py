@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from functools import reduce
 from operator import or_
 
@@ -20,7 +21,14 @@ from ep_nnapi.target import (
 logger = logging.getLogger(__name__)
 
 HOST = "host"
-FALLBACKS = ("reference", "none")
+
+
+class Fallback(StrEnum):
+    """Where a cluster runs after its device failed."""
+
+    REFERENCE = "reference"
+    CPU = "cpu"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,7 @@ class Options:
     runtime: str = HOST
     device: str | None = None
     target: RuleSet = RuleSet.EP_NNAPI
-    fallback: str = "reference"
+    fallback: Fallback = Fallback.REFERENCE
     exclude: tuple[str, ...] = ()
 
     def lowering_target(self, runtime_level: int) -> Target:
@@ -127,17 +135,21 @@ def _target(value: object) -> RuleSet:
     return RuleSet.EP_NNAPI
 
 
-def _fallback(value: object) -> str:
-    if value not in FALLBACKS:
-        raise OptionError(f"fallback is {str(value)!r}; it must be one of {', '.join(FALLBACKS)}")
-    return str(value)
+def _fallback(value: object) -> Fallback:
+    if value not in list(Fallback):
+        raise OptionError(f"fallback is {str(value)!r}; it must be one of {', '.join(Fallback)}")
+    return Fallback(str(value))
 
 
 def _names(value: object) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, tuple | list):
         raise OptionError(f"exclude is {value!r}; it must be names separated by commas")
-    return tuple(str(p).strip() for p in parts if str(p).strip())
+    names = tuple(str(p).strip() for p in parts if str(p).strip())
+    for name in names:
+        if "," in name:
+            raise OptionError(f"exclude has {name!r}, but a comma separates names")
+    return names
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -161,7 +173,7 @@ OPTIONS: tuple[Option, ...] = (
         "fallback",
         _fallback,
         "WHERE",
-        "where a cluster runs after its device failed: reference (default) or none (an error)",
+        "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     ),
     Option(
         "exclude",

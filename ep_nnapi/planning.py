@@ -18,9 +18,10 @@ from ep_nnapi.forms import Peel
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
 from ep_nnapi.nnapi.runtime import CompileOptions, Device, Runtime
-from ep_nnapi.options import Options
+from ep_nnapi.options import Fallback, Options
 from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
 from ep_nnapi.report import ClusterReport, GraphReport
+from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.target import Target
 from ep_nnapi.value import Value
 from partitioner import partition
@@ -68,7 +69,7 @@ class Planner:
                     continue
                 members = [judged[i] for i in cluster]
                 try:
-                    built[cluster] = self._compile(members, readers)
+                    built[cluster] = self._compile(members, readers, graph.opsets)
                 except _Declined as no:
                     declined = True
                     refused.update(_drop(judged, members, no))
@@ -100,7 +101,10 @@ class Planner:
         return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
 
     def _compile(
-        self, members: Sequence[Judged], readers: Mapping[str, frozenset[int]]
+        self,
+        members: Sequence[Judged],
+        readers: Mapping[str, frozenset[int]],
+        opsets: Mapping[str, int],
     ) -> CompiledCluster:
         names = [m.node.name for m in members]
         inputs, outputs = _crossing(members, readers)
@@ -126,7 +130,11 @@ class Planner:
             self.device.name,
         )
         ids = tuple(i for m in members for i in m.node.members or (m.node.id,))
-        return CompiledCluster(ids, report, lowered, compilation, self.options.fallback)
+        cpu = None
+        if self.options.fallback is Fallback.CPU:
+            nodes = [m.node for m in members]
+            cpu = CpuModel.keep(model_of(nodes, inputs, outputs, opsets))
+        return CompiledCluster(ids, report, lowered, compilation, self.options.fallback, cpu)
 
     def _ask(self, lowered: Lowered) -> None:
         """Raises _Declined with the nodes of the first operations that the device declines."""

@@ -50,7 +50,7 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
     return min(devices, key=lambda d: d.type is DeviceCode.CPU)
 
 
-def fallback_compiler() -> tuple[Runtime, Device]:
+def fallback_device() -> tuple[Runtime, Device]:
     """The runtime and device that stand in when a device fails: the host's reference device."""
     runtime = open_runtime(HOST)
     return runtime, choose_device(runtime, REFERENCE_DEVICE, NnapiFlag.NONE)

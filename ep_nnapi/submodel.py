@@ -1,0 +1,108 @@
+"""A cluster's ONNX nodes as a model of their own, for the CPU provider."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import onnx
+import onnxruntime
+from onnx import helper, numpy_helper
+
+from ep_nnapi.graph import Attribute, GraphNode
+from ep_nnapi.value import Array, Constant, Value
+
+_EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
+
+
+def model_of(
+    nodes: Sequence[GraphNode],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    opsets: Mapping[str, int],
+) -> onnx.ModelProto:
+    """The nodes as an ONNX model; constants are read now and become initializers."""
+    constants = {
+        v.name: v.constant
+        for n in nodes
+        for v in n.inputs
+        if v is not None and v.constant is not None
+    }
+    graph = helper.make_graph(
+        [_node(n) for n in nodes],
+        "cluster",
+        [_info(v) for v in inputs],
+        [_info(v) for v in outputs],
+        [numpy_helper.from_array(c.array, name) for name, c in constants.items()],
+    )
+    domains = {n.domain for n in nodes} | {""}
+    imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in sorted(domains)]
+    # the lowest IR version that has what the opsets need, so that old runtimes load it too
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _node(node: GraphNode) -> onnx.NodeProto:
+    made = helper.make_node(
+        node.op_type,
+        [v.name if v is not None else "" for v in node.inputs],
+        [v.name if v is not None else "" for v in node.outputs],
+        node.name,
+        domain=node.domain,
+    )
+    made.attribute.extend(
+        helper.make_attribute(name, _attribute(value))
+        for name, value in node.attributes.items()
+        if value != ()  # an empty list has no type to write; absent, it is empty all the same
+    )
+    return made
+
+
+def _attribute(value: Attribute) -> object:
+    return numpy_helper.from_array(value.array) if isinstance(value, Constant) else value
+
+
+def _info(value: Value) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(value.name, int(value.dtype), value.dims)
+
+
+@dataclass
+class CpuModel:
+    """A model kept on disk, with its weights beside it, until a session is needed after all."""
+
+    folder: Path
+    _session: onnxruntime.InferenceSession | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    @staticmethod
+    def keep(model: onnx.ModelProto) -> CpuModel:
+        """Writes `model` to a folder that lives as long as the result."""
+        kept = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
+        weakref.finalize(kept, shutil.rmtree, kept.folder, ignore_errors=True)
+        onnx.save_model(
+            model,
+            str(kept.folder / "model.onnx"),
+            save_as_external_data=True,
+            location="weights",
+            size_threshold=_EXTERNAL_FROM,
+        )
+        return kept
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """The outputs, computed by the CPU provider; its session is made by the first run."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._open()
+        return list(self._session.run(list(outputs), dict(feeds)))
+
+    def _open(self) -> onnxruntime.InferenceSession:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        # it runs inside another session's node: spinning threads would starve that one
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        path = str(self.folder / "model.onnx")
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

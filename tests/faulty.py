@@ -1,0 +1,90 @@
+"""A device on the host runtime that declines, fails or miscalculates what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from unittest.mock import patch
+
+import numpy as np
+
+from ep_nnapi import runtimes
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.options import HOST
+from ep_nnapi.rejection import RuntimeFailure
+
+FAULTY = "faulty"
+
+
+@dataclass(frozen=True)
+class FaultyDevice:
+    """Computes as nnapi-reference, but for its faults.
+
+    declines      names of operations it says no to when asked
+    every         says no to each so many-th operation of every model; 0: never
+    fails_on      names of operations that it promises and then cannot compile
+    fails_at      numbers of the executions (from 0, over all models) that fail; -1: all
+    wrong         what is added to every output
+    """
+
+    declines: frozenset[str] = frozenset()
+    every: int = 0
+    fails_on: frozenset[str] = frozenset()
+    fails_at: frozenset[int] = frozenset()
+    wrong: float = 0.0
+    name: str = FAULTY
+    type: DeviceCode = DeviceCode.ACCELERATOR
+    version: str = "1"
+    feature_level: int = 8
+    calls: Iterator[int] = field(default_factory=count)
+    compiled: list[Model] = field(default_factory=list)
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        return tuple(
+            op.spec.name not in self.declines and not (self.every and i % self.every == 0)
+            for i, op in enumerate(model.operations, start=1)
+        )
+
+    def prepare(self, model: Model, options: CompileOptions) -> FaultyModel:
+        broken = {op.spec.name for op in model.operations} & self.fails_on
+        if broken:
+            call = "ANeuralNetworksCompilation_finish"
+            raise RuntimeFailure(call, "ANEURALNETWORKS_OP_FAILED", f"no {min(broken)} today")
+        self.compiled.append(model)
+        return FaultyModel(self, ReferenceDevice().prepare(model, options))
+
+
+@dataclass(frozen=True)
+class FaultyModel:
+    device: FaultyDevice
+    prepared: object
+
+    def execute(
+        self,
+        inputs: Sequence[np.ndarray | None],
+        outputs: Sequence[np.ndarray | None],
+        options: RunOptions,
+    ) -> list[np.ndarray]:
+        number = next(self.device.calls)
+        if number in self.device.fails_at or -1 in self.device.fails_at:
+            call = "ANeuralNetworksExecution_compute"
+            raise RuntimeFailure(call, "ANEURALNETWORKS_OP_FAILED", "out of luck")
+        results = self.prepared.execute(inputs, outputs, options)
+        if self.device.wrong:
+            for result in results:
+                np.add(result, np.asarray(self.device.wrong, result.dtype), out=result)
+        return results
+
+
+@contextmanager
+def installed(device: FaultyDevice) -> Iterator[FaultyDevice]:
+    """The host runtime with `device` before nnapi-reference, for sessions made meanwhile."""
+    runtime = HostRuntime([device, ReferenceDevice()])
+    with patch.dict(runtimes.OPENERS, {HOST: lambda: runtime}):
+        yield device
