@@ -47,7 +47,7 @@ def check_operation(operation: Operation, operands: Sequence[Operand], feature_l
 def execution_order(model: Model) -> tuple[int, ...]:
     """Indexes of the operations in an order in which they can run, the earliest ready one first.
 
-    Raises SpecError when operations wait for each other or read what nothing writes.
+    Raises SpecError when operations wait for each other.
     Cost: O((operations + operands read) log operations).
     """
     producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}

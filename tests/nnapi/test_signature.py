@@ -1,0 +1,177 @@
+"""Forms, typings and how a spec row says no."""
+
+import pytest
+
+from ep_nnapi.nnapi.call import row
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.signature import Need, Param, align, parse_form, typing
+from ep_nnapi.nnapi.spec import CONCATENATION, IF, LSTM, PACK, RELU, RESIZE_BILINEAR, SOFTMAX, SPLIT
+from ep_nnapi.rejection import Reason, Reject
+from tests.nnapi.typed import operand, operands, typed
+
+F32 = OperandCode.TENSOR_FLOAT32
+F16 = OperandCode.TENSOR_FLOAT16
+
+
+def refusal(spec, inputs, outputs, level=8):
+    with pytest.raises(Reject) as caught:
+        spec.match(operands(inputs), operands(outputs), level)
+    return caught.value.reason, caught.value.detail
+
+
+def test_form_reads_types_repetition_omission_level_and_ends():
+    assert parse_form("x:T rest:any* w:F? | layout:b@3") == (
+        Param("x", "T"),
+        Param("rest", "any", many="*"),
+        Param("w", "F", optional=True, last=True),
+        Param("layout", "b", level=3, last=True),
+    )
+
+
+@pytest.mark.parametrize("text", ["x", "x:", "x:T@", "x:T+*", "x T"])
+def test_malformed_forms_are_refused(text):
+    with pytest.raises(ValueError, match="malformed parameter"):
+        parse_form(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "names"),
+    [(1, None), (2, "ab"), (3, None), (4, "abcd"), (5, "abcde"), (6, None)],
+)
+def test_lists_end_only_where_the_form_says(count, names):
+    form = align(parse_form("a:T b:T | c:b d:b | e:b"), count)
+    assert form is None if names is None else "".join(p.name for p in form) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "names"),
+    [
+        ("xs:T+ axis:i", 1, None),
+        ("xs:T+ axis:i", 2, ["xs", "axis"]),
+        ("xs:T+ axis:i", 4, ["xs", "xs", "xs", "axis"]),
+        ("a:T xs:T*", 1, ["a"]),
+        ("a:T xs:T*", 3, ["a", "xs", "xs"]),
+    ],
+)
+def test_repeated_parameters_take_what_is_over(text, count, names):
+    form = align(parse_form(text), count)
+    assert form is None if names is None else [p.name for p in form] == names
+
+
+def test_match_names_every_operand_and_takes_the_lowest_level():
+    match = RESIZE_BILINEAR.match(operands("F32 i i"), operands("F32"), 1)
+    assert [p.name for p in match.inputs] == ["input", "output_width", "output_height"]
+    assert match.typing.types["T"] is F32
+    assert match.level == 1
+
+
+def test_form_is_chosen_by_types():
+    match = RESIZE_BILINEAR.match(operands("F32 f f b"), operands("F32"), 3)
+    assert [p.name for p in match.inputs][1:3] == ["width_scale", "height_scale"]
+    assert match.level == 3
+
+
+def test_repeated_outputs():
+    assert len(SPLIT.match(operands("F32 i i"), operands("3*F32"), 3).outputs) == 3
+    assert len(IF.match(operands("B8 m m F32 i"), operands("F32 I32"), 4).outputs) == 2
+
+
+def test_newer_operation_says_its_level():
+    assert refusal(PACK, "i F32", "F32", 5) == (
+        Reason.LEVEL,
+        "PACK needs feature level 6, the target has 5",
+    )
+
+
+def test_newer_operand_says_its_name():
+    assert refusal(SOFTMAX, "F32 f i", "F32", 2) == (
+        Reason.LEVEL,
+        "SOFTMAX.axis needs feature level 3, the target has 2",
+    )
+
+
+def test_newer_type_says_the_type():
+    assert refusal(RELU, "F16", "F16", 2) == (
+        Reason.LEVEL,
+        "RELU of TENSOR_FLOAT16 needs feature level 3, the target has 2",
+    )
+
+
+def test_type_that_never_fits_says_what_does():
+    assert refusal(RELU, "I32", "I32") == (
+        Reason.DTYPE,
+        "operand 0 is TENSOR_INT32, RELU.input takes TENSOR_FLOAT16, TENSOR_FLOAT32, "
+        "TENSOR_QUANT8_ASYMM, TENSOR_QUANT8_ASYMM_SIGNED",
+    )
+
+
+def test_mixed_types_blame_the_operand_that_differs():
+    reason, detail = refusal(CONCATENATION, "F32 F32 F16 i", "F32")
+    assert reason is Reason.DTYPE
+    assert detail.startswith("operand 2 is TENSOR_FLOAT16, CONCATENATION.inputs takes")
+
+
+def test_number_of_operands_that_no_form_has():
+    assert refusal(SOFTMAX, "F32", "F32") == (
+        Reason.OP,
+        "SOFTMAX has no form of 1 inputs, 1 outputs",
+    )
+
+
+def test_required_operand_must_not_be_left_out():
+    assert refusal(RELU, "?F32", "F32") == (Reason.OP, "RELU.input must not be left out")
+    given = "F32 ?F32 3*F32 ?F32 3*F32 4*?F32 3*F32 2*?F32 2*F32 i 2*f"
+    assert LSTM.match(operands(given), operands("4*F32"), 1).level == 1
+
+
+@pytest.mark.parametrize("rank", [1, 4])
+def test_rank_at_the_limits(rank):
+    x = typed([operand(F32, *[2] * rank)])
+    assert SOFTMAX.match([*x, *operands("f")], x, 8)
+
+
+def test_rank_past_the_limit():
+    x = typed([operand(F32, 1, 1, 1, 1, 1)])
+    with pytest.raises(Reject, match="x is") as caught:
+        SOFTMAX.match([*_named("x", x), *operands("f")], x, 8)
+    assert caught.value.reason is Reason.RANK
+    assert caught.value.detail == "x is TENSOR_FLOAT32 of rank 5, SOFTMAX.input takes rank 1-4"
+
+
+def _named(name, typed_operands):
+    class Named(type(typed_operands[0])):
+        def describe(self):
+            return f"{name} is {self.operand.type.name}"
+
+    return [Named(o.operand, o.index) for o in typed_operands]
+
+
+def test_exact_rank_is_said_as_one_number():
+    spec = row("X", 0, "x:T -> y:T", [typing(1, T=F32)], x=2)
+    with pytest.raises(Reject, match=r"of rank 1, X\.x takes rank 2$"):
+        spec.match(typed([operand(F32, 3)]), typed([operand(F32)]), 1)
+
+
+def test_rules_may_ask_for_a_level_or_refuse():
+    def rule(use):
+        if use["x"].dimensions == (1,):
+            return Need(5, "of one number")
+        if use["x"].dimensions == (2,):
+            raise Reject(Reason.SHAPE, "two")
+        return None
+
+    spec = row("X", 0, "x:T -> y:T", [typing(2, T=F32), typing(3, T=F16)], rule)
+    y = typed([operand(F32)])
+    assert spec.level == 2
+    assert spec.match(typed([operand(F32, 3)]), y, 2).level == 2
+    assert spec.match(typed([operand(F32, 1)]), y, 5).level == 5
+    with pytest.raises(Reject, match="LEVEL: X of one number needs feature level 5"):
+        spec.match(typed([operand(F32, 1)]), y, 4)
+    with pytest.raises(Reject, match="SHAPE: two"):
+        spec.match(typed([operand(F32, 2)]), y, 8)
+
+
+def test_rows_are_equal_by_code():
+    assert row("A", 7, "x:T -> y:T", []) == row("B", 7, "x:T -> y:T", [])
+    assert row("A", 7, "x:T -> y:T", []) != row("A", 8, "x:T -> y:T", [])
+    assert repr(RELU) == "RELU"
