@@ -25,7 +25,7 @@ _OK, _FAILED = 0, 1
 _CPU = 0  # Source: OrtHardwareDeviceType.
 
 # The Python objects behind the C structs, by the struct: C holds only a handle.
-_alive: dict[CData, tuple[CData, object]] = {}
+alive: dict[CData, tuple[CData, object]] = {}
 
 
 def _open_provider(entries: Mapping[str, str]) -> Provider:
@@ -55,7 +55,7 @@ def _twin(make: Callable[..., CData], itself: object, *arguments: object) -> CDa
     struct = make(handle, *arguments)
     if not struct:
         raise MemoryError
-    _alive[struct] = (handle, itself)
+    alive[struct] = (handle, itself)
     return struct
 
 
@@ -110,7 +110,7 @@ def py_create_ep(this: CData, options: CData, out: CData, status: CData) -> None
 @ffi.def_extern()
 def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
     """The session is gone."""
-    del _alive[struct]
+    del alive[struct]
     lib.free_ep(struct)
 
 
@@ -139,7 +139,7 @@ def py_release_computes(this: CData, structs: CData, count: int) -> None:
     """The fused nodes are gone."""
     for i in range(count):
         if structs[i]:
-            del _alive[structs[i]]
+            del alive[structs[i]]
             lib.free_compute(structs[i])
 
 

@@ -8,7 +8,7 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, nump
 
 Shape = Sequence[int | str | None] | None
 
-IR_VERSION = 10  # the newest that onnxruntime 1.25 reads is 11
+IR_VERSION = 10  # every onnxruntime from 1.25 on reads it
 OPSET = 17
 
 

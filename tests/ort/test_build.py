@@ -1,0 +1,73 @@
+"""Building from source: what is missing is said in one sentence, and one wheel fits all."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ["setup.py", "pyproject.toml", "MANIFEST.in"]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A copy of what the plugin is built from."""
+    for name in SOURCES:
+        shutil.copy(ROOT / name, tmp_path)
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "ep_nnapi", tmp_path / "ep_nnapi", ignore=ignored)
+    (tmp_path / "README.md").touch()
+    (tmp_path / "LICENSE").touch()
+    return tmp_path
+
+
+def build(source: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        check=False,
+        cwd=source,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_missing_compiler_is_one_sentence(source: Path):
+    done = build(source, "setup.py", "-q", "build_ext", "--inplace", CC="no-such-compiler")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ep-nnapi is built from C and the compiler 'no-such-compiler' is not installed: "
+        "install one (on Debian or Ubuntu: apt install gcc)"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_missing_headers_are_one_sentence(source: Path):
+    """A Python whose include directory is empty, as without its -dev package."""
+    code = (
+        "import sys, sysconfig; old = sysconfig.get_path; "
+        "sysconfig.get_path = lambda n, *a, **k: '/none' if n == 'include' else old(n, *a, **k); "
+        "sys.argv[0] = 'setup.py'; exec(open('setup.py').read())"
+    )
+    done = build(source, "-c", code, "-q", "build_ext", "--inplace")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ep-nnapi is built from C and /none/Python.h is missing: install Python's headers "
+        "(on Debian or Ubuntu: apt install python3-dev)"
+    )
+
+
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="a free-threaded build has no abi3"
+)
+def test_wheel_fits_every_python(source: Path):
+    pip = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "out", ".")
+    done = build(source, *pip)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (source / "out").iterdir()
+    assert "-cp311-abi3-" in wheel.name

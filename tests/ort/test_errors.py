@@ -1,0 +1,195 @@
+"""Every failure in Python reaches the user as its own sentence, and nothing crashes."""
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.ort import session as nnapi
+from ep_nnapi.rejection import NnapiError, RuntimeFailure
+from tests.ort.conftest import NAME, Install, start
+from tests.ort.fake import Cluster, FakeProvider
+from tests.ort.models import abs_add
+
+ROOT = Path(__file__).parents[2]
+X = np.ones((2, 3), np.float32)
+OURS = RuntimeFailure("ANeuralNetworksExecution_compute", "OP_FAILED")
+SENTENCE = "ANeuralNetworksExecution_compute returned OP_FAILED"
+ERRORS = [
+    pytest.param(OURS, SENTENCE, id="ours"),
+    pytest.param(KeyError("w"), "KeyError: 'w'", id="foreign"),
+    pytest.param(NnapiError("größer als 2³¹"), "größer als 2³¹", id="unicode"),
+    pytest.param(KeyboardInterrupt(), "KeyboardInterrupt: ", id="interrupt"),
+]
+
+
+class Failing(FakeProvider):
+    """Raises `error` at one stage."""
+
+    def __init__(self, stage: str, error: BaseException) -> None:
+        super().__init__(["Abs", "Add"], together=True)
+        self.stage, self.error = stage, error
+
+    def reach(self, stage: str) -> None:
+        if stage == self.stage:
+            raise self.error
+
+    def open(self, entries: Mapping[str, str]) -> FakeProvider:
+        self.reach("CreateEp")
+        return super().open(entries)
+
+    def plan(self, graph: object) -> Sequence[Cluster]:
+        self.reach("GetCapability")
+        clusters = super().plan(graph)
+        for cluster in clusters:
+            bind = cluster.bind
+            cluster.bind = lambda i, o, bind=bind: self.bound(bind, i, o)
+        return clusters
+
+    def bound(self, bind, inputs, outputs):
+        self.reach("Compile")
+        runner = bind(inputs, outputs)
+
+        def run(arrays, allocate):
+            self.reach("Compute")
+            runner(arrays, allocate)
+
+        return run
+
+
+@pytest.mark.parametrize(("error", "sentence"), ERRORS)
+def test_compute_error_is_the_runs_error(install: Install, error, sentence):
+    failing = install(provider=Failing("Compute", error))
+    session = start(abs_add())
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
+        session.run(None, {"x": X})
+    assert str(raised.value).endswith(f"Status Message: {sentence}")
+    failing.stage = ""
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], 2 * X)
+
+
+@pytest.mark.parametrize(("error", "sentence"), ERRORS)
+def test_compile_error_ends_the_session(install: Install, error, sentence):
+    install(provider=Failing("Compile", error))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
+        start(abs_add())
+    assert str(raised.value).endswith(f"FAIL : {sentence}")
+
+
+@pytest.mark.parametrize(("error", "sentence"), ERRORS)
+def test_capability_error_is_logged_and_claims_nothing(install: Install, capfd, error, sentence):
+    install(provider=Failing("GetCapability", error))
+    session = start(abs_add(), log_severity_level=3)
+    assert sentence in capfd.readouterr().err
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], 2 * X)
+
+
+@pytest.mark.filterwarnings("ignore:Specified 'providers'")  # onnxruntime, while falling back
+@pytest.mark.parametrize(("error", "sentence"), ERRORS)
+@pytest.mark.parametrize("way", ["providers", "append"])
+def test_create_error_is_printed_before_the_cpu_takes_over(
+    install: Install, capfd, way, error, sentence
+):
+    install(provider=Failing("CreateEp", error))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if way == "append":
+        nnapi.append_execution_provider(options)
+        session = onnxruntime.InferenceSession(abs_add(), options)
+    else:
+        providers = [NAME, "CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(abs_add(), options, providers=providers)
+    assert session.get_providers() == ["CPUExecutionProvider"]
+    assert sentence in capfd.readouterr().out
+
+
+class Wrong(FakeProvider):
+    """Runs clusters in a wrong way."""
+
+    def __init__(self, run) -> None:
+        super().__init__(["Abs", "Add"], together=True)
+        self.run = run
+
+    def plan(self, graph: object) -> Sequence[Cluster]:
+        clusters = super().plan(graph)
+        for cluster in clusters:
+            cluster.bind = lambda inputs, outputs: self.run
+        return clusters
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence"),
+    [
+        pytest.param(
+            lambda inputs, allocate: None, "did not compute all of its outputs", id="none"
+        ),
+        pytest.param(lambda inputs, allocate: allocate(1, (2, 3)), "IndexError", id="index"),
+        pytest.param(lambda inputs, allocate: allocate(0, (2, -3)), "onnxruntime: ", id="negative"),
+        pytest.param(lambda inputs, allocate: allocate(0, (2, 1.5)), "TypeError", id="fraction"),
+    ],
+)
+def test_wrong_runner_is_an_error_not_a_crash(install: Install, run, sentence):
+    install(provider=Wrong(run))
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match=sentence):
+        start(abs_add()).run(None, {"x": X})
+
+
+def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+
+
+def test_library_without_the_package_is_an_error_not_a_crash():
+    code = """
+import sys, onnxruntime
+try:
+    onnxruntime.register_execution_provider_library("alone", sys.argv[1])
+except Exception as error:
+    print(error)
+"""
+    done = run_python(code, nnapi.get_library_path())
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("import ep_nnapi first: its provider is written in Python\n")
+
+
+@pytest.mark.parametrize("ending", ["", "del session", "del graph", "sys.exit(3)"])
+def test_the_process_ends_cleanly(ending: str):
+    """With a session alive, dropped, or unregistered under it."""
+    code = f"""
+import sys, onnxruntime
+from ep_nnapi.ort import plugin, session as nnapi
+from tests.ort.fake import FakeProvider
+from tests.ort.models import abs_add
+plugin.factory.open_provider = FakeProvider(["Abs"]).open
+nnapi.register()
+graph = abs_add()
+session = onnxruntime.InferenceSession(graph, providers=["{NAME}", "CPUExecutionProvider"])
+{ending}
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stderr) == (3 if "exit" in ending else 0, "")
+
+
+def test_a_session_outlives_the_registration():
+    code = f"""
+import onnxruntime, numpy as np
+from ep_nnapi.ort import plugin, session as nnapi
+from tests.ort.fake import FakeProvider
+from tests.ort.models import abs_add
+plugin.factory.open_provider = FakeProvider(["Abs"]).open
+providers = ["{NAME}", "CPUExecutionProvider"]
+for _ in range(3):
+    nnapi.register()
+    session = onnxruntime.InferenceSession(abs_add(), providers=providers)
+    onnxruntime.unregister_execution_provider_library("{NAME}")
+    print(session.run(None, {{"x": np.ones((2, 3), np.float32)}})[0].sum())
+    del session
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12.0\n" * 3, "")

@@ -1,0 +1,105 @@
+"""Sessions may be run, made and dropped from any thread; they leave nothing behind."""
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.ort import plugin
+from tests.ort.conftest import NAME, Install, start
+from tests.ort.models import abs_add, model, node, tensor
+
+THREADS = 8
+SECONDS = 3
+
+
+def in_threads(work) -> int:
+    """Repeats `work(seed)` in THREADS threads for SECONDS; how often it was done."""
+    end = monotonic() + SECONDS
+    start_together = threading.Barrier(THREADS)
+
+    def repeat(seed: int) -> int:
+        start_together.wait()
+        done = 0
+        while monotonic() < end:
+            work(seed)
+            done += 1
+        return done
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return sum(pool.map(repeat, range(THREADS)))
+
+
+def run_and_compare(session: onnxruntime.InferenceSession, seed: int) -> None:
+    shape = (seed + 1, 7)
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.abs(x) + x)
+
+
+@pytest.mark.parametrize("mode", ["ORT_SEQUENTIAL", "ORT_PARALLEL"])
+def test_threads_share_a_session(install: Install, mode: str):
+    install("Abs", "Add", together=False)
+    execution = getattr(onnxruntime.ExecutionMode, mode)
+    session = start(abs_add(("n", "m")), execution_mode=execution, inter_op_num_threads=4)
+    assert in_threads(lambda seed: run_and_compare(session, seed)) > THREADS
+
+
+def test_threads_make_their_own_sessions(install: Install):
+    install("Abs", "Add", together=True)
+    serialized = abs_add(("n", "m"))
+    assert in_threads(lambda seed: run_and_compare(start(serialized), seed)) > THREADS
+
+
+def resident() -> int:
+    """Resident memory in bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def test_dropped_sessions_leave_no_memory(install: Install):
+    """200 sessions with 2 MB of weights each; the last 150 may grow memory by 8 MB (issue 01)."""
+    fake = install("Abs", "MatMul", together=True)
+    w = np.ones((512, 1024), np.float32)
+    nodes = [node("Abs", "x", "a"), node("MatMul", "a w", "y")]
+    serialized = model(nodes, [tensor("x", (1, 512))], [tensor("y", (1, 1024))], {"w": w})
+    x, alive = np.ones((1, 512), np.float32), len(plugin.alive)
+    for i in range(200):
+        y = start(serialized).run(None, {"x": x})[0]
+        assert y[0, 0] == 512
+        fake.graphs.clear()
+        fake.runners.clear()
+        if i == 50:
+            gc.collect()
+            before = resident()
+    gc.collect()
+    assert resident() - before < 8e6
+    assert len(plugin.alive) == alive
+
+
+def test_sessions_and_registrations_mix(install: Install):
+    """Each thread makes and runs sessions while the library is registered under more names."""
+    install("Abs")
+    library = plugin_library()
+    numbers = iter(range(10**6))
+
+    def work(seed: int) -> None:
+        if seed == 0:
+            name = f"extra{next(numbers)}"
+            onnxruntime.register_execution_provider_library(name, library)
+            onnxruntime.unregister_execution_provider_library(name)
+        else:
+            run_and_compare(start(abs_add(("n", "m"))), seed)
+
+    assert in_threads(work) > THREADS
+    assert NAME in {device.ep_name for device in onnxruntime.get_ep_devices()}
+
+
+def plugin_library() -> str:
+    from ep_nnapi.ort.session import get_library_path
+
+    return get_library_path()
