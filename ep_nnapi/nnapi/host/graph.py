@@ -1,0 +1,198 @@
+"""A model with kernels bound to its operations, and how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.host.binding import bind
+from ep_nnapi.nnapi.host.kernels import find
+from ep_nnapi.nnapi.host.plan import Plan, Shape, Step, infer_step, plan
+from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
+from ep_nnapi.nnapi.host.site import locate
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import ShapeError, Tensor
+from ep_nnapi.nnapi.validate import execution_order
+from ep_nnapi.value import Array
+
+_PLANS = 8
+"""How many sets of input shapes a model keeps plans for."""
+
+
+class PreparedGraph:
+    """A model ready to run, its weights held once, as the kernels want them.
+
+    A plan is made for each set of input shapes: which memory the temporaries share, and what need
+    not run. Any number of threads may execute at once, each with a block of memory of its own.
+    """
+
+    def __init__(self, model: Model, feature_level: int, halves: bool = False) -> None:
+        """`halves`: float32 results are rounded to float16, as the relaxed flag allows."""
+        self._halves = halves
+        constants = {i: self._constant(o, feature_level) for i, o in enumerate(model.operands)}
+        constants = {i: value for i, value in constants.items() if value is not None}
+        self._steps = [
+            _step(model.operations[n], model.operands, constants, feature_level)
+            for n in execution_order(model)
+        ]
+        self._operands = [replace(o, value=None) for o in model.operands]
+        self._inputs, self._outputs = model.inputs, model.outputs
+        self._facts = {i: _fact(value) for i, value in constants.items()}
+        self._plans: dict[tuple[Shape | None, ...], Plan] = {}
+
+    def _constant(self, operand: Operand, feature_level: int) -> object:
+        if isinstance(operand.value, Model):
+            return PreparedGraph(operand.value, feature_level, self._halves)
+        if not isinstance(operand.value, Data):
+            return None
+        return self._rounded(operand.array, operand)
+
+    def _rounded(self, array: Array, operand: Operand) -> Array:
+        if self._halves and operand.type is OperandCode.TENSOR_FLOAT32:
+            with np.errstate(over="ignore"):
+                return array.astype(np.float16).astype(np.float32)
+        return array
+
+    def execute(
+        self,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+        options: RunOptions,
+    ) -> list[Array]:
+        """As `device.PreparedModel`."""
+        return self.run(inputs, outputs, Run.start(options))
+
+    def run(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
+    ) -> list[Array]:
+        """The outputs, as part of a run that may have begun outside of this model.
+
+        Raises ShapeError, or RuntimeFailure when the run's deadline is over.
+        """
+        at = self._plan(inputs)
+        borrowed = at.borrow(self._operands)
+        values: list[Array | None] = [None] * len(self._operands)
+        for i, array in borrowed.items():
+            values[i] = array
+        for i, given in zip(self._inputs, inputs, strict=True):
+            values[i] = None if given is None else self._rounded(given, self._operands[i])
+        for i, out in zip(self._outputs, outputs, strict=False):
+            values[i] = out
+        try:
+            for n, step in enumerate(self._steps):
+                if n not in at.skipped:
+                    run.check()
+                    self._perform(step, values, at, run)
+                    for i in at.releases[n]:
+                        values[i] = None
+        finally:
+            at.give_back(borrowed)
+        return [_present(values[i]) for i in self._outputs]
+
+    def _plan(self, inputs: Sequence[Array | None]) -> Plan:
+        """The plan for inputs of these shapes, kept for the next run; races make it twice."""
+        key = tuple(None if a is None else a.shape for a in inputs)
+        found = self._plans.get(key)
+        if found is None:
+            given = {i: Tensor(s) for i, s in zip(self._inputs, key, strict=True) if s is not None}
+            found = plan(self._steps, self._operands, {**given, **self._facts}, self._outputs)
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[key] = found
+        return found
+
+    def _perform(self, step: Step, values: list[Array | None], at: Plan, run: Run) -> None:
+        """One operation: its outputs are put among the values."""
+        shapes = [at.shapes.get(i) for i in step.outputs]
+        if None in shapes:
+            shapes = self._shapes(step, values)
+        if step.view and shapes[0] is not None and step.outputs[0] not in self._outputs:
+            values[step.outputs[0]] = _present(values[step.inputs[0]]).reshape(shapes[0])
+            return
+        outs = [
+            _receiver(values[i], shape, self._operands[i])
+            for i, shape in zip(step.outputs, shapes, strict=True)
+        ]
+        results = step.bound(values, outs, run)
+        for i, result in zip(step.outputs, results, strict=True):
+            values[i] = self._settled(result, values[i], self._operands[i])
+
+    def _shapes(self, step: Step, values: Sequence[Array | None]) -> list[Shape | None]:
+        """The outputs' shapes, now that all inputs are there."""
+
+        def fact(index: int) -> Known:
+            known, value = self._facts.get(index), values[index]
+            return known if known is not None or value is None else _fact(value)
+
+        return [
+            None if dims is None or None in dims else tuple(size or 0 for size in dims)
+            for dims in infer_step(step, self._operands, fact)
+        ]
+
+    def _settled(self, result: Array, given: Array | None, operand: Operand) -> Array:
+        """The result where it belongs: in the array that the caller gave, if any."""
+        if given is not None and result is not given:
+            _check_shape(given, result.shape)
+            np.copyto(given, result)
+            result = given
+        if self._halves:
+            np.copyto(result, self._rounded(result, operand))
+        return result
+
+
+def _step(
+    operation: Operation,
+    operands: Sequence[Operand],
+    constants: Mapping[int, object],
+    feature_level: int,
+) -> Step:
+    at = locate(operation, operands, feature_level)
+    kernel = find(operation.spec, at.code)
+    if kernel is None:
+        code = "these types" if at.code is None else at.code.name
+        raise failure(
+            "ANeuralNetworksCompilation_finish",
+            ResultCode.BAD_DATA,
+            f"nnapi-reference has no {operation.spec} of {code}",
+        )
+    return Step(at, bind(kernel, at, constants), kernel.view)
+
+
+def _fact(value: object) -> Known:
+    """What shape inference may know of a value; elements only where they can be shapes."""
+    if not isinstance(value, np.ndarray):
+        return None
+    if value.ndim == 0:
+        scalar: bool | int | float = value.item()
+        return scalar
+    return Tensor(value.shape, value if value.dtype == np.int32 else None)
+
+
+def _receiver(given: Array | None, shape: Shape | None, operand: Operand) -> Array | None:
+    """The array that receives an output; None while its shape is unknown."""
+    if shape is None:
+        return None
+    if given is None:
+        return np.empty(shape, operand.type.numpy)
+    _check_shape(given, shape)
+    return given
+
+
+def _check_shape(given: Array, shape: Shape) -> None:
+    if given.shape != shape:
+        raise failure(
+            COMPUTE,
+            ResultCode.OUTPUT_INSUFFICIENT_SIZE,
+            f"an output array has shape {given.shape}, the output has {shape}",
+        )
+
+
+def _present(value: Array | None) -> Array:
+    if value is None:
+        raise ShapeError("an operand was left out whose value is needed")
+    return value

@@ -1,0 +1,129 @@
+"""Functions of one element."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import pointwise, stored
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.value import Array
+
+
+def absolute(input: Array, *, out: Array) -> None:
+    """|x|. Source: NDK ANEURALNETWORKS_ABS."""
+    np.abs(input, out=out)
+
+
+def elu(input: Array, alpha: float, *, out: Array) -> None:
+    """x, or alpha * (exp(x) - 1) where negative. Source: NDK ANEURALNETWORKS_ELU."""
+    np.minimum(input, 0, out=out)
+    np.expm1(out, out=out)
+    out *= out.dtype.type(alpha)
+    np.copyto(out, input, where=input >= 0)
+
+
+def exp(input: Array, *, out: Array) -> None:
+    """E to the x. Source: NDK ANEURALNETWORKS_EXP."""
+    with np.errstate(over="ignore"):
+        np.exp(input, out=out)
+
+
+def floor(input: Array, *, out: Array) -> None:
+    """The greatest integer no greater than x. Source: NDK ANEURALNETWORKS_FLOOR."""
+    np.floor(input, out=out)
+
+
+def hard_swish(input: Array, *, out: Array) -> None:
+    """X * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    np.add(input, 3, out=out)
+    np.clip(out, 0, 6, out=out)
+    out *= out.dtype.type(1 / 6)
+    out *= input
+
+
+def log(input: Array, *, out: Array) -> None:
+    """The natural logarithm. Source: NDK ANEURALNETWORKS_LOG."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.log(input, out=out)
+
+
+def logical_not(input: Array, *, out: Array) -> None:
+    """Whether x does not hold. Source: NDK ANEURALNETWORKS_LOGICAL_NOT."""
+    np.logical_not(input, out=out)
+
+
+def logistic(input: Array, *, out: Array) -> None:
+    """1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
+    np.negative(input, out=out)
+    with np.errstate(over="ignore"):
+        np.exp(out, out=out)
+    out += 1
+    np.reciprocal(out, out=out)
+
+
+def neg(input: Array, *, out: Array) -> None:
+    """-x. Source: NDK ANEURALNETWORKS_NEG."""
+    np.negative(input, out=out)
+
+
+def relu(input: Array, *, out: Array) -> None:
+    """max(0, x). Source: NDK ANEURALNETWORKS_RELU."""
+    np.maximum(input, input.dtype.type(0), out=out)
+
+
+def relu1(input: Array, *, out: Array) -> None:
+    """X clipped to -1 and 1. Source: NDK ANEURALNETWORKS_RELU1."""
+    np.clip(input, -1, 1, out=out)
+
+
+def relu6(input: Array, *, out: Array) -> None:
+    """X clipped to 0 and 6. Source: NDK ANEURALNETWORKS_RELU6."""
+    np.clip(input, 0, 6, out=out)
+
+
+def rsqrt(input: Array, *, out: Array) -> None:
+    """1 / sqrt(x). Source: NDK ANEURALNETWORKS_RSQRT."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.sqrt(input, out=out)
+        np.reciprocal(out, out=out)
+
+
+def sin(input: Array, *, out: Array) -> None:
+    """The sine. Source: NDK ANEURALNETWORKS_SIN."""
+    with np.errstate(invalid="ignore"):
+        np.sin(input, out=out)
+
+
+def sqrt(input: Array, *, out: Array) -> None:
+    """The square root. Source: NDK ANEURALNETWORKS_SQRT."""
+    with np.errstate(invalid="ignore"):
+        np.sqrt(input, out=out)
+
+
+def tanh(input: Array, *, out: Array) -> None:
+    """The hyperbolic tangent. Source: NDK ANEURALNETWORKS_TANH."""
+    np.tanh(input, out=out)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+KERNELS = (
+    pointwise(spec.ABS, absolute, F32, F16),
+    stored(spec.ABS, absolute, I32),
+    pointwise(spec.ELU, elu, F32, F16),
+    pointwise(spec.EXP, exp, F32, F16),
+    pointwise(spec.FLOOR, floor, F32, F16),
+    pointwise(spec.HARD_SWISH, hard_swish, *_DATA),
+    pointwise(spec.LOG, log, F32, F16),
+    stored(spec.LOGICAL_NOT, logical_not, BOOL8),
+    pointwise(spec.LOGISTIC, logistic, *_DATA),
+    pointwise(spec.NEG, neg, F32, F16),
+    stored(spec.NEG, neg, I32),
+    pointwise(spec.RELU, relu, *_DATA),
+    pointwise(spec.RELU1, relu1, *_DATA),
+    pointwise(spec.RELU6, relu6, *_DATA),
+    pointwise(spec.RSQRT, rsqrt, *_DATA),
+    pointwise(spec.SIN, sin, F32, F16),
+    pointwise(spec.SQRT, sqrt, F32, F16),
+    pointwise(spec.TANH, tanh, *_DATA),
+)

@@ -1,0 +1,141 @@
+"""Convolutions as matrix products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import Types, stored
+from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish, read
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.value import Array
+
+_BLOCK = 1 << 19
+"""Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Filter:
+    """Weights [groups, channels out, height * width * channels in], and what follows the sum."""
+
+    matrix: Array
+    taps: tuple[int, int]
+    finish: Finish
+
+
+def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
+    """The filter [O, kH, kW, C] of a convolution without groups."""
+    return pack_groups(filter, bias, activation, 1, types)
+
+
+def pack_groups(
+    filter: Array, bias: Array, activation: int, num_groups: int, types: Types
+) -> Filter:
+    """The filter [O, kH, kW, C] of a convolution whose outputs are in groups."""
+    weights = factors(filter, types["filter"], bias, types["input"], axis=0)
+    height, width = filter.shape[1:3]
+    matrix = weights.reshape(num_groups, filter.shape[0] // num_groups, -1)
+    after = finish(bias, types["filter"], activation, types, weights.dtype)
+    return Filter(matrix, (height, width), after)
+
+
+def conv_2d(
+    input: Array,
+    filter: Filter,
+    bias: Array,
+    activation: int,
+    *,
+    types: Types,
+    out: Array,
+    **scalars: Scalar,
+) -> None:
+    """Every output is the sum of a window times a filter. Source: NDK ANEURALNETWORKS_CONV_2D."""
+    window = Window.of(scalars)
+    images, results = channels_last(input, out, window.nchw)
+    _convolve(images, filter, window, types["input"], results)
+    if window.nchw:
+        np.copyto(out, results.transpose(NCHW))
+
+
+def grouped_conv_2d(
+    input: Array,
+    filter: Filter,
+    bias: Array,
+    activation: int,
+    num_groups: int,
+    *,
+    types: Types,
+    out: Array,
+    **scalars: Scalar,
+) -> None:
+    """A convolution for each group of channels. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
+    conv_2d(input, filter, bias, activation, types=types, out=out, **scalars)
+
+
+def _convolve(images: Array, filter: Filter, window: Window, source: Operand, out: Array) -> None:
+    sliding = Sliding.of(window, filter.taps, images, out)
+    groups, dtype = filter.matrix.shape[0], filter.matrix.dtype
+    if sliding.pointwise and groups == 1:
+        _product(images.reshape(-1, images.shape[3]), filter, source, out.reshape(-1, out.shape[3]))
+        return
+    bytes_a_row = out.shape[2] * prod(filter.taps) * images.shape[3] * dtype.itemsize
+    rows = _BLOCK // max(1, bytes_a_row)
+
+    def load(part: Array, into: Array) -> None:
+        read(part, source, into)
+
+    for image, result in zip(images, out, strict=True):
+        for start, end in sliding.blocks(rows):
+            seen = sliding.rows(image, (start, end), dtype, load)
+            columns = _columns(sliding.windows(seen), groups)
+            part = result[start:end].reshape(-1, out.shape[3])
+            _multiply(columns, filter, part)
+
+
+def _columns(windows: Array, groups: int) -> Array:
+    """Windows [rows, columns, kH, kW, C] as [groups, rows * columns, kH * kW * C / groups]."""
+    rows, columns, high, wide, channels = windows.shape
+    depth = channels // groups
+    unrolled = np.empty((groups, rows, columns, high, wide, depth), windows.dtype)
+    split = as_strided(
+        windows,
+        (*windows.shape[:4], groups, depth),
+        (*windows.strides[:4], depth * windows.strides[4], windows.strides[4]),
+    )
+    np.copyto(unrolled, split.transpose(4, 0, 1, 2, 3, 5))
+    return unrolled.reshape(groups, rows * columns, high * wide * depth)
+
+
+def _product(inputs: Array, filter: Filter, source: Operand, out: Array) -> None:
+    """The convolution whose windows are single pixels: rows [M, C] to rows [M, O]."""
+    width = (inputs.shape[1] + out.shape[1]) * filter.matrix.dtype.itemsize
+    rows = max(64, _BLOCK // max(1, width))
+    for start in range(0, out.shape[0], rows):
+        part = as_factors(inputs[start : start + rows], source, filter.matrix.dtype)
+        _multiply(part[np.newaxis], filter, out[start : start + rows])
+
+
+def _multiply(columns: Array, filter: Filter, out: Array) -> None:
+    """Unrolled windows [groups, M, K] times the filter, finished, to `out` [M, O]."""
+    sums = filter.finish.receiver(out)
+    if len(columns) == 1:
+        np.matmul(columns[0], filter.matrix[0].T, out=sums)
+    else:
+        split = sums.reshape(sums.shape[0], len(columns), -1).transpose(1, 0, 2)
+        np.matmul(columns, filter.matrix.transpose(0, 2, 1), out=split)
+    filter.finish(sums, out)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+KERNELS = (
+    stored(spec.CONV_2D, conv_2d, *_DATA, filter=pack),
+    stored(spec.GROUPED_CONV_2D, grouped_conv_2d, *_DATA, filter=pack_groups),
+)

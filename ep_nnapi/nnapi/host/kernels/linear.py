@@ -1,0 +1,140 @@
+"""What all sums of products share: how factors are read, and what follows the sum.
+
+Quantized factors are taken as integers, so a sum is exact: in float32 while it stays below 2**24,
+which the weights at hand decide, else in float64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ep_nnapi.nnapi.host.codec import decode, encode, limits
+from ep_nnapi.nnapi.host.kernel import Types
+from ep_nnapi.nnapi.host.kernels.fused import activate, activation_range
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.value import Array
+
+_EXACT = 2**24
+"""Integers up to here are exact in float32."""
+
+
+def centered(stored: Array, operand: Operand) -> Array:
+    """Weights as the factors of a sum: real, or integers without their zero point, in float32."""
+    if not operand.type.quantized:
+        return decode(stored, operand)
+    return np.subtract(stored, np.float32(operand.zero_point), dtype=np.float32)
+
+
+def factors(
+    weights: Array, weights_type: Operand, bias: Array, source: Operand, axis: int
+) -> Array:
+    """`centered` weights, in float64 when a sum of float32 might not be exact.
+
+    axis   along which the sums differ: the output's channels
+    """
+    found = centered(weights, weights_type)
+    if not source.type.quantized or found.size == 0:
+        return found
+    low, high = limits(source.type)
+    others = tuple(i for i in range(found.ndim) if i != axis)
+    furthest = max(source.zero_point - low, high - source.zero_point)
+    sums = np.abs(found).sum(axis=others, dtype=np.float64) * furthest
+    exact = bool(np.all(sums + np.abs(bias.astype(np.float64)) < _EXACT))
+    return found if exact else found.astype(np.float64)
+
+
+def read(stored: Array, operand: Operand, out: Array) -> None:
+    """Puts an input's factors, as `centered` has them for weights, into `out`."""
+    if operand.type.quantized:
+        np.subtract(stored, out.dtype.type(operand.zero_point), out=out, casting="unsafe")
+    else:
+        np.copyto(out, stored)
+
+
+def as_factors(stored: Array, operand: Operand, dtype: np.dtype[Any]) -> Array:
+    """An input's factors; the input itself where it holds them already."""
+    if stored.dtype == dtype:
+        return stored
+    out = np.empty(stored.shape, dtype)
+    read(stored, operand, out)
+    return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RealFinish:
+    """After a sum of real numbers: bias, activation, the output's type."""
+
+    bias: Array
+    activation: int
+    output: Operand
+
+    def receiver(self, out: Array) -> Array:
+        """The array that takes the sums for a part of the output: the output, if it can."""
+        direct = out.dtype == np.float32 and out.flags.c_contiguous
+        return out if direct else np.empty(out.shape, np.float32)
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
+        sums += self.bias
+        activate(sums, self.activation)
+        if sums is not out:
+            encode(sums, self.output, out)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedFinish:
+    """After a sum of integers: bias, scale, zero point, activation, rounding, in few passes.
+
+    Numbers are moved so that all are positive; then a cast rounds. Ties go up.
+    """
+
+    scale: Array
+    offset: Array
+    low: float
+    high: float
+    signed: bool
+
+    def receiver(self, out: Array) -> Array:
+        """An array that takes the sums for a part of the output."""
+        return np.empty(out.shape, self.scale.dtype)
+
+    def __call__(self, sums: Array, out: Array) -> None:
+        """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
+        sums *= self.scale
+        sums += self.offset
+        np.clip(sums, self.low, self.high, out=sums)
+        unsigned = out.view(np.uint8)
+        np.copyto(unsigned, sums, casting="unsafe")
+        if self.signed:
+            unsigned ^= 0x80
+
+
+Finish = RealFinish | QuantizedFinish
+
+
+def finish(
+    bias: Array, weights: Operand, activation: int, types: Types, dtype: np.dtype[Any]
+) -> Finish:
+    """What follows the sums of products of `types["input"]` with `weights`, computed in `dtype`."""
+    source, output = types["input"], types["output"]
+    if not source.type.quantized:
+        return RealFinish(decode(bias, types["bias"]), activation, output)
+    scales = weights.channels.scales if weights.channels else (weights.scale,)
+    scale = np.array(scales, np.float64) * source.scale / output.scale
+    least, greatest = limits(output.type)
+    low, high = activation_range(activation)
+
+    def stored(real: float) -> float:
+        return float(np.clip(round(real / output.scale) + output.zero_point, least, greatest))
+
+    offset = bias * scale + (output.zero_point - least + 0.5)
+    return QuantizedFinish(
+        np.broadcast_to(scale, bias.shape).astype(dtype),
+        offset.astype(dtype),
+        0.5 + (0 if low is None else stored(low) - least),
+        0.5 + (greatest if high is None else stored(high)) - least,
+        least < 0,
+    )

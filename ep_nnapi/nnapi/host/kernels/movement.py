@@ -1,0 +1,83 @@
+"""Operations that move elements without computing on them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.codec import decode, encode
+from ep_nnapi.nnapi.host.kernel import Types, stored, view
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.value import Array
+
+
+def reshape(input: Array, shape: Array, *, out: Array) -> None:
+    """The elements in another shape. Source: NDK ANEURALNETWORKS_RESHAPE."""
+    np.copyto(out, input.reshape(out.shape))
+
+
+def squeeze(input: Array, axes: Array | None = None, *, out: Array) -> None:
+    """The elements without sizes of 1. Source: NDK ANEURALNETWORKS_SQUEEZE."""
+    np.copyto(out, input.reshape(out.shape))
+
+
+def expand_dims(input: Array, axis: int, *, out: Array) -> None:
+    """The elements with another size of 1. Source: NDK ANEURALNETWORKS_EXPAND_DIMS."""
+    np.copyto(out, input.reshape(out.shape))
+
+
+def transpose(input: Array, perm: Array | None = None, *, out: Array) -> None:
+    """Dimensions permuted, reversed by default. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
+    np.copyto(out, input.transpose(None if perm is None else perm.tolist()))
+
+
+def concatenation(inputs: tuple[Array, ...], axis: int, *, out: Array) -> None:
+    """Tensors one behind the other. Source: NDK ANEURALNETWORKS_CONCATENATION."""
+    np.concatenate(inputs, axis=axis, out=out)
+
+
+def concatenation_quantized(
+    inputs: tuple[Array, ...], axis: int, *, types: Types, out: Array
+) -> None:
+    """As `concatenation`; inputs whose scale is not the output's are quantized anew."""
+    start, output = 0, types["output"]
+    ends = np.moveaxis(out, axis, 0)
+    for array, operand in zip(inputs, types.many("inputs"), strict=True):
+        part = ends[start : start + array.shape[axis]]
+        start += array.shape[axis]
+        if (operand.scale, operand.zero_point) == (output.scale, output.zero_point):
+            np.copyto(part, np.moveaxis(array, axis, 0))
+        else:
+            encode(np.moveaxis(decode(array, operand), axis, 0), output, part)
+
+
+def pad(input: Array, paddings: Array, *, types: Types, out: Array) -> None:
+    """Zeros around the input. Source: NDK ANEURALNETWORKS_PAD."""
+    _pad(input, paddings, types["input"].zero_point, out)
+
+
+def pad_v2(input: Array, paddings: Array, pad_value: float, *, out: Array) -> None:
+    """A value as it is stored around the input. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    _pad(input, paddings, pad_value, out)
+
+
+def _pad(input: Array, paddings: Array, value: float, out: Array) -> None:
+    inner = tuple(
+        slice(before, before + size)
+        for (before, _), size in zip(paddings.tolist(), input.shape, strict=True)
+    )
+    out.fill(value)
+    out[inner] = input
+
+
+_DATA = (F32, F16, Q8, Q8S)
+KERNELS = (
+    view(spec.RESHAPE, reshape),
+    view(spec.SQUEEZE, squeeze),
+    view(spec.EXPAND_DIMS, expand_dims),
+    stored(spec.TRANSPOSE, transpose, *_DATA),
+    stored(spec.CONCATENATION, concatenation, F32, F16),
+    stored(spec.CONCATENATION, concatenation_quantized, Q8, Q8S),
+    stored(spec.PAD, pad, *_DATA),
+    stored(spec.PAD_V2, pad_v2, *_DATA),
+)

@@ -1,0 +1,97 @@
+"""Pools: one number for each window and channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels.fused import activate
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
+from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.value import Array
+
+
+def _pool(
+    ufunc: np.ufunc, fill: float, input: Array, taps: tuple[int, int], out: Array, window: Window
+) -> tuple[Array, Sliding]:
+    """Windows reduced by `ufunc`, as [N, H, W, C], padding being `fill`."""
+    images, results = channels_last(input, out, window.nchw)
+    sliding = Sliding.of(window, taps, images, results)
+    for image, result in zip(images, results, strict=True):
+        seen = sliding.rows(image, (0, sliding.extent[0]), out.dtype, _copy, fill)
+        windows = sliding.windows(seen)
+        np.copyto(result, windows[:, :, 0, 0])
+        for i in range(1, taps[0] * taps[1]):
+            ufunc(result, windows[:, :, i // taps[1], i % taps[1]], out=result)
+    return results, sliding
+
+
+def _copy(part: Array, into: Array) -> None:
+    np.copyto(into, part)
+
+
+def max_pool_2d(
+    input: Array,
+    filter_height: int,
+    filter_width: int,
+    activation: int,
+    *,
+    out: Array,
+    **scalars: Scalar,
+) -> None:
+    """The greatest element of each window. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
+    window = Window.of(scalars)
+    taps = (filter_height, filter_width)
+    results, _ = _pool(np.maximum, -np.inf, input, taps, out, window)
+    _deliver(results, out, window, activation)
+
+
+def average_pool_2d(
+    input: Array,
+    filter_height: int,
+    filter_width: int,
+    activation: int,
+    *,
+    out: Array,
+    **scalars: Scalar,
+) -> None:
+    """The mean of each window, padding left out. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
+    window = Window.of(scalars)
+    results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
+    results /= sliding.counts()
+    _deliver(results, out, window, activation)
+
+
+def l2_pool_2d(
+    input: Array,
+    filter_height: int,
+    filter_width: int,
+    activation: int,
+    *,
+    out: Array,
+    **scalars: Scalar,
+) -> None:
+    """The root of the mean square of each window. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
+    window = Window.of(scalars)
+    taps = (filter_height, filter_width)
+    results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
+    results /= sliding.counts()
+    np.sqrt(results, out=results)
+    _deliver(results, out, window, activation)
+
+
+def _deliver(results: Array, out: Array, window: Window, activation: int) -> None:
+    activate(results, activation)
+    if window.nchw:
+        np.copyto(out, results.transpose(NCHW))
+
+
+_DATA = (F32, F16, Q8, Q8S)
+KERNELS = (
+    real(spec.MAX_POOL_2D, max_pool_2d, *_DATA),
+    real(spec.AVERAGE_POOL_2D, average_pool_2d, *_DATA),
+    real(spec.L2_POOL_2D, l2_pool_2d, F32, F16),
+)

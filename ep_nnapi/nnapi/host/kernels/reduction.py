@@ -1,0 +1,79 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real, stored
+from ep_nnapi.nnapi.shapes.operands import axes_of
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.value import Array
+
+
+def _reduce(ufunc: np.ufunc, input: Array, axes: Array, out: Array) -> None:
+    """Reduces with `ufunc` into `out`, whose shape has the reduced sizes as 1, or not at all."""
+    along = axes_of(tuple(int(a) for a in axes.reshape(-1)), input.ndim)
+    kept = tuple(1 if i in along else size for i, size in enumerate(input.shape))
+    ufunc.reduce(input, axis=along, keepdims=True, out=out.reshape(kept))
+
+
+def mean(input: Array, axes: Array, keep_dims: int, *, out: Array) -> None:
+    """The arithmetic mean. Source: NDK ANEURALNETWORKS_MEAN."""
+    _reduce(np.add, input, axes, out)
+    out /= out.dtype.type(input.size / max(1, out.size))
+
+
+def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """The sum. Source: NDK ANEURALNETWORKS_REDUCE_SUM."""
+    _reduce(np.add, input, axes, out)
+
+
+def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """The product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
+    with np.errstate(over="ignore"):
+        _reduce(np.multiply, input, axes, out)
+
+
+def reduce_max(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """The greatest element. Source: NDK ANEURALNETWORKS_REDUCE_MAX."""
+    _reduce(np.maximum, input, axes, out)
+
+
+def reduce_min(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """The least element. Source: NDK ANEURALNETWORKS_REDUCE_MIN."""
+    _reduce(np.minimum, input, axes, out)
+
+
+def reduce_all(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """Whether all hold. Source: NDK ANEURALNETWORKS_REDUCE_ALL."""
+    _reduce(np.logical_and, input, axes, out)
+
+
+def reduce_any(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
+    """Whether any holds. Source: NDK ANEURALNETWORKS_REDUCE_ANY."""
+    _reduce(np.logical_or, input, axes, out)
+
+
+def arg_max(input: Array, axis: int, *, out: Array) -> None:
+    """Where the greatest element is, the first of several. Source: NDK ANEURALNETWORKS_ARGMAX."""
+    out[...] = np.argmax(input, axis=axis).reshape(out.shape)
+
+
+def arg_min(input: Array, axis: int, *, out: Array) -> None:
+    """Where the least element is, the first of several. Source: NDK ANEURALNETWORKS_ARGMIN."""
+    out[...] = np.argmin(input, axis=axis).reshape(out.shape)
+
+
+_NUMBERS = (F32, F16, I32, Q8, Q8S)
+KERNELS = (
+    real(spec.MEAN, mean, F32, F16, Q8, Q8S),
+    real(spec.REDUCE_SUM, reduce_sum, F32, F16),
+    real(spec.REDUCE_PROD, reduce_prod, F32, F16),
+    stored(spec.REDUCE_MAX, reduce_max, F32, F16, Q8, Q8S),
+    stored(spec.REDUCE_MIN, reduce_min, F32, F16, Q8, Q8S),
+    stored(spec.REDUCE_ALL, reduce_all, BOOL8),
+    stored(spec.REDUCE_ANY, reduce_any, BOOL8),
+    stored(spec.ARGMAX, arg_max, *_NUMBERS),
+    stored(spec.ARGMIN, arg_min, *_NUMBERS),
+)

@@ -1,0 +1,129 @@
+"""Images cut into blocks of rows that stay in the cache, padded, seen as sliding windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.value import Array
+
+Read = Callable[[Array, Array], None]
+"""Puts a part of an image into an array of another type."""
+
+NCHW = (0, 3, 1, 2)
+NHWC = (0, 2, 3, 1)
+
+
+def channels_last(input: Array, out: Array, nchw: bool) -> tuple[Array, Array]:
+    """Input and output as [N, H, W, C]; for NCHW, a new array to be copied to the output."""
+    if not nchw:
+        return input, out
+    n, c, h, w = out.shape
+    return np.ascontiguousarray(input.transpose(NHWC)), np.empty((n, h, w, c), out.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """A window of `taps` over images [N, H, W, C] with `extent` positions along each axis.
+
+    pads   before the image, along height and width
+    """
+
+    taps: tuple[int, int]
+    extent: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    pads: tuple[int, int]
+    image: tuple[int, int]
+
+    @staticmethod
+    def of(window: Window, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
+        """The window of an operation from `image` to `out`."""
+        height, width = window.height, window.width
+        return Sliding(
+            taps,
+            (out.shape[1], out.shape[2]),
+            (height.stride, width.stride),
+            (height.dilation, width.dilation),
+            (
+                height.pads(image.shape[1], taps[0])[0],
+                width.pads(image.shape[2], taps[1])[0],
+            ),
+            (image.shape[1], image.shape[2]),
+        )
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether every output looks at the one input at its place."""
+        return self.taps == (1, 1) and self.extent == self.image and self.stride == (1, 1)
+
+    def reach(self, axis: int, positions: int) -> int:
+        """How many elements that many adjacent positions see."""
+        return (positions - 1) * self.stride[axis] + (self.taps[axis] - 1) * self.dilation[axis] + 1
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, int]]:
+        """First and past-the-last output row of blocks of at most `rows`."""
+        total = self.extent[0]
+        for start in range(0, total, max(1, rows)):
+            yield start, min(total, start + max(1, rows))
+
+    def rows(
+        self,
+        image: Array,
+        block: tuple[int, int],
+        dtype: np.dtype[Any],
+        read: Read,
+        fill: float = 0,
+    ) -> Array:
+        """What the windows of output rows `block` see of `image` [H, W, C], padded with `fill`.
+
+        The image itself where nothing is to be padded or converted.
+        """
+        start, end = block
+        top = start * self.stride[0] - self.pads[0]
+        height, width = self.reach(0, end - start), self.reach(1, self.extent[1])
+        left = self.pads[1]
+        inside = top >= 0 and top + height <= self.image[0] and left == 0
+        if inside and width <= self.image[1] and image.dtype == dtype:
+            return image[top : top + height, :width]
+        seen = np.full((height, width, image.shape[2]), fill, dtype)
+        first, last = max(0, top), min(self.image[0], top + height)
+        columns = max(0, min(self.image[1], width - left))
+        if last > first and columns:
+            part = seen[first - top : last - top, left : left + columns]
+            read(image[first:last, :columns], part)
+        return seen
+
+    def windows(self, seen: Array) -> Array:
+        """`rows` as [rows, columns, taps high, taps wide, C], sharing its memory."""
+        high, wide, channel = seen.strides
+        rows = (seen.shape[0] - self.reach(0, 1)) // self.stride[0] + 1
+        return as_strided(
+            seen,
+            (rows, self.extent[1], *self.taps, seen.shape[2]),
+            (
+                high * self.stride[0],
+                wide * self.stride[1],
+                high * self.dilation[0],
+                wide * self.dilation[1],
+                channel,
+            ),
+            writeable=False,
+        )
+
+    def counts(self) -> Array:
+        """How many elements of the image each window sees, [rows, columns, 1], in float32."""
+        counts: Array = self._seen(0)[:, np.newaxis, np.newaxis] * self._seen(1)[:, np.newaxis]
+        return counts
+
+    def _seen(self, axis: int) -> Array:
+        starts = np.arange(self.extent[axis]) * self.stride[axis] - self.pads[axis]
+        taps = np.arange(self.taps[axis]) * self.dilation[axis]
+        at = starts[:, np.newaxis] + taps
+        inside: Array = (at >= 0) & (at < self.image[axis])
+        return inside.sum(axis=1, dtype=np.float32)

@@ -1,0 +1,156 @@
+"""What is known of a prepared model's runs before they start: shapes, memory, order of release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.host.binding import Bound
+from ep_nnapi.nnapi.host.memory import Extent, arrange, block
+from ep_nnapi.nnapi.host.site import Site, indexes
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes import Dims, Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import unify
+from ep_nnapi.value import Array
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation, in the order of execution.
+
+    view   the result may share the input's memory
+    """
+
+    at: Site
+    bound: Bound
+    view: bool
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Indexes of the operands it reads."""
+        return tuple(i for index in self.at.inputs.values() for i in indexes(index))
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Indexes of the operands it computes."""
+        return self.at.operation.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A model's runs with inputs of certain shapes.
+
+    shapes     of the operands computed, where known before a run
+    offsets    in the block of memory, of temporaries that live there
+    skipped    numbers of steps that need not run: views within the block of memory
+    releases   for each step, the temporaries outside of the block that nothing needs after it
+    """
+
+    shapes: Mapping[int, Shape]
+    offsets: Mapping[int, int]
+    size: int
+    skipped: frozenset[int]
+    releases: tuple[tuple[int, ...], ...]
+    _spare: list[Mapping[int, Array]] = field(default_factory=list)
+
+    def borrow(self, operands: Sequence[Operand]) -> Mapping[int, Array]:
+        """Arrays of the temporaries in the block of memory, for one run, to be given back."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            memory = block(self.size)
+        return {
+            i: _view(memory, offset, self.shapes[i], operands[i])
+            for i, offset in self.offsets.items()
+        }
+
+    def give_back(self, arrays: Mapping[int, Array]) -> None:
+        """Keeps what `borrow` gave for another run."""
+        self._spare.append(arrays)
+
+
+def _view(memory: Array, offset: int, shape: Shape, operand: Operand) -> Array:
+    dtype = operand.type.numpy
+    return memory[offset : offset + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+
+def plan(
+    steps: Sequence[Step],
+    operands: Sequence[Operand],
+    known: Mapping[int, Known],
+    outputs: Sequence[int],
+) -> Plan:
+    """The plan for what is known of constants and inputs; `outputs` are the model's."""
+    shapes = _infer_all(steps, operands, known)
+    last = {i: n for n, step in enumerate(steps) for i in (*step.outputs, *step.inputs)}
+    temporaries = {o for step in steps for o in step.outputs} - {*outputs}
+    homes: dict[int, int] = {}  # a view's memory is its input's, which must live as long
+    for step in steps:
+        home = homes.get(step.inputs[0], step.inputs[0]) if step.view else None
+        if home in temporaries and step.outputs[0] in temporaries:
+            homes[step.outputs[0]] = home
+            last[home] = max(last[home], last[step.outputs[0]])
+    layout = arrange(
+        Extent(out, prod(shapes[out]) * operands[out].type.numpy.itemsize, n, last[out])
+        for n, step in enumerate(steps)
+        for out in step.outputs
+        if out in temporaries and out in shapes and not step.view
+    )
+    offsets = dict(layout.offsets)
+    offsets |= {i: offsets[h] for i, h in homes.items() if h in offsets and i in shapes}
+    skipped = frozenset(n for n, s in enumerate(steps) if s.view and s.outputs[0] in offsets)
+    releases: list[list[int]] = [[] for _ in steps]
+    for i in temporaries - offsets.keys():
+        releases[last[i]].append(i)
+    return Plan(shapes, offsets, layout.size, skipped, tuple(map(tuple, releases)))
+
+
+def _infer_all(
+    steps: Sequence[Step], operands: Sequence[Operand], known: Mapping[int, Known]
+) -> dict[int, Shape]:
+    """Shapes of computed operands that follow from what is known."""
+    facts = dict(known)
+    shapes: dict[int, Shape] = {}
+    for step in steps:
+        try:
+            found = infer_step(step, operands, lambda i: facts.get(i, Tensor(None)))
+        except ShapeError:  # an error of the run, if it ever reaches the step
+            continue
+        for index, dims in zip(step.outputs, found, strict=True):
+            facts[index] = Tensor(dims)
+            if dims is not None and None not in dims:
+                shapes[index] = tuple(size or 0 for size in dims)
+    return shapes
+
+
+def infer_step(
+    step: Step, operands: Sequence[Operand], fact: Callable[[int], Known]
+) -> list[Dims | None]:
+    """The outputs' dimensions, inferred and declared; raises ShapeError when these disagree."""
+    given: Operands = {
+        name: tuple(map(fact, index)) if isinstance(index, tuple) else fact(index)
+        for name, index in step.at.inputs.items()
+    }
+    found = infer(step.at.operation.spec, given, len(step.outputs))
+    return [
+        _declared(dims, operands[index]) for dims, index in zip(found, step.outputs, strict=True)
+    ]
+
+
+def _declared(dims: Dims | None, operand: Operand) -> Dims | None:
+    """What inference and declaration know together."""
+    if not operand.type.tensor:
+        return ()
+    if not operand.dimensions:
+        return dims
+    declared = tuple(size or None for size in operand.dimensions)
+    if dims is None:
+        return declared
+    if len(dims) != len(declared):
+        raise ShapeError(f"rank {len(dims)} is declared as rank {len(declared)}")
+    return tuple(unify(a, b) for a, b in zip(dims, declared, strict=True))

@@ -1,0 +1,31 @@
+"""The device nnapi-reference: every operation on the CPU, by the numpy kernels of this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.host.graph import PreparedGraph
+from ep_nnapi.nnapi.host.kernels import find
+from ep_nnapi.nnapi.host.site import locate
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceDevice:
+    """The device that every host runtime has."""
+
+    name: str = REFERENCE_DEVICE
+    type: DeviceCode = DeviceCode.CPU
+    version: str = "1"
+    feature_level: int = 8
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        """For each operation, whether there is a kernel for its types."""
+        sites = (locate(o, model.operands, self.feature_level) for o in model.operations)
+        return tuple(find(at.operation.spec, at.code) is not None for at in sites)
+
+    def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
+        """Binds a kernel to every operation; there is nothing that options could change."""
+        return PreparedGraph(model, self.feature_level)

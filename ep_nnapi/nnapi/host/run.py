@@ -1,0 +1,51 @@
+"""What a kernel may know of the run it is part of: deadlines and options."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.rejection import RuntimeFailure
+
+COMPUTE = "ANeuralNetworksExecution_compute"
+DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
+MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
+"""Source: NDK ANeuralNetworks_getDefaultLoopTimeout, ANeuralNetworks_getMaximumLoopTimeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution.
+
+    deadline          on time.monotonic_ns's clock; None: none
+    loop_timeout_ns   how long one WHILE may take
+    """
+
+    deadline: int | None = None
+    loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
+
+    @staticmethod
+    def start(options: RunOptions) -> Run:
+        """A run that begins now."""
+        loop = options.loop_timeout_ns
+        return Run(
+            None if options.timeout_ns is None else time.monotonic_ns() + options.timeout_ns,
+            DEFAULT_LOOP_TIMEOUT_NS if loop is None else min(loop, MAXIMUM_LOOP_TIMEOUT_NS),
+        )
+
+    def check(self) -> None:
+        """Raises RuntimeFailure when the deadline is over."""
+        if self.deadline is not None and time.monotonic_ns() > self.deadline:
+            raise missed_deadline("the run's deadline is over")
+
+
+def missed_deadline(detail: str) -> RuntimeFailure:
+    """The failure of a run that took too long; trying again later may help."""
+    return failure(COMPUTE, ResultCode.MISSED_DEADLINE_TRANSIENT, detail)
+
+
+def failure(call: str, code: ResultCode, detail: str) -> RuntimeFailure:
+    """The failure that an NDK function returns as `code`."""
+    return RuntimeFailure(call, f"ANEURALNETWORKS_{code.name}", detail)

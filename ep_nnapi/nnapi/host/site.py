@@ -1,0 +1,67 @@
+"""One operation where it stands in a model: its operands by the names that `spec.py` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.kernel import Types
+from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.signature import Form
+
+Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """An operation with its operands named.
+
+    inputs, outputs   operand indexes by name, a tuple for a name that may repeat; what is left
+                      out is not there
+    types             descriptions, without data, by the same names
+    code              what the signature's type variable T is; None where it has none
+    """
+
+    operation: Operation
+    inputs: Names
+    outputs: Names
+    types: Types
+    code: OperandCode | None
+
+
+def locate(operation: Operation, operands: Sequence[Operand], feature_level: int) -> Site:
+    """The operation with its operands named; raises Reject when no signature fits."""
+    match = operation.match(operands, feature_level)
+    inputs = {
+        name: index
+        for name, index in _named(match.inputs, operation.inputs).items()
+        if isinstance(index, tuple) or not isinstance(operands[index].value, Omitted)
+    }
+    outputs = _named(match.outputs, operation.outputs)
+    types = {
+        name: tuple(_described(operands[i]) for i in indexes(index))
+        for name, index in (*inputs.items(), *outputs.items())
+    }
+    return Site(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
+
+
+def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:
+    """The operand indexes behind a name."""
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _named(form: Form, indexes: Sequence[int]) -> Names:
+    found: dict[str, int | tuple[int, ...]] = {}
+    for param, index in zip(form, indexes, strict=True):
+        if param.many:
+            before = found.get(param.name, ())
+            found[param.name] = (*(before if isinstance(before, tuple) else ()), index)
+        else:
+            found[param.name] = index
+    return found
+
+
+def _described(operand: Operand) -> Operand:
+    return replace(operand, value=None) if isinstance(operand.value, Data | Model) else operand

@@ -1,0 +1,93 @@
+"""Output shapes of every operation: the one function for planning, validation and dynamic outputs.
+
+A family's file holds one function per operation and a table `SHAPES`. A function asks for what it
+needs by the operand's name in `spec.py`: a tensor operand arrives as `Tensor`, a scalar as its
+value; `**scalars` takes all that are not named. It returns the output's dimensions, or a list when
+there are several outputs; None stands for a size, or a whole shape, that is only known afterwards.
+It raises `Unknown` (by asking a `Tensor` for what is not known) and `ShapeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from inspect import Parameter, signature
+
+from ep_nnapi.nnapi.shapes import (
+    convolution,
+    elementwise,
+    matmul,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+)
+from ep_nnapi.nnapi.shapes.operands import (
+    Dim,
+    Dims,
+    Operand,
+    Operands,
+    Pending,
+    Scalar,
+    ShapeError,
+    Shapes,
+    Table,
+    Tensor,
+    Unknown,
+)
+from ep_nnapi.nnapi.signature import OperationSpec
+
+__all__ = [
+    "SHAPES",
+    "Dim",
+    "Dims",
+    "Operand",
+    "Operands",
+    "Pending",
+    "Scalar",
+    "ShapeError",
+    "Tensor",
+    "Unknown",
+    "infer",
+]
+
+SHAPES: Table = {
+    **convolution.SHAPES,
+    **elementwise.SHAPES,
+    **matmul.SHAPES,
+    **movement.SHAPES,
+    **normalization.SHAPES,
+    **pooling.SHAPES,
+    **reduction.SHAPES,
+}
+
+
+def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Dims | None, ...]:
+    """The dimensions of the first `outputs` outputs of an operation on `operands`, by name.
+
+    An omitted operand is None or absent; for an operand that may repeat, give a tuple. Raises
+    ShapeError when the operands do not fit one another.
+    """
+    function = SHAPES.get(spec)
+    if function is None:
+        return (None,) * outputs
+    names, everything = _asked(function)
+    chosen = operands if everything else {k: v for k, v in operands.items() if k in names}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if any(value is Pending.PENDING for value in given.values()):
+        return (None,) * outputs
+    try:
+        found = function(**given)
+    except Unknown:
+        return (None,) * outputs
+    return tuple(found[:outputs]) if isinstance(found, list) else (found,)
+
+
+@cache
+def _asked(function: Callable[..., Shapes]) -> tuple[frozenset[str], bool]:
+    """The names of a function's parameters, and whether it takes all others as well."""
+    parameters = signature(function).parameters.values()
+    return (
+        frozenset(p.name for p in parameters),
+        any(p.kind is Parameter.VAR_KEYWORD for p in parameters),
+    )

@@ -1,0 +1,97 @@
+"""Shapes of operations on each element, with or without broadcasting."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require
+
+
+def same(input: Tensor) -> Dims:
+    """The input's own dimensions."""
+    return input.dims
+
+
+def broadcast(*tensors: Tensor) -> Dims:
+    """Dimensions aligned at their ends, where a size of 1 or none repeats.
+
+    Source: NDK ANEURALNETWORKS_ADD, "broadcasting".
+    """
+    ends = zip_longest(*(reversed(t.dims) for t in tensors), fillvalue=1)
+    return tuple(reversed([_stretched(sizes) for sizes in ends]))
+
+
+def _stretched(sizes: tuple[Dim, ...]) -> Dim:
+    known = {s for s in sizes if s not in (1, None)}
+    require(len(known) < 2, f"sizes {sorted(s for s in known if s is not None)} do not broadcast")
+    if known:
+        return known.pop()
+    return None if None in sizes else 1
+
+
+def binary(input1: Tensor, input2: Tensor) -> Dims:
+    """Both inputs broadcast."""
+    return broadcast(input1, input2)
+
+
+def power(base: Tensor, exponent: Tensor) -> Dims:
+    """Both inputs broadcast."""
+    return broadcast(base, exponent)
+
+
+def prelu(input: Tensor, alpha: Tensor) -> Dims:
+    """Input and slopes broadcast."""
+    return broadcast(input, alpha)
+
+
+def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
+    """The inputs' dimensions, which the condition shares."""
+    require(condition.rank == input1.rank == input2.rank, "SELECT takes tensors of equal rank")
+    return broadcast(condition, input1, input2)
+
+
+_UNARY = (
+    spec.ABS,
+    spec.CAST,
+    spec.DEQUANTIZE,
+    spec.ELU,
+    spec.EXP,
+    spec.FLOOR,
+    spec.HARD_SWISH,
+    spec.LOG,
+    spec.LOGICAL_NOT,
+    spec.LOGISTIC,
+    spec.NEG,
+    spec.QUANTIZE,
+    spec.RELU,
+    spec.RELU1,
+    spec.RELU6,
+    spec.RSQRT,
+    spec.SIN,
+    spec.SQRT,
+    spec.TANH,
+)
+_BINARY = (
+    spec.ADD,
+    spec.DIV,
+    spec.EQUAL,
+    spec.GREATER,
+    spec.GREATER_EQUAL,
+    spec.LESS,
+    spec.LESS_EQUAL,
+    spec.LOGICAL_AND,
+    spec.LOGICAL_OR,
+    spec.MAXIMUM,
+    spec.MINIMUM,
+    spec.MUL,
+    spec.NOT_EQUAL,
+    spec.SUB,
+)
+SHAPES: Table = {
+    **dict.fromkeys(_UNARY, same),
+    **dict.fromkeys(_BINARY, binary),
+    spec.POW: power,
+    spec.PRELU: prelu,
+    spec.SELECT: select,
+}

@@ -1,0 +1,103 @@
+"""Shapes of operations that move elements without computing on them."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of, require, unify
+
+
+def reshape(input: Tensor, shape: Tensor) -> Dims:
+    """The sizes that `shape` holds, of which one may be -1: what remains.
+
+    Source: NDK ANEURALNETWORKS_RESHAPE.
+    """
+    sizes = shape.ints
+    require(sizes.count(-1) < 2, "a shape may hold -1 once")
+    require(all(s >= -1 for s in sizes), f"shape {sizes} holds a negative size")
+    if None in input.dims:
+        return tuple(None if s == -1 else s for s in sizes)
+    elements = prod(s or 0 for s in input.dims)
+    rest = prod(s for s in sizes if s != -1)
+    if -1 in sizes:
+        require(rest > 0 and elements % rest == 0, f"{elements} elements do not fit {sizes}")
+        return tuple(elements // rest if s == -1 else s for s in sizes)
+    require(rest == elements, f"{elements} elements do not fit {sizes}")
+    return sizes
+
+
+def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
+    """Dimension i is the input's perm[i]; without a permutation, reversed.
+
+    Source: NDK ANEURALNETWORKS_TRANSPOSE.
+    """
+    order = tuple(reversed(range(input.rank))) if perm is None else perm.ints
+    require(sorted(order) == list(range(input.rank)), f"{order} does not permute the dimensions")
+    return tuple(input.dims[i] for i in order)
+
+
+def squeeze(input: Tensor, axes: Tensor | None = None) -> Dims:
+    """The input without sizes of 1: all of them, or those that `axes` names.
+
+    Source: NDK ANEURALNETWORKS_SQUEEZE.
+    """
+    if axes is None or axes.known == (0,):
+        kept = [input.size(i) for i in range(input.rank)]
+        return tuple(size for size in kept if size != 1) or (1,)
+    removed = axes_of(axes.ints, input.rank)
+    for i in removed:
+        unify(input.dims[i], 1)
+    return tuple(size for i, size in enumerate(input.dims) if i not in removed) or (1,)
+
+
+def expand_dims(input: Tensor, axis: int) -> Dims:
+    """A size of 1 inserted at `axis`.
+
+    Source: NDK ANEURALNETWORKS_EXPAND_DIMS.
+    """
+    at = axis_of(axis, input.rank + 1)
+    return (*input.dims[:at], 1, *input.dims[at:])
+
+
+def concatenation(inputs: tuple[Tensor, ...], axis: int) -> Dims:
+    """Sizes along `axis` add up, the others are equal.
+
+    Source: NDK ANEURALNETWORKS_CONCATENATION.
+    """
+    first = inputs[0]
+    at = axis_of(axis, first.rank)
+    require(all(t.rank == first.rank for t in inputs), "ranks of concatenated tensors differ")
+    dims = list(first.dims)
+    for other in inputs[1:]:
+        dims = [
+            unify(a, b) if i != at else a
+            for i, (a, b) in enumerate(zip(dims, other.dims, strict=True))
+        ]
+    along = [t.dims[at] for t in inputs]
+    dims[at] = None if None in along else sum(s or 0 for s in along)
+    return tuple(dims)
+
+
+def pad(input: Tensor, paddings: Tensor) -> Dims:
+    """Sizes grow by `paddings` [rank, 2], before and after each dimension.
+
+    Source: NDK ANEURALNETWORKS_PAD, PAD_V2, MIRROR_PAD.
+    """
+    sizes = paddings.ints
+    require(len(sizes) == 2 * input.rank, f"{len(sizes)} paddings for rank {input.rank}")
+    require(min(sizes) >= 0, "a padding is negative")
+    return tuple(
+        None if size is None else before + size + after
+        for size, before, after in zip(input.dims, sizes[::2], sizes[1::2], strict=True)
+    )
+
+
+SHAPES: Table = {
+    spec.RESHAPE: reshape,
+    spec.TRANSPOSE: transpose,
+    spec.SQUEEZE: squeeze,
+    spec.EXPAND_DIMS: expand_dims,
+    spec.CONCATENATION: concatenation,
+    **dict.fromkeys((spec.PAD, spec.PAD_V2, spec.MIRROR_PAD), pad),
+}

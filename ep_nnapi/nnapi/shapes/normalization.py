@@ -1,0 +1,27 @@
+"""Shapes of normalizations, which all keep their input's."""
+
+from __future__ import annotations
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.elementwise import same
+from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axis_of
+
+
+def along(input: Tensor, axis: int = -1) -> Dims:
+    """The input's dimensions, of which `axis` must be one."""
+    axis_of(axis, input.rank)
+    return input.dims
+
+
+SHAPES: Table = {
+    **dict.fromkeys(
+        (
+            spec.L2_NORMALIZATION,
+            spec.LOCAL_RESPONSE_NORMALIZATION,
+            spec.LOG_SOFTMAX,
+            spec.SOFTMAX,
+        ),
+        along,
+    ),
+    spec.INSTANCE_NORMALIZATION: same,
+}

@@ -1,0 +1,41 @@
+"""Shapes of reductions along axes."""
+
+from __future__ import annotations
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of
+
+
+def reduce(input: Tensor, axes: Tensor, keep_dims: bool) -> Dims:
+    """Reduced sizes become 1, or go; at least {1} remains.
+
+    Source: NDK ANEURALNETWORKS_MEAN, REDUCE_SUM and their siblings.
+    """
+    reduced = axes_of(axes.ints, input.rank)
+    if keep_dims:
+        return tuple(1 if i in reduced else size for i, size in enumerate(input.dims))
+    return tuple(size for i, size in enumerate(input.dims) if i not in reduced) or (1,)
+
+
+def arg(input: Tensor, axis: int) -> Dims:
+    """The input without its `axis`; at least {1} remains.
+
+    Source: NDK ANEURALNETWORKS_ARGMAX, ARGMIN.
+    """
+    at = axis_of(axis, input.rank)
+    return (*input.dims[:at], *input.dims[at + 1 :]) or (1,)
+
+
+_REDUCTIONS = (
+    spec.MEAN,
+    spec.REDUCE_ALL,
+    spec.REDUCE_ANY,
+    spec.REDUCE_MAX,
+    spec.REDUCE_MIN,
+    spec.REDUCE_PROD,
+    spec.REDUCE_SUM,
+)
+SHAPES: Table = {
+    **dict.fromkeys(_REDUCTIONS, reduce),
+    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), arg),
+}

@@ -1,0 +1,85 @@
+"""The conformance cases beside this repository as models; absent folders give no cases."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import (
+    ChannelQuantization,
+    Data,
+    Model,
+    Omitted,
+    Operand,
+    Operation,
+)
+
+FOLDER = Path(__file__).parents[2].parent / "shared" / "nnapi_conformance"
+
+
+def _reader():
+    found = importlib.util.spec_from_file_location("nnapi_cases", FOLDER / "cases.py")
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+def cases(**choice):
+    """Cases whose folder is there; `choice` as cases.py has it."""
+    return list(_reader().cases(FOLDER / "open", **choice)) if FOLDER.exists() else []
+
+
+def model(case, graph=None, *, dynamic=False) -> Model:
+    """A case's model; `dynamic`: all output dimensions are unknown."""
+    graph = graph or case.main
+    operands = [_operand(case, o) for o in graph.operands]
+    if dynamic:
+        for i in graph.outputs:
+            unknown = tuple(0 for _ in operands[i].dimensions)
+            operands[i] = Operand(
+                operands[i].type, unknown, operands[i].scale, operands[i].zero_point
+            )
+    operations = [
+        Operation(spec.BY_CODE[o.code], tuple(o.inputs), tuple(o.outputs)) for o in graph.operations
+    ]
+    return Model(
+        tuple(operands),
+        tuple(operations),
+        tuple(graph.inputs),
+        tuple(graph.outputs),
+        case.relaxed,
+    )
+
+
+def _operand(case, o) -> Operand:
+    code = OperandCode(o.code)
+    channels = None
+    if o.channel_scales is not None:
+        channels = ChannelQuantization(o.channel_dim, tuple(o.channel_scales))
+    value = None
+    if o.life in ("const", "constref"):
+        value = Data.of(np.array(o.value, code.numpy))
+    elif o.life == "none":
+        value = Omitted.NO_VALUE
+    elif o.life == "subgraph":
+        value = model(case, case.referenced[o.subgraph])
+    dims = () if o.scalar else tuple(o.dims)
+    return Operand(code, dims, o.scale, o.zero_point, channels, value)
+
+
+def inputs(case) -> list[np.ndarray | None]:
+    """What to feed, in the model's order."""
+    return [
+        None if o.omitted else np.ascontiguousarray(o.value.astype(OperandCode(o.code).numpy))
+        for o in (case.main.operands[i] for i in case.main.inputs)
+    ]
+
+
+def check(case, results) -> list[str]:
+    """What is wrong with results; booleans are compared as the bytes that a case holds."""
+    stored = [r.astype(np.uint8) if r.dtype == np.bool_ else r for r in results]
+    return case.check(stored)
