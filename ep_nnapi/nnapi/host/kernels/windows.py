@@ -126,4 +126,5 @@ class Sliding:
         taps = np.arange(self.taps[axis]) * self.dilation[axis]
         at = starts[:, np.newaxis] + taps
         inside: Array = (at >= 0) & (at < self.image[axis])
-        return inside.sum(axis=1, dtype=np.float32)
+        seen: Array = inside.sum(axis=1, dtype=np.float32)
+        return seen
