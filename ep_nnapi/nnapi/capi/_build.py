@@ -1,0 +1,138 @@
+"""Builds `_native.abi3.so` (the adapter's callbacks) and `libneuralnetworks.so` (the library).
+
+The library is pure C and knows Python only by name, at run time, so one build serves every CPython
+and a program without Python can link it. The callbacks are a cffi module of the stable ABI.
+
+Executed by setuptools as a file: it must not import the package.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import sysconfig
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import cffi
+from setuptools import Extension
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi.functions import Function
+
+_HERE = Path(__file__).resolve().parent
+_ROOT = _HERE.parents[2]
+_LIST = runpy.run_path(str(_HERE / "functions.py"))
+_FUNCTIONS = _LIST["FUNCTIONS"]
+_GENERATED = Path("build", "ep_nnapi_capi", "libneuralnetworks.c")
+
+IDENTITY = zlib.crc32("\n".join(f.prototype for f in _FUNCTIONS).encode())
+"""Of the list; the library refuses a table of callbacks that was built from another one."""
+
+_OP_FAILED = 5
+_PARAMETER = "{0.adapter_type} {0.name}"
+
+
+def _callback(function: Function) -> str:
+    """The prototype of one function's Python side."""
+    parameters = ", ".join(_PARAMETER.format(p) for p in function.parameters) or "void"
+    return f"{function.returns} {function.python_name}({parameters})"
+
+
+def _callbacks() -> cffi.FFI:
+    declarations = [_callback(f) for f in _FUNCTIONS]
+    builder = cffi.FFI()
+    builder.cdef(_LIST["STRUCTS"])
+    builder.cdef("uintptr_t table(void);")
+    builder.cdef('extern "Python" {\n' + "".join(f"{d};\n" for d in declarations) + "}")
+    statics = "".join(f"static {d};\n" for d in declarations)
+    entries = ",\n    ".join(f"(void (*)(void)){f.python_name}" for f in _FUNCTIONS)
+    builder.set_source(
+        "ep_nnapi.nnapi.capi._native",
+        f"""
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+{_LIST["STRUCTS"]}
+{statics}
+static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); }} nn_table = {{
+    {IDENTITY}u, {{ {entries} }}
+}};
+static uintptr_t table(void) {{ return (uintptr_t)&nn_table; }}
+""",
+        libraries=[],
+    )
+    return builder
+
+
+def _trampoline(index: int, function: Function) -> str:
+    """One exported function: hands its arguments to the callback of the same place."""
+    types = ", ".join(p.adapter_type for p in function.parameters) or "void"
+    arguments = ", ".join(f"({p.adapter_type}){p.name}" for p in function.parameters)
+    call = f"(({function.returns} (*)({types}))t->functions[{index}])({arguments})"
+    failure = {"void": "", "int": f" return {_OP_FAILED};"}.get(function.returns, " return 0;")
+    result = call if function.returns == "void" else f"return {call}"
+    return (
+        f"NN_EXPORT {function.prototype} {{\n"
+        f"    const nn_table *t = nn_connect();\n"
+        f"    if (t == NULL) {{{failure or ' return;'} }}\n"
+        f"    {result};\n}}\n"
+    )
+
+
+def _library_source() -> str:
+    objects = "".join(
+        f"typedef struct {_LIST['PREFIX']}{o} {_LIST['PREFIX']}{o};\n" for o in _LIST["OBJECTS"]
+    )
+    functions = "\n".join(_trampoline(i, f) for i, f in enumerate(_FUNCTIONS))
+    fixed = (_HERE / "shim" / "connect.c").read_text(encoding="utf-8")
+    return "\n".join(
+        [
+            fixed,
+            f"typedef {_LIST['OPERATION_TYPE']} {_LIST['PREFIX']}OperationType;",
+            "typedef struct AHardwareBuffer AHardwareBuffer;",
+            objects + _LIST["STRUCTS"],
+            functions,
+        ]
+    )
+
+
+def _build_time_libpython() -> str:
+    """The shared libpython beside the building interpreter; empty for a static one."""
+    directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
+    path = Path(directory or "", name or "")
+    return str(path) if sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file() else ""
+
+
+def library() -> Extension:
+    """The extension that becomes `libneuralnetworks.so`, its C generated."""
+    _GENERATED.parent.mkdir(parents=True, exist_ok=True)
+    source = _library_source()
+    if not _GENERATED.is_file() or _GENERATED.read_text(encoding="utf-8") != source:
+        _GENERATED.write_text(source, encoding="utf-8")
+    return Extension(
+        "ep_nnapi.nnapi.capi.libneuralnetworks",
+        sources=[_GENERATED.as_posix()],
+        define_macros=[
+            ("NN_IDENTITY", f"{IDENTITY}u"),
+            ("NN_FUNCTIONS", str(len(_FUNCTIONS))),
+            ("NN_BUILD_PYTHON", f'"{sys.executable}"'),
+            ("NN_BUILD_LIBPYTHON", f'"{_build_time_libpython()}"'),
+            ("NN_BUILD_MINOR", str(sys.version_info.minor)),
+        ],
+        extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-O2"],
+        extra_link_args=["-Wl,-soname,libneuralnetworks.so", "-ldl", "-pthread"],
+        py_limited_api=True,
+    )
+
+
+def filename(fullname: str) -> str | None:
+    """The file of an extension called `fullname` (with or without its package), if it is ours."""
+    parts = fullname.split(".")
+    if parts[-1] != "libneuralnetworks":
+        return None
+    return str(Path(*parts[:-1], "libneuralnetworks.so"))
+
+
+ffi = _callbacks()

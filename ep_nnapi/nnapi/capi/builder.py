@@ -1,0 +1,206 @@
+"""A model while a client builds it.
+
+Source: NDK ANeuralNetworksModel_*; the order of the checks is Android's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from ep_nnapi.nnapi.capi.operand import OEM_OPERATION, AnyOperand, OemOperand, bytes_of
+from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import (
+    ChannelQuantization,
+    Data,
+    Model,
+    Omitted,
+    Operand,
+    OperandValue,
+    Operation,
+)
+from ep_nnapi.nnapi.spec import BY_CODE
+from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
+from ep_nnapi.rejection import SpecError
+from ep_nnapi.value import Array
+
+COPIED_AT_ONCE = 128
+"""Bytes. Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES."""
+
+
+class Stage(Enum):
+    """How far a model is."""
+
+    OPEN = auto()
+    FINISHED = auto()
+    INVALID = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A finished model.
+
+    model      None when a vendor's operation or type is in it
+    order      for each operation of `model`, its place among those the client added
+    """
+
+    model: Model | None
+    operands: tuple[AnyOperand, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class ModelBuilder:
+    """What ANeuralNetworksModel stands for; every method may raise Refused."""
+
+    level: int
+    operands: list[AnyOperand] = field(default_factory=list)
+    operations: list[Operation | None] = field(default_factory=list)
+    ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    relaxed: bool = False
+    stage: Stage = Stage.OPEN
+    _finished: Finished | None = None
+
+    @property
+    def finished(self) -> Finished:
+        """The finished model; BAD_STATE when it is not finished, or invalid."""
+        if self._finished is None:
+            raise bad_state("the model is not finished, or invalid")
+        return self._finished
+
+    def modifiable(self) -> None:
+        """Passes while the model is open; BAD_STATE after."""
+        if self.stage is not Stage.OPEN:
+            raise bad_state(f"the model is {self.stage.name.lower()}")
+
+    def operand(self, index: int) -> AnyOperand:
+        """The operand at `index` of an open model."""
+        self.modifiable()
+        if not 0 <= index < len(self.operands):
+            raise bad_data(f"operand {index} of {len(self.operands)}")
+        return self.operands[index]
+
+    def check_constant(self, index: int, length: int) -> None:
+        """Passes when operand `index` takes a constant of that many bytes."""
+        operand = self.operand(index)
+        if not operand.known or operand.type is OperandCode.MODEL:
+            raise bad_data(f"a constant takes known dimensions, not {list(operand.dimensions)}")
+        needed = bytes_of(operand, operand.dimensions)
+        free = isinstance(operand, OemOperand) and not operand.type.tensor
+        if not free and needed != length:
+            what = f"{operand.type.name} {list(operand.dimensions)}"
+            raise bad_data(f"{what} takes {needed} bytes, not {length}")
+
+    def add_operand(self, operand: AnyOperand) -> None:
+        """Appends an operand."""
+        self.modifiable()
+        self.operands.append(operand)
+
+    def set_value(self, index: int, data: Array | None) -> None:
+        """A constant's bytes; None leaves the operand out. Up to 128 bytes are copied."""
+        if data is None:
+            self.operand(index)
+            self._put(index, Omitted.NO_VALUE)
+            return
+        self.check_constant(index, data.size)
+        self._put(index, Data(data.copy() if data.size <= COPIED_AT_ONCE else data))
+
+    def set_value_from_model(self, index: int, value: ModelBuilder) -> None:
+        """A referenced model for IF and WHILE."""
+        self.modifiable()
+        finished = value.finished
+        operand = self.operand(index)
+        if operand.type is not OperandCode.MODEL or finished.model is None:
+            raise bad_data(f"operand {index} is {operand.type.name}, which holds no such model")
+        self._put(index, finished.model)
+
+    def set_channels(self, index: int, channels: ChannelQuantization) -> None:
+        """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
+        operand = self.per_channel(index)
+        self.operands[index] = replace(operand, channels=channels)
+
+    def per_channel(self, index: int) -> Operand:
+        """The operand that may take scales along a dimension."""
+        operand = self.operand(index)
+        if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+            raise bad_data(f"operand {index} is {operand.type.name}, which has no channels")
+        if not isinstance(operand, Operand):
+            raise bad_data(f"operand {index} is a vendor's")
+        return operand
+
+    def add_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Appends an operation whose operands have been added."""
+        self.modifiable()
+        if code != OEM_OPERATION and code not in BY_CODE:
+            raise bad_data(f"no operation has the code {code}")
+        known = self._known(inputs) & self._known(outputs)
+        if code == OEM_OPERATION:
+            self.operations.append(None)
+            return
+        operation = Operation(BY_CODE[code], tuple(inputs), tuple(outputs))
+        if not known:
+            raise bad_data(f"{operation.spec.name} takes no vendor's operand")
+        try:
+            check_operation(operation, self.operands, self.level)  # type: ignore[arg-type]
+        except SpecError as error:
+            raise bad_data(str(error)) from error
+        self.operations.append(operation)
+
+    def identify(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
+        """Names the model's inputs and outputs, in the order that executions use."""
+        self.modifiable()
+        self._known(inputs)
+        self._known(outputs)
+        if len({*inputs, *outputs}) < len(inputs) + len(outputs):
+            raise bad_data("an operand is an input or output twice")
+        for index in (*inputs, *outputs):
+            if self.operands[index].value is not None:
+                raise bad_data(f"operand {index} has a value, so it is no input or output")
+        self.ends = tuple(inputs), tuple(outputs)
+
+    def relax(self, allow: bool) -> None:
+        """Whether float32 may be computed as float16."""
+        self.modifiable()
+        self.relaxed = allow
+
+    def finish(self) -> None:
+        """Checks the whole; a model that fails stays invalid."""
+        self.modifiable()
+        self.stage = Stage.INVALID
+        try:
+            self._finished = self._vendor() or self._ordinary()
+        except SpecError as error:
+            raise bad_data(str(error)) from error
+        self.stage = Stage.FINISHED
+
+    def _vendor(self) -> Finished | None:
+        """The finished model when a vendor's operation or type is in it."""
+        alien = None in self.operations or any(isinstance(o, OemOperand) for o in self.operands)
+        if not alien:
+            return None
+        if not all((self.operations, *self.ends)):
+            raise SpecError("a model takes at least one operation, one input and one output")
+        return Finished(None, tuple(self.operands), *self.ends, tuple(range(len(self.operations))))
+
+    def _ordinary(self) -> Finished:
+        operands = tuple(o for o in self.operands if isinstance(o, Operand))
+        operations = [o for o in self.operations if o is not None]
+        unordered = Model(operands, tuple(operations), *self.ends, self.relaxed)
+        validate(unordered, self.level)
+        order = execution_order(unordered)
+        model = replace(unordered, operations=tuple(operations[i] for i in order))
+        return Finished(model, operands, *self.ends, order)
+
+    def _known(self, indexes: Sequence[int]) -> bool:
+        """Whether all are NNAPI's own operands; raises Refused for an index out of range."""
+        wrong = next((i for i in indexes if not 0 <= i < len(self.operands)), None)
+        if wrong is not None:
+            raise bad_data(f"operand {wrong} of {len(self.operands)}")
+        return all(isinstance(self.operands[i], Operand) for i in indexes)
+
+    def _put(self, index: int, value: OperandValue) -> None:
+        self.operands[index] = replace(self.operands[index], value=value)

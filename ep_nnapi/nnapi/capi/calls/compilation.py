@@ -1,0 +1,148 @@
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Compilations and bursts. Source: NDK ANeuralNetworksCompilation_*, ANeuralNetworksBurst_*."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
+from ep_nnapi.nnapi.capi.execution import Burst
+from ep_nnapi.nnapi.capi.reading import require, text
+from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, unexpected_null
+from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, MODELS
+from ep_nnapi.nnapi.capi.selection import selected
+from ep_nnapi.nnapi.model import Operand
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
+TOKEN_BYTES = 32
+"""Source: NDK ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN."""
+
+ALIGNMENT, PADDING = 64, 1
+"""Bytes that the devices like best: whole cache lines, and nothing behind the data."""
+
+
+def Compilation_create(model: int, out: CData) -> None:
+    """A compilation of a finished model; the runtime chooses the device."""
+    builder = MODELS[model]
+    require(out, "compilation")
+    out[0] = 0
+    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished))
+
+
+def Compilation_createForDevices(model: int, devices: CData, count: int, out: CData) -> None:
+    """A compilation for devices the client names: the first that executes the whole model."""
+    builder = MODELS[model]
+    require(devices, "devices")
+    require(out, "compilation")
+    out[0] = 0
+    if count == 0:
+        raise bad_data("no devices are given")
+    chosen = selected(devices, count)
+    out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished, chosen))
+
+
+def Compilation_free(compilation: int) -> None:
+    """Ends the handle; executions made of the compilation go on."""
+    COMPILATIONS.remove(compilation)
+
+
+def Compilation_setPreference(compilation: int, preference: int) -> None:
+    """What to compile for."""
+    COMPILATIONS[compilation].set_preference(preference)
+
+
+def Compilation_setPriority(compilation: int, priority: int) -> None:
+    """The priority among other compilations."""
+    COMPILATIONS[compilation].set_priority(priority)
+
+
+def Compilation_setTimeout(compilation: int, duration: int) -> None:
+    """How long finishing may take, in nanoseconds."""
+    COMPILATIONS[compilation].set_timeout(duration)
+
+
+def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> None:
+    """Where to keep what was prepared, under a token of 32 bytes."""
+    builder = COMPILATIONS[compilation]
+    where = text(directory, "cacheDir")
+    require(token, "token")
+    builder.set_caching(where, bytes(ffi.buffer(token, TOKEN_BYTES)))
+
+
+def Compilation_finish(compilation: int) -> None:
+    """Prepares the model."""
+    COMPILATIONS[compilation].finish()
+
+
+def Compilation_getPreferredMemoryAlignmentForInput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Bytes to which the address of an input is best aligned."""
+    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, outward=False)
+
+
+def Compilation_getPreferredMemoryPaddingForInput(compilation: int, index: int, out: CData) -> None:
+    """Bytes to a multiple of which an input's length is best padded."""
+    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, outward=False)
+
+
+def Compilation_getPreferredMemoryAlignmentForOutput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Bytes to which the address of an output is best aligned."""
+    _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, outward=True)
+
+
+def Compilation_getPreferredMemoryPaddingForOutput(
+    compilation: int, index: int, out: CData
+) -> None:
+    """Bytes to a multiple of which an output's length is best padded."""
+    _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, outward=True)
+
+
+def Compilation_addExtensionAttribute(
+    compilation: int, name: CData, code: int, data: CData, length: int
+) -> None:
+    """Always refused: no device here has vendor extensions."""
+    builder = COMPILATIONS[compilation]
+    called = text(name, "extensionName")
+    if data == ffi.NULL and length:
+        raise unexpected_null("data")
+    builder.modifiable()
+    raise bad_data(f"no device has the extension {called}")
+
+
+def Burst_create(compilation: int, out: CData) -> None:
+    """A burst of a finished compilation's executions."""
+    builder = COMPILATIONS[compilation]
+    require(out, "burst")
+    out[0] = 0
+    require_ready(builder)
+    out[0] = BURSTS.add(Burst(builder))
+
+
+def Burst_free(burst: int) -> None:
+    """Ends the handle."""
+    BURSTS.remove(burst)
+
+
+def require_ready(compilation: CompilationBuilder) -> None:
+    """Passes when executions can be made; raises Refused(BAD_STATE) else."""
+    if not compilation.ready:
+        raise bad_state("the compilation is not finished, or failed")
+
+
+def _prefer(
+    compilation: CompilationBuilder, asked: tuple[int, CData, str], value: int, *, outward: bool
+) -> None:
+    index, out, name = asked
+    require(out, name)
+    require_ready(compilation)
+    operands: Sequence[Operand] = compilation.outputs if outward else compilation.inputs
+    if index >= len(operands):
+        raise bad_data(f"{'output' if outward else 'input'} {index} of {len(operands)}")
+    out[0] = value

@@ -1,0 +1,90 @@
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Devices and the runtime as a whole. Source: NDK ANeuralNetworks_*, ANeuralNetworksDevice_*."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ep_nnapi.nnapi.capi.reading import require
+from ep_nnapi.nnapi.capi.refusal import bad_data
+from ep_nnapi.nnapi.capi.session import Shown, devices, feature_level
+from ep_nnapi.nnapi.codes import feature_level_code
+from ep_nnapi.nnapi.host.run import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
+
+def getDeviceCount(count: CData) -> None:
+    """How many devices there are."""
+    require(count, "numDevices")
+    count[0] = len(devices()[1])
+
+
+def getDevice(index: int, out: CData) -> None:
+    """The device at a place in the runtime's order."""
+    require(out, "device")
+    handles = devices()[1]
+    if index >= len(handles):
+        raise bad_data(f"device {index} of {len(handles)}")
+    out[0] = handles[index]
+
+
+def getDefaultLoopTimeout() -> int:
+    """Nanoseconds a WHILE may take unless an execution says otherwise."""
+    return DEFAULT_LOOP_TIMEOUT_NS
+
+
+def getMaximumLoopTimeout() -> int:
+    """Nanoseconds a WHILE may take at most."""
+    return MAXIMUM_LOOP_TIMEOUT_NS
+
+
+def getRuntimeFeatureLevel() -> int:
+    """The level that models are validated against, as its code."""
+    return feature_level_code(feature_level())
+
+
+def Device_getName(device: int, name: CData) -> None:
+    """The device's unique name."""
+    shown = _shown(device)
+    require(name, "name")
+    name[0] = shown.name
+
+
+def Device_getVersion(device: int, version: CData) -> None:
+    """The device's version, free text."""
+    shown = _shown(device)
+    require(version, "version")
+    version[0] = shown.version
+
+
+def Device_getType(device: int, out: CData) -> None:
+    """The device's DeviceTypeCode."""
+    shown = _shown(device)
+    require(out, "type")
+    out[0] = shown.device.type
+
+
+def Device_getFeatureLevel(device: int, out: CData) -> None:
+    """The device's level, as its code."""
+    shown = _shown(device)
+    require(out, "featureLevel")
+    out[0] = feature_level_code(shown.device.feature_level)
+
+
+def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
+    """Always false: no device here has vendor extensions."""
+    _shown(device)
+    require(name, "extensionName")
+    require(supported, "isExtensionSupported")
+    supported[0] = False
+
+
+def Device_wait(device: int) -> None:
+    """Returns at once: devices of the host are always ready."""
+    _shown(device)
+
+
+def _shown(device: int) -> Shown:
+    return devices()[0][device]

@@ -1,0 +1,234 @@
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Executions. Source: NDK ANeuralNetworksExecution_*."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.calls.compilation import require_ready
+from ep_nnapi.nnapi.capi.event import Event
+from ep_nnapi.nnapi.capi.execution import Execution
+from ep_nnapi.nnapi.capi.memory import Direction, Region, Role
+from ep_nnapi.nnapi.capi.operand import AnyOperand
+from ep_nnapi.nnapi.capi.reading import operand_type, require, text
+from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, unexpected_null
+from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, EVENTS, EXECUTIONS, MEMORIES
+from ep_nnapi.nnapi.capi.session import feature_level
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
+from ep_nnapi.nnapi.operand import MAX_BYTES
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData, OperandType
+
+_UNMEASURED = 2**64 - 1
+
+
+def Execution_create(compilation: int, out: CData) -> None:
+    """An execution of a finished compilation."""
+    builder = COMPILATIONS[compilation]
+    require(out, "execution")
+    out[0] = 0
+    require_ready(builder)
+    out[0] = EXECUTIONS.add(Execution(builder))
+
+
+def Execution_free(execution: int) -> None:
+    """Ends the handle; what runs goes on to its end."""
+    EXECUTIONS.remove(execution)
+
+
+def Execution_setInput(
+    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+) -> None:
+    """An input in the client's memory; (null, 0) leaves it out."""
+    _set(EXECUTIONS[execution], (Direction.INPUT, index), type_, (buffer, size))
+
+
+def Execution_setOutput(
+    execution: int, index: int, type_: OperandType, buffer: CData, size: int
+) -> None:
+    """An output in the client's memory; (null, 0) leaves it out."""
+    _set(EXECUTIONS[execution], (Direction.OUTPUT, index), type_, (buffer, size))
+
+
+def Execution_setInputFromMemory(
+    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+) -> None:
+    """An input in a memory object."""
+    _set_memory(execution, (Direction.INPUT, index), type_, (memory, offset, length))
+
+
+def Execution_setOutputFromMemory(
+    execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
+) -> None:
+    """An output in a memory object."""
+    _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, offset, length))
+
+
+def Execution_compute(execution: int) -> None:
+    """Computes and returns."""
+    EXECUTIONS[execution].compute()
+
+
+def Execution_burstCompute(execution: int, burst: int) -> None:
+    """Computes as one of a burst."""
+    started = EXECUTIONS[execution]
+    BURSTS[burst].compute(started)
+
+
+def Execution_startCompute(execution: int, out: CData) -> None:
+    """Begins to compute; the event says when it ends."""
+    started = EXECUTIONS[execution]
+    require(out, "event")
+    out[0] = 0
+    out[0] = EVENTS.add(started.start())
+
+
+def Execution_startComputeWithDependencies(
+    execution: int, dependencies: CData, count: int, duration: int, out: CData
+) -> None:
+    """Begins to compute once other events are over; `duration` limits the time from then on."""
+    require(out, "event")
+    out[0] = 0
+    if count and dependencies == ffi.NULL:
+        raise unexpected_null("dependencies")
+    started = EXECUTIONS[execution]
+    events = [_dependency(handle) for handle in islice(dependencies, count)] if count else []
+    out[0] = EVENTS.add(started.start_after(events, duration or None))
+
+
+def Execution_getOutputOperandRank(execution: int, index: int, out: CData) -> None:
+    """The rank of an output of the last computation, also when it did not fit."""
+    found = EXECUTIONS[execution]
+    require(out, "rank")
+    output = found.output(index)
+    out[0] = len(output.dimensions)
+    _report_fit(output.sufficient)
+
+
+def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData) -> None:
+    """The dimensions of an output of the last computation, also when it did not fit."""
+    found = EXECUTIONS[execution]
+    require(out, "dimensions")
+    output = found.output(index)
+    if not output.dimensions:
+        raise bad_data(f"output {index} is a scalar")
+    for place, size in enumerate(output.dimensions):
+        out[place] = size
+    _report_fit(output.sufficient)
+
+
+def Execution_setMeasureTiming(execution: int, measure: bool) -> None:
+    """Whether computations are measured."""
+    found = EXECUTIONS[execution]
+    found.compilation.require_single_device("measuring")
+    found.change(replace(found.settings, measure=measure))
+
+
+def Execution_getDuration(execution: int, code: int, out: CData) -> None:
+    """Nanoseconds that the last computation took."""
+    found = EXECUTIONS[execution]
+    require(out, "duration")
+    if not 0 <= code < len(_DURATIONS):
+        raise bad_data(f"no duration has the code {code}")
+    out[0] = _UNMEASURED
+    out[0] = _DURATIONS[code](found.timing)
+
+
+def Execution_setTimeout(execution: int, duration: int) -> None:
+    """Nanoseconds that a computation may take; 0: no limit."""
+    found = EXECUTIONS[execution]
+    found.compilation.require_single_device("a timeout")
+    found.change(replace(found.settings, timeout=duration or None))
+
+
+def Execution_setLoopTimeout(execution: int, duration: int) -> None:
+    """Nanoseconds that a WHILE may take; more than the maximum counts as the maximum."""
+    found = EXECUTIONS[execution]
+    found.change(replace(found.settings, loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS)))
+
+
+def Execution_enableInputAndOutputPadding(execution: int, enable: bool) -> None:
+    """Whether buffers may be longer than needed."""
+    EXECUTIONS[execution].enable_padding(enable)
+
+
+def Execution_setReusable(execution: int, reusable: bool) -> None:
+    """Whether the execution may be computed more than once."""
+    found = EXECUTIONS[execution]
+    found.change(replace(found.settings, reusable=reusable))
+
+
+def Execution_addExtensionAttribute(
+    execution: int, name: CData, code: int, data: CData, length: int
+) -> None:
+    """Always refused: no device here has vendor extensions."""
+    found = EXECUTIONS[execution]
+    called = text(name, "extensionName")
+    if data == ffi.NULL and length:
+        raise unexpected_null("data")
+    found.preparing()
+    raise bad_data(f"no device has the extension {called}")
+
+
+_DURATIONS = (
+    lambda t: t.done - t.computing,  # DURATION_ON_HARDWARE
+    lambda t: t.done - t.asked,  # DURATION_IN_DRIVER
+    lambda t: t.done - t.computing,  # FENCED_DURATION_ON_HARDWARE
+    lambda t: t.done - t.free,  # FENCED_DURATION_IN_DRIVER
+)
+"""By DurationCode; a computation of the host waits for nothing once it has begun."""
+
+
+def _set(
+    execution: Execution,
+    argument: tuple[Direction, int],
+    type_: OperandType,
+    memory: tuple[CData, int],
+) -> None:
+    buffer, size = memory
+    missing = buffer == ffi.NULL
+    if missing and size:
+        raise unexpected_null("buffer")
+    execution.preparing()
+    given = _type(type_)
+    if size > MAX_BYTES:
+        raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
+    raw = None if missing else np.frombuffer(ffi.buffer(buffer, size), np.uint8)
+    execution.set_bytes(*argument, given, raw)
+
+
+def _set_memory(
+    execution: int,
+    argument: tuple[Direction, int],
+    type_: OperandType,
+    place: tuple[int, int, int],
+) -> None:
+    found = EXECUTIONS[execution]
+    memory, offset, length = place
+    source = MEMORIES[memory]
+    found.preparing()
+    given = _type(type_)
+    region = Region(offset, length, None if given is None else given.dimensions)
+    found.set_memory(Role(found.compilation, *argument), given, source, region)
+
+
+def _type(pointer: OperandType) -> AnyOperand | None:
+    return None if pointer == ffi.NULL else operand_type(pointer, feature_level())
+
+
+def _dependency(handle: int) -> Event:
+    if handle == 0:
+        raise unexpected_null("a dependency")
+    return EVENTS[handle]
+
+
+def _report_fit(sufficient: bool) -> None:
+    if not sufficient:
+        raise Refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, "the output did not fit")

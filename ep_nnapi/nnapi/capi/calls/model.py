@@ -1,0 +1,153 @@
+# ruff: noqa: N802 (functions have the NDK's names)
+"""Models. Source: NDK ANeuralNetworksModel_*."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.builder import ModelBuilder
+from ep_nnapi.nnapi.capi.memory import Region
+from ep_nnapi.nnapi.capi.reading import channels, numbers, operand_type, require
+from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
+from ep_nnapi.nnapi.capi.registry import MEMORIES, MODELS
+from ep_nnapi.nnapi.capi.selection import selected
+from ep_nnapi.nnapi.capi.session import feature_level, runtime
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData, ChannelParams, OperandType
+
+
+def Model_create(out: CData) -> None:
+    """An empty model."""
+    require(out, "model")
+    out[0] = MODELS.add(ModelBuilder(feature_level()))
+
+
+def Model_free(model: int) -> None:
+    """Ends the handle; compilations made of the model go on."""
+    MODELS.remove(model)
+
+
+def Model_finish(model: int) -> None:
+    """Validates the model; nothing can be added after."""
+    MODELS[model].finish()
+
+
+def Model_addOperand(model: int, described: OperandType) -> None:
+    """Adds an operand of a type."""
+    builder = MODELS[model]
+    require(described, "type")
+    builder.modifiable()
+    builder.add_operand(operand_type(described, builder.level))
+
+
+def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) -> None:
+    """A constant from the client's memory; (null, 0) leaves the operand out."""
+    builder = MODELS[model]
+    if buffer != ffi.NULL:
+        builder.set_value(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
+    elif length:
+        raise unexpected_null("buffer")
+    else:
+        builder.set_value(index, None)
+
+
+def Model_setOperandValueFromMemory(
+    model: int, index: int, memory: int, offset: int, length: int
+) -> None:
+    """A constant from a memory object, which is referenced, not copied."""
+    builder, source = MODELS[model], MEMORIES[memory]
+    builder.check_constant(index, length)
+    builder.set_value(index, source.bytes(Region(offset, length)))
+
+
+def Model_setOperandValueFromModel(model: int, index: int, value: int) -> None:
+    """A referenced model for IF and WHILE."""
+    MODELS[model].set_value_from_model(index, MODELS[value])
+
+
+def Model_setOperandSymmPerChannelQuantParams(
+    model: int, index: int, params: ChannelParams
+) -> None:
+    """Scales along one dimension."""
+    builder = MODELS[model]
+    require(params, "channelQuant")
+    builder.set_channels(index, channels(params, builder.per_channel(index)))
+
+
+def Model_addOperation(
+    model: int, code: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
+) -> None:
+    """Adds an operation on operands that have been added."""
+    builder = MODELS[model]
+    require(inputs, "inputs")
+    require(outputs, "outputs")
+    builder.modifiable()
+    builder.add_operation(code, numbers(inputs, n_inputs), numbers(outputs, n_outputs))
+
+
+def Model_identifyInputsAndOutputs(
+    model: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
+) -> None:
+    """Names the model's inputs and outputs."""
+    builder = MODELS[model]
+    require(inputs, "inputs")
+    require(outputs, "outputs")
+    builder.modifiable()
+    builder.identify(numbers(inputs, n_inputs), numbers(outputs, n_outputs))
+
+
+def Model_relaxComputationFloat32toFloat16(model: int, allow: bool) -> None:
+    """Whether float32 may be computed as float16."""
+    MODELS[model].relax(allow)
+
+
+def Model_getSupportedOperationsForDevices(
+    model: int, devices: CData, count: int, supported: CData
+) -> None:
+    """For each operation in the order of adding, whether one of the devices would execute it."""
+    builder = MODELS[model]
+    require(devices, "devices")
+    require(supported, "supportedOps")
+    if count == 0:
+        raise bad_data("no devices are given")
+    finished = builder.finished
+    chosen = selected(devices, count)
+    answers = [False] * len(finished.order)
+    if finished.model is not None:
+        for device in chosen:
+            for place, able in zip(
+                finished.order, runtime().supported(finished.model, device), strict=True
+            ):
+                answers[place] |= able
+    for place, answer in enumerate(answers):
+        supported[place] = answer
+
+
+def Model_getExtensionOperandType(model: int, name: CData, code: int, out: CData) -> None:
+    """Always BAD_DATA: there are no vendor extensions."""
+    _no_extension(model, name, out)
+
+
+def Model_getExtensionOperationType(model: int, name: CData, code: int, out: CData) -> None:
+    """Always BAD_DATA: there are no vendor extensions."""
+    _no_extension(model, name, out)
+
+
+def Model_setOperandExtensionData(model: int, index: int, data: CData, length: int) -> None:
+    """Always refused: no operand here is of an extension's type."""
+    builder = MODELS[model]
+    if data == ffi.NULL and length:
+        raise unexpected_null("data")
+    builder.operand(index)
+    raise bad_data(f"operand {index} is not of a vendor extension's type")
+
+
+def _no_extension(model: int, name: CData, out: CData) -> None:
+    MODELS[model]
+    require(name, "extensionName")
+    require(out, "type")
+    raise bad_data(f"no device has the extension {ffi.string(name, 200)!r}")

@@ -1,0 +1,162 @@
+"""A compilation while a client sets it up, and after.
+
+Source: NDK ANeuralNetworksCompilation_*; the order of the checks is Android's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from ep_nnapi.nnapi.capi.builder import Finished
+from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, code_of
+from ep_nnapi.nnapi.capi.session import runtime
+from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.runtime import (
+    REFERENCE_DEVICE,
+    Compilation,
+    CompileOptions,
+    Device,
+    RunOptions,
+)
+from ep_nnapi.rejection import RuntimeFailure
+from ep_nnapi.value import Array
+
+logger = logging.getLogger(__name__)
+
+_FINAL = (
+    ResultCode.OUTPUT_INSUFFICIENT_SIZE,
+    ResultCode.MISSED_DEADLINE_TRANSIENT,
+    ResultCode.MISSED_DEADLINE_PERSISTENT,
+)
+"""Failures that another device would not mend."""
+
+
+@dataclass(eq=False)
+class CompilationBuilder:
+    """What ANeuralNetworksCompilation stands for; every method may raise Refused.
+
+    chosen   the devices the client named; None when it left the choice to the runtime
+    """
+
+    model: Finished
+    chosen: tuple[Device, ...] | None = None
+    options: CompileOptions = field(default_factory=CompileOptions)
+    finished: bool = False
+    _compiled: tuple[Device, Compilation] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether executions can be made."""
+        return self._compiled is not None
+
+    @cached_property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The model's inputs."""
+        return _operands(self._model, self.model.inputs)
+
+    @cached_property
+    def outputs(self) -> tuple[Operand, ...]:
+        """The model's outputs."""
+        return _operands(self._model, self.model.outputs)
+
+    def set_preference(self, code: int) -> None:
+        """What to compile for."""
+        self.modifiable()
+        if code not in set(PreferenceCode):
+            raise bad_data(f"no preference has the code {code}")
+        self.options = replace(self.options, preference=PreferenceCode(code))
+
+    def set_priority(self, code: int) -> None:
+        """The priority among other compilations."""
+        self.modifiable()
+        if code not in set(PriorityCode):
+            raise bad_data(f"no priority has the code {code}")
+        self.options = replace(self.options, priority=PriorityCode(code))
+
+    def set_timeout(self, nanoseconds: int) -> None:
+        """How long `finish` may take; 0: no limit."""
+        self.modifiable()
+        self.require_single_device("a timeout")
+        self.options = replace(self.options, timeout_ns=nanoseconds or None)
+
+    def set_caching(self, directory: str, token: bytes) -> None:
+        """Where to keep what was prepared, under which token."""
+        self.modifiable()
+        self.options = replace(self.options, cache_dir=directory, token=token)
+
+    def finish(self) -> None:
+        """Prepares the model; a compilation that fails cannot be executed."""
+        self.modifiable()
+        self.finished = True
+        candidates = self._able(self.chosen if self.chosen is not None else runtime().devices())
+        if not candidates:
+            raise bad_data("no device executes all operations of the model")
+        self._compiled = self._compile(candidates)
+
+    def run(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], options: RunOptions
+    ) -> list[Array]:
+        """The outputs; as `runtime.Compilation.run`.
+
+        Where the client left the choice of the device, a failing one is replaced by the reference.
+        """
+        if self._compiled is None:
+            raise bad_state("the compilation is not finished, or failed")
+        device, compiled = self._compiled
+        try:
+            return compiled.run(inputs, outputs, options)
+        except RuntimeFailure as failure:
+            if not self._replaceable(device) or code_of(failure) in _FINAL:
+                raise
+            logger.warning("%s failed, %s takes over: %s", device.name, REFERENCE_DEVICE, failure)
+        self._compiled = self._compile(self._able(_reference()))
+        return self._compiled[1].run(inputs, outputs, options)
+
+    def require_single_device(self, what: str) -> None:
+        """Passes when the client named exactly one device; BAD_DATA else."""
+        if self.chosen is None or len(self.chosen) != 1:
+            raise bad_data(f"{what} takes a compilation for exactly one device")
+
+    def modifiable(self) -> None:
+        """Passes until `finish`; BAD_STATE after."""
+        if self.finished:
+            raise bad_state("the compilation is finished")
+
+    @property
+    def _model(self) -> Model:
+        if self.model.model is None:
+            raise bad_data("no device executes a vendor's operation")
+        return self.model.model
+
+    def _able(self, devices: Sequence[Device]) -> list[Device]:
+        """Those that execute every operation."""
+        model = self.model.model
+        if model is None:
+            return []
+        return [d for d in devices if all(runtime().supported(model, d))]
+
+    def _compile(self, candidates: Sequence[Device]) -> tuple[Device, Compilation]:
+        """The model compiled for the first candidate; the others follow where it is replaceable."""
+        first, *others = candidates
+        try:
+            return first, runtime().compile(self._model, first, self.options)
+        except RuntimeFailure as failure:
+            if not others or not self._replaceable(first):
+                raise
+            logger.warning("%s did not compile the model: %s", first.name, failure)
+        return self._compile(others)
+
+    def _replaceable(self, device: Device) -> bool:
+        return self.chosen is None and device.name != REFERENCE_DEVICE
+
+
+def _reference() -> tuple[Device, ...]:
+    return tuple(d for d in runtime().devices() if d.name == REFERENCE_DEVICE)
+
+
+def _operands(model: Model, indexes: Sequence[int]) -> tuple[Operand, ...]:
+    return tuple(model.operands[i] for i in indexes)

@@ -1,0 +1,118 @@
+"""Where C enters: binds each exported function to its Python side.
+
+Source: DESIGN.md; the library calls `connect` once it has an interpreter.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.capi._native import ffi, lib
+from ep_nnapi.nnapi.capi.calls import compilation, device, event, execution, memory, model
+from ep_nnapi.nnapi.capi.functions import FUNCTIONS, Function
+from ep_nnapi.nnapi.capi.refusal import Refused, code_of
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.rejection import NnapiError
+
+logger = logging.getLogger(__name__)
+
+Implementation: TypeAlias = Callable[..., "int | None"]
+FAMILIES = (device, model, compilation, execution, event, memory)
+LOG_VARIABLE = "EP_NNAPI_LOG"
+
+
+@cache
+def connect() -> int:
+    """The address of the table of callbacks, all of them bound."""
+    _log_as_asked()
+    for function in FUNCTIONS:
+        bind(function, implementation(function))
+    return lib.table()
+
+
+def implementation(function: Function) -> Implementation:
+    """The function of `calls` that does the work."""
+    found: Sequence[Implementation] = [
+        vars(family)[function.python_name]
+        for family in FAMILIES
+        if function.python_name in vars(family)
+    ]
+    if len(found) != 1:
+        raise LookupError(f"{function.python_name} is there {len(found)} times")
+    return found[0]
+
+
+def bind(function: Function, work: Implementation) -> None:
+    """Makes C's `function` do `work`; whatever that raises becomes a code, never NO_ERROR."""
+    guarded = {"int": status, "void": silent}.get(function.returns, number)
+    error = ResultCode.OP_FAILED if function.returns == "int" else 0
+    if function.returns == "void":
+        ffi.def_extern(name=function.python_name)(guarded(function, work))
+    else:
+        ffi.def_extern(name=function.python_name, error=error)(guarded(function, work))
+
+
+def status(function: Function, work: Implementation) -> Implementation:
+    """`work` with its outcome as a result code."""
+
+    def call(*arguments: object) -> int:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            return _reported(function, error)
+        return 0
+
+    return call
+
+
+def silent(function: Function, work: Implementation) -> Implementation:
+    """`work` for a function that returns nothing."""
+
+    def call(*arguments: object) -> None:
+        try:
+            work(*arguments)
+        except BaseException as error:
+            _reported(function, error)
+
+    return call
+
+
+def number(function: Function, work: Implementation) -> Implementation:
+    """`work` for a function that returns a number, 0 when it fails."""
+
+    def call(*arguments: object) -> int | None:
+        try:
+            return work(*arguments)
+        except BaseException as error:
+            _reported(function, error)
+            return 0
+
+    return call
+
+
+def _reported(function: Function, error: BaseException) -> int:
+    """The error's code; refusals are the client's affair, anything else is logged as an error."""
+    code = code_of(error)
+    expected = isinstance(error, Refused | NnapiError)
+    logger.log(
+        logging.INFO if expected else logging.ERROR,
+        "%s returns %s: %s",
+        function.c_name,
+        code.name,
+        error,
+        exc_info=None if expected else error,
+    )
+    return code
+
+
+def _log_as_asked() -> None:
+    """A program that is not Python's has no other way to see why a call was refused."""
+    level = os.environ.get(LOG_VARIABLE, "").upper()
+    if level in logging.getLevelNamesMapping():
+        package = logging.getLogger(__package__)
+        package.addHandler(logging.StreamHandler())
+        package.setLevel(level)

@@ -1,0 +1,283 @@
+"""An execution: inputs and outputs set one by one, then computed, perhaps again and again.
+
+Source: NDK ANeuralNetworksExecution_*, ANeuralNetworksBurst_*; checks come in Android's order.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+
+from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, settled
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
+from ep_nnapi.nnapi.capi.event import Event
+from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, Direction, FileMemory, Region, Role
+from ep_nnapi.nnapi.capi.operand import AnyOperand
+from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.value import Array
+
+_WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
+
+
+class Stage(Enum):
+    """Where an execution is."""
+
+    PREPARATION = auto()
+    COMPUTATION = auto()
+    COMPLETED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Nanoseconds on time.monotonic_ns's clock: asked for, inputs there, computing, done."""
+
+    asked: int
+    free: int
+    computing: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a client asks of an execution before it computes; times in nanoseconds."""
+
+    measure: bool = False
+    timeout: int | None = None
+    loop_timeout: int | None = None
+    padded: bool = False
+    reusable: bool = False
+
+
+class Burst:
+    """Executions of one compilation that follow each other quickly, one at a time."""
+
+    def __init__(self, compilation: CompilationBuilder) -> None:
+        self.compilation = compilation
+        self._running = threading.Lock()
+
+    def compute(self, execution: Execution) -> None:
+        """Computes; raises Refused: BAD_DATA for another compilation, BAD_STATE while it runs."""
+        if execution.compilation is not self.compilation:
+            raise bad_data("burst and execution are of different compilations")
+        if not self._running.acquire(blocking=False):
+            raise bad_state("the burst is running")
+        try:
+            execution.compute()
+        finally:
+            self._running.release()
+
+
+@dataclass(eq=False)
+class Execution:
+    """What ANeuralNetworksExecution stands for; every method may raise Refused."""
+
+    compilation: CompilationBuilder
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
+        self._outputs: list[Argument | None] = [None] * len(self.compilation.outputs)
+        self._touched = False
+        self._stage = Stage.PREPARATION
+        self._ended: ResultCode | None = None
+        self._timing: Timing | None = None
+        self._lock = threading.Lock()
+
+    def change(self, settings: Settings) -> None:
+        """Other settings, before anything is computed."""
+        self.preparing()
+        self.settings = settings
+
+    def enable_padding(self, enable: bool) -> None:
+        """Whether buffers may be longer than needed; before any is set."""
+        self.preparing()
+        if self._touched:
+            raise bad_state("padding is chosen before an input or output is set")
+        self.settings = replace(self.settings, padded=enable)
+
+    def preparing(self) -> None:
+        """Passes until the first computation; BAD_STATE after."""
+        if self._stage is not Stage.PREPARATION:
+            raise bad_state("the execution has been computed, or is")
+
+    def set_bytes(
+        self, direction: Direction, index: int, given: AnyOperand | None, raw: Array | None
+    ) -> None:
+        """An input or output in the client's own memory; None leaves it out."""
+        arguments = self._arguments(direction, index)
+        partial = direction is Direction.OUTPUT or raw is None
+        operand = self._operands(direction)[index]
+        dimensions = settled(operand, given, partial)
+        self._unset(arguments, index)
+        self._touched = True
+        if raw is None:
+            arguments[index] = Argument(operand, None, dimensions, dimensions)
+        else:
+            arguments[index] = from_bytes(operand, dimensions, raw, self.settings.padded)
+
+    def set_memory(
+        self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: Region
+    ) -> None:
+        """An input or output in a memory object."""
+        arguments, index = self._arguments(role.direction, role.index), role.index
+        operand = self._operands(role.direction)[index]
+        dimensions = settled(operand, given, role.direction is Direction.OUTPUT)
+        memory.check(role, region)
+        self._unset(arguments, index)
+        self._touched = True
+        if isinstance(memory, FileMemory):
+            padded = self.settings.padded
+            arguments[index] = from_bytes(operand, dimensions, memory.bytes(region), padded)
+        else:
+            arguments[index] = Argument(operand, memory, dimensions, dimensions)
+
+    def compute(self) -> None:
+        """Computes now."""
+        asked = time.monotonic_ns()
+        self._begin()
+        self._complete(asked, None)
+
+    def start(self) -> Event:
+        """Computes on a thread of its own."""
+        asked = time.monotonic_ns()
+        self._begin()
+        return self._spawn(lambda: self._complete(asked, None))
+
+    def start_after(self, events: Sequence[Event], limit: int | None) -> Event:
+        """Computes on a thread of its own once `events` are over, in `limit` nanoseconds then."""
+        asked = time.monotonic_ns()
+        self._begin()
+        try:
+            if limit is not None:
+                self.compilation.require_single_device("a duration")
+            self._require_known_outputs()
+        except Refused as refused:
+            raise self._end(refused) from refused
+
+        def compute() -> None:
+            failed = [e for e in events if e.settle() is not ResultCode.NO_ERROR]
+            if failed:
+                raise self._end(op_failed(f"{len(failed)} of {len(events)} dependencies failed"))
+            self._complete(asked, limit)
+
+        return self._spawn(compute)
+
+    def output(self, index: int) -> Argument:
+        """An output of a finished computation."""
+        if self._stage is not Stage.COMPLETED or self._ended not in _WITH_DIMENSIONS:
+            raise bad_state("the execution is not completed, or failed")
+        found = self._arguments(Direction.OUTPUT, index)[index]
+        if found is None:
+            raise bad_state("the execution is not completed")
+        return found
+
+    @property
+    def timing(self) -> Timing:
+        """When what happened; BAD_STATE unless it was measured, and computed without an error."""
+        if self._stage is not Stage.COMPLETED or self._ended is not ResultCode.NO_ERROR:
+            raise bad_state("the execution is not completed, or failed")
+        if not self.settings.measure or self._timing is None:
+            raise bad_state("the execution was not measured")
+        return self._timing
+
+    def _begin(self) -> None:
+        """Takes the execution for a computation; BAD_STATE while it runs, or has run for good."""
+        with self._lock:
+            if self._stage is Stage.COMPUTATION:
+                raise bad_state("the execution is being computed")
+            if self._stage is Stage.COMPLETED and not self.settings.reusable:
+                raise bad_state("the execution has been computed and is not reusable")
+            self._stage = Stage.COMPUTATION
+        if None in self._inputs or None in self._outputs:
+            raise self._end(bad_data("not all inputs and outputs are set"))
+
+    def _complete(self, asked: int, limit: int | None) -> None:
+        """Computes what `_begin` took; `limit` nanoseconds from now, the timeout from `asked`."""
+        try:
+            self._compute(asked, limit)
+            insufficient = [i for i, a in enumerate(self._outputs) if a and not a.sufficient]
+            if insufficient:
+                detail = f"outputs {insufficient} do not fit"
+                raise Refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
+        except BaseException as error:
+            raise self._end(error) from error
+        self._leave(ResultCode.NO_ERROR)
+
+    def _end(self, error: BaseException) -> Refused:
+        """Ends a computation that failed: returns the error as one that C understands."""
+        for output in self._outputs:
+            if output is not None and isinstance(output.place, DeviceMemory):
+                output.place.value = None
+        code = code_of(error)
+        self._leave(code)
+        return error if isinstance(error, Refused) else Refused(code, str(error))
+
+    def _spawn(self, compute: Callable[[], None]) -> Event:
+        event = Event()
+
+        def run() -> None:
+            failure: Refused | None = None
+            try:
+                compute()
+            except Refused as refused:
+                failure = refused
+            event.finish(failure)
+
+        try:
+            threading.Thread(target=run, daemon=True, name="nnapi execution").start()
+        except RuntimeError as error:  # no more threads
+            raise self._end(error) from error
+        return event
+
+    def _require_known_outputs(self) -> None:
+        for index, output in enumerate(self._outputs):
+            if output is not None and output.place is not None and not output.known:
+                raise bad_data(f"output {index} has dimensions {list(output.initial)}")
+
+    def _compute(self, asked: int, limit: int | None) -> None:
+        free = time.monotonic_ns()
+        inputs = [a.value() for a in self._inputs if a is not None]
+        outputs = [a for a in self._outputs if a is not None]
+        for output in outputs:
+            output.reset()
+        targets = [o.target() for o in outputs]
+        options = RunOptions(self._remaining(asked, free, limit), self.settings.loop_timeout)
+        computing = time.monotonic_ns()
+        results = self.compilation.run(inputs, targets, options)
+        self._timing = Timing(asked, free, computing, time.monotonic_ns())
+        for output, result, target in zip(outputs, results, targets, strict=True):
+            output.deliver(result, target)
+
+    def _remaining(self, asked: int, free: int, limit: int | None) -> int | None:
+        """Nanoseconds left; raises Refused when none are."""
+        timeout = self.settings.timeout
+        limits = [] if timeout is None else [asked + timeout - time.monotonic_ns()]
+        limits += [] if limit is None else [free + limit - time.monotonic_ns()]
+        if limits and min(limits) <= 0:
+            raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "the time is over")
+        return min(limits, default=None)
+
+    def _leave(self, code: ResultCode) -> None:
+        with self._lock:
+            self._ended = code
+            self._stage = Stage.COMPLETED
+
+    def _operands(self, direction: Direction) -> tuple[Operand, ...]:
+        inward = direction is Direction.INPUT
+        return self.compilation.inputs if inward else self.compilation.outputs
+
+    def _arguments(self, direction: Direction, index: int) -> list[Argument | None]:
+        arguments = self._inputs if direction is Direction.INPUT else self._outputs
+        if not 0 <= index < len(arguments):
+            raise bad_data(f"{direction} {index} of {len(arguments)}")
+        return arguments
+
+    def _unset(self, arguments: list[Argument | None], index: int) -> None:
+        if arguments[index] is not None:
+            raise bad_state(f"argument {index} is set already")

@@ -1,0 +1,183 @@
+"""Memory objects: files mapped here, and memory of a device that only certain roles may use.
+
+Source: NDK ANeuralNetworksMemory_*.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
+from ep_nnapi.nnapi.capi.operand import bytes_of
+from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.value import Array
+
+Dimensions: TypeAlias = tuple[int, ...]
+
+
+class Direction(StrEnum):
+    """What an execution does with a memory."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The input or output `index` of the executions of a compilation."""
+
+    compilation: CompilationBuilder
+    direction: Direction
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where in a memory a value is, and the dimensions given for it (None: none)."""
+
+    offset: int
+    length: int
+    dimensions: Dimensions | None = None
+
+
+class FileMemory:
+    """`size` bytes of a file, mapped; what others write to the file is seen here."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    @staticmethod
+    def map(size: int, protect: int, fd: int, offset: int) -> FileMemory:
+        """Maps the file; raises Refused: BAD_DATA, or UNMAPPABLE for a file that cannot be."""
+        readable = protect & (mmap.PROT_READ | mmap.PROT_WRITE)
+        if size == 0 or fd < 0 or not readable:
+            raise bad_data(f"{size} bytes of descriptor {fd} with protection {protect}")
+        begin = offset % mmap.ALLOCATIONGRANULARITY
+        try:
+            known = os.fstat(fd)
+            if stat.S_ISREG(known.st_mode) and offset + size > known.st_size:
+                raise bad_data(f"a file of {known.st_size} bytes has none up to {offset + size}")
+            mapped = mmap.mmap(
+                fd, begin + size, mmap.MAP_SHARED, readable | mmap.PROT_READ, offset=offset - begin
+            )
+        except (OSError, OverflowError, ValueError) as error:
+            raise Refused(ResultCode.UNMAPPABLE, f"cannot be mapped: {error}") from error
+        return FileMemory(np.frombuffer(mapped, np.uint8)[begin:])
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.array.size
+
+    def bytes(self, region: Region) -> Array:
+        """The bytes there; raises Refused(BAD_DATA) for a region that is not inside."""
+        if region.offset == 0 and region.length == 0:
+            raise bad_data("the length of a region of a file cannot be implied")
+        if region.offset + region.length > self.size:
+            raise bad_data(f"bytes {region.offset} + {region.length} of {self.size}")
+        return self.array[region.offset : region.offset + region.length]
+
+    def check(self, role: Role, region: Region) -> None:
+        """Passes when an execution may use the region so."""
+        self.bytes(region)
+        if role.direction is Direction.OUTPUT and not self.array.flags.writeable:
+            raise bad_data("the memory is mapped for reading only")
+
+
+@dataclass(slots=True, eq=False)
+class DeviceMemory:
+    """A tensor or scalar of a device: opaque, for the roles it was described with.
+
+    value   None until an execution or a copy fills it, and after one of these failed
+    """
+
+    roles: frozenset[Role]
+    operand: Operand
+    initial: Dimensions
+    value: Array | None = None
+
+    def check(self, role: Role, region: Region) -> None:
+        """Passes when an execution may use the whole memory so; raises Refused(BAD_DATA)."""
+        if role not in self.roles:
+            raise bad_data(f"the memory was not described for this {role.direction}")
+        if region.offset or region.length:
+            raise bad_data("a device's memory is used as a whole: offset and length are 0")
+        if region.dimensions is not None:
+            combined(region.dimensions, self.initial)
+
+    def read(self, dimensions: Dimensions) -> Array:
+        """The value; raises Refused(OP_FAILED) for none, or one of other dimensions."""
+        if self.value is None:
+            raise op_failed("a device's memory is read before it is written")
+        if self.value.shape != dimensions:
+            raise op_failed(f"a memory of {self.value.shape} is read as {dimensions}")
+        return self.value
+
+    def bytes(self, region: Region) -> Array:
+        """Always refused: nothing but its roles sees inside."""
+        raise bad_data("a device's memory is no model constant")
+
+
+AnyMemory: TypeAlias = FileMemory | DeviceMemory
+
+
+def copy(source: AnyMemory, target: AnyMemory) -> None:
+    """Copies the whole of a memory; a device's memory that a copy fails for has no value after."""
+    if source is target:
+        return
+    if isinstance(target, FileMemory):
+        _copy_to_file(_content(source), target)
+        return
+    target.value = None
+    target.value = _content_for(source, target)
+
+
+def _content(source: AnyMemory) -> Array:
+    if isinstance(source, FileMemory):
+        return source.array
+    if source.value is None:
+        raise bad_data("the source has no value")
+    return source.value.reshape(-1).view(np.uint8)
+
+
+def _copy_to_file(content: Array, target: FileMemory) -> None:
+    if content.size != target.size:
+        raise bad_data(f"{content.size} bytes do not fill {target.size}")
+    if not target.array.flags.writeable:
+        raise bad_data("the target is mapped for reading only")
+    target.array[:] = content
+
+
+def _content_for(source: AnyMemory, target: DeviceMemory) -> Array:
+    content, operand = _content(source), target.operand
+    dimensions = target.initial
+    if isinstance(source, DeviceMemory):
+        if not same_type(source.operand, operand):
+            raise bad_data("source and target differ in type, scale, zero point or channels")
+        dimensions = combined(source.value.shape if source.value is not None else (), dimensions)
+    if content.size != bytes_of(operand, dimensions):
+        raise bad_data(f"{content.size} bytes are no {operand.type.name} {list(dimensions)}")
+    return content.copy().view(operand.type.numpy).reshape(dimensions)
+
+
+def same_type(a: Operand, b: Operand) -> bool:
+    """Whether two operands differ in dimensions and value at most."""
+    return replace(a, dimensions=(), value=None) == replace(b, dimensions=(), value=None)
+
+
+def combined(a: Dimensions, b: Dimensions) -> Dimensions:
+    """What two descriptions of a shape know together; raises Refused(BAD_DATA) on contradiction."""
+    if not (a and b):
+        return a or b
+    if len(a) != len(b) or any(x and y and x != y for x, y in zip(a, b, strict=True)):
+        raise bad_data(f"dimensions {list(a)} and {list(b)} contradict each other")
+    return tuple(x or y for x, y in zip(a, b, strict=True))

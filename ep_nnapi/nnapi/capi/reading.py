@@ -1,0 +1,88 @@
+"""Reads what C passes: lists, operand types, scales.
+
+A client may pass any count. Short lists are read as they are; longer ones through the kernel, which
+answers for memory that is not there instead of ending the process.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from struct import calcsize, iter_unpack
+from typing import TYPE_CHECKING
+
+from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.operand import AnyOperand, operand
+from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
+from ep_nnapi.nnapi.model import ChannelQuantization
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData, ChannelParams, OperandType
+
+_SHORT = 64
+_CHUNK = 1 << 16
+_LONGEST = 1 << 24
+"""Entries; a longer list is no list that anybody wrote."""
+
+
+def numbers(pointer: CData, count: int, kind: str = "I") -> tuple[int, ...]:
+    """`count` numbers at `pointer`; `kind` as in `struct`. Raises Refused(BAD_DATA)."""
+    if count <= _SHORT:
+        return tuple(ffi.unpack(pointer, count)) if count else ()
+    if count > _LONGEST:
+        raise bad_data(f"a list of {count} entries")
+    size, address = calcsize(kind), int(ffi.cast("uintptr_t", pointer))
+    chunks = (
+        _memory(address + i * size, min(_CHUNK, count - i) * size) for i in range(0, count, _CHUNK)
+    )
+    return tuple(n for chunk in chunks for (n,) in iter_unpack(kind, chunk))
+
+
+def operand_type(pointer: OperandType, level: int) -> AnyOperand:
+    """The type that an ANeuralNetworksOperandType describes; raises Refused(BAD_DATA)."""
+    count, dimensions = pointer.dimensionCount, pointer.dimensions
+    if (count == 0) is not (dimensions == ffi.NULL):
+        raise bad_data(f"dimensionCount is {count}, dimensions is {dimensions}")
+    sizes = numbers(dimensions, count)
+    return operand(pointer.type, sizes, pointer.scale, pointer.zeroPoint, level)
+
+
+def channels(pointer: ChannelParams, into: AnyOperand) -> ChannelQuantization:
+    """Scales for the tensor `into`; raises Refused(BAD_DATA) when they do not fit it."""
+    dim, count = pointer.channelDim, pointer.scaleCount
+    sizes = into.dimensions
+    if dim >= len(sizes) or sizes[dim] != count or count == 0:
+        raise bad_data(f"{count} scales along dimension {dim} of a tensor {list(sizes)}")
+    if pointer.scales == ffi.NULL:
+        raise bad_data("scales is null")
+    scales = numbers(pointer.scales, count, "f")
+    if not all(s > 0 for s in scales):
+        raise bad_data("a scale is not above 0")
+    return ChannelQuantization(dim, scales)
+
+
+def text(pointer: CData, name: str) -> str:
+    """A C string; raises Refused(UNEXPECTED_NULL)."""
+    require(pointer, name)
+    return ffi.string(pointer).decode(errors="surrogateescape")
+
+
+def require(pointer: object, name: str) -> None:
+    """Raises Refused(UNEXPECTED_NULL) for null."""
+    if pointer == ffi.NULL:
+        raise unexpected_null(name)
+
+
+@cache
+def _own_memory() -> int:
+    return os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _memory(address: int, size: int) -> bytes:
+    try:
+        data = os.pread(_own_memory(), size, address)
+    except OSError as error:
+        raise bad_data(f"a list at {address:#x} cannot be read") from error
+    if len(data) != size:
+        raise bad_data(f"a list at {address:#x} ends after {len(data)} bytes")
+    return data

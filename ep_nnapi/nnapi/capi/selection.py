@@ -1,0 +1,29 @@
+"""Which devices a client means, and which of them a model is compiled for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
+from ep_nnapi.nnapi.capi.session import devices
+from ep_nnapi.nnapi.runtime import Device
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.capi._native import CData
+
+
+def selected(pointer: CData, count: int) -> tuple[Device, ...]:
+    """The devices of a list of handles, read no further than the first wrong one.
+
+    Raises Refused: UNEXPECTED_NULL for a null among them, BAD_DATA for one twice or no device.
+    """
+    known, chosen = devices()[0], list[int]()
+    for place in range(count):
+        handle = pointer[place]
+        if handle == 0:
+            raise unexpected_null(f"devices[{place}]")
+        if handle in chosen:
+            raise bad_data(f"devices[{place}] is there twice")
+        known[handle]
+        chosen.append(handle)
+    return tuple(known[handle].device for handle in chosen)

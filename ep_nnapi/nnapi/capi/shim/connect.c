@@ -1,0 +1,236 @@
+/*
+ * Finds the Python that implements the API, and the table of callbacks in it.
+ *
+ * No Python header and no Python symbol at link time: everything is looked up by name, in the
+ * running process first, else in a libpython that is loaded and started here. The functions of the
+ * API follow below this part; they are generated from functions.py.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <wchar.h>
+
+#define NN_EXPORT __attribute__((visibility("default")))
+#define NN_PACKAGE_DEPTH 4 /* <root>/ep_nnapi/nnapi/capi/libneuralnetworks.so */
+#define NN_ADAPTER "ep_nnapi.nnapi.capi.entry"
+
+typedef struct {
+    uint32_t identity;
+    void (*functions[NN_FUNCTIONS])(void);
+} nn_table;
+
+typedef void *py_object;
+
+static struct {
+    int (*is_initialized)(void);
+    void (*initialize)(int);
+    void (*set_program_name)(const wchar_t *);
+    wchar_t *(*decode)(const char *, size_t *);
+    int (*ensure)(void);
+    void (*release)(int);
+    void *(*save_thread)(void);
+    py_object (*import)(const char *);
+    py_object (*attribute)(py_object, const char *);
+    py_object (*call)(py_object, py_object);
+    size_t (*as_size)(py_object);
+    py_object (*decode_path)(const char *);
+    py_object (*sys_object)(const char *);
+    int (*append)(py_object, py_object);
+    py_object (*occurred)(void);
+    void (*print)(void);
+    void (*clear)(void);
+    void (*forget)(py_object);
+} py;
+
+static _Atomic(const nn_table *) nn_connected;
+static atomic_bool nn_hopeless;
+static pthread_mutex_t nn_starting = PTHREAD_MUTEX_INITIALIZER;
+
+static const nn_table *nn_give_up(const char *why) {
+    if (!atomic_exchange(&nn_hopeless, true))
+        fprintf(stderr,
+                "libneuralnetworks.so: %s; every call returns ANEURALNETWORKS_OP_FAILED\n", why);
+    return NULL;
+}
+
+/* The directory that holds the package ep_nnapi, which holds this library. */
+static bool nn_root(char path[PATH_MAX]) {
+    Dl_info here;
+    if (dladdr((void *)&nn_connected, &here) == 0 || realpath(here.dli_fname, path) == NULL)
+        return false;
+    for (int i = 0; i < NN_PACKAGE_DEPTH; i++) {
+        char *slash = strrchr(path, '/');
+        if (slash == NULL) return false;
+        *slash = '\0';
+    }
+    return true;
+}
+
+/* Fills `prefix` and `minor` from a root like <prefix>/lib/python3.<minor>/site-packages. */
+static bool nn_prefix(const char *root, char prefix[PATH_MAX], int *minor) {
+    static const char landmark[] = "/lib/python3.";
+    const char *found = strstr(root, landmark);
+    if (found == NULL) return false;
+    *minor = atoi(found + sizeof landmark - 1);
+    snprintf(prefix, PATH_MAX, "%.*s", (int)(found - root), root);
+    return true;
+}
+
+/* The directory `home` of <prefix>/pyvenv.cfg: where the Python of a virtual environment lives. */
+static bool nn_venv_home(const char *prefix, char home[PATH_MAX]) {
+    char line[PATH_MAX];
+    bool found = false;
+    snprintf(line, sizeof line, "%.4000s/pyvenv.cfg", prefix);
+    FILE *file = fopen(line, "r");
+    if (file == NULL) return false;
+    while (!found && fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        char *value = strchr(line, '=');
+        if (strncmp(line, "home", 4) == 0 && value != NULL) {
+            snprintf(home, PATH_MAX, "%s", value + 1 + strspn(value + 1, " "));
+            found = true;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+static void *nn_load(const char *format, const char *directory, int minor) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, format, directory, minor);
+    return path[0] == '/' && access(path, R_OK) != 0 ? NULL
+                                                      : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* libpython: what the user says, the environment this library is installed in, the one it was
+ * built with, the loader's own path. */
+static void *nn_libpython(const char *prefix, int minor) {
+    char home[PATH_MAX];
+    void *handle = NULL;
+    const char *said = getenv("EP_NNAPI_LIBPYTHON");
+    if (said != NULL) return dlopen(said, RTLD_NOW | RTLD_GLOBAL);
+    if (prefix != NULL) {
+        if (nn_venv_home(prefix, home))
+            handle = nn_load("%.4000s/../lib/libpython3.%d.so.1.0", home, minor);
+        if (handle == NULL) handle = nn_load("%.4000s/lib/libpython3.%d.so.1.0", prefix, minor);
+    } else if (NN_BUILD_LIBPYTHON[0] != '\0') {
+        handle = nn_load("%s", NN_BUILD_LIBPYTHON, minor);
+    }
+    return handle != NULL ? handle : nn_load("%slibpython3.%d.so.1.0", "", minor);
+}
+
+/* The interpreter whose site-packages are to be seen. */
+static bool nn_program(const char *prefix, int minor, char program[PATH_MAX]) {
+    if (prefix == NULL) {
+        snprintf(program, PATH_MAX, "%s", NN_BUILD_PYTHON);
+        return access(program, X_OK) == 0;
+    }
+    snprintf(program, PATH_MAX, "%.4000s/bin/python3.%d", prefix, minor);
+    if (access(program, X_OK) == 0) return true;
+    snprintf(program, PATH_MAX, "%.4000s/bin/python", prefix);
+    return access(program, X_OK) == 0;
+}
+
+#define NN_FIND(field, name) ((*(void **)&py.field = dlsym(from, name)) != NULL)
+
+static bool nn_symbols(void *from) {
+    (void)NN_FIND(set_program_name, "Py_SetProgramName"); /* gone from Python 3.15 on: may lack */
+    return NN_FIND(is_initialized, "Py_IsInitialized") && NN_FIND(initialize, "Py_InitializeEx") &&
+           NN_FIND(decode, "Py_DecodeLocale") && NN_FIND(ensure, "PyGILState_Ensure") &&
+           NN_FIND(release, "PyGILState_Release") && NN_FIND(save_thread, "PyEval_SaveThread") &&
+           NN_FIND(import, "PyImport_ImportModule") &&
+           NN_FIND(attribute, "PyObject_GetAttrString") && NN_FIND(call, "PyObject_CallObject") &&
+           NN_FIND(as_size, "PyLong_AsSize_t") &&
+           NN_FIND(decode_path, "PyUnicode_DecodeFSDefault") &&
+           NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
+           NN_FIND(occurred, "PyErr_Occurred") && NN_FIND(print, "PyErr_Print") &&
+           NN_FIND(clear, "PyErr_Clear") && NN_FIND(forget, "Py_DecRef");
+}
+
+/* Starts an interpreter in a process that has none, and lets go of its lock. */
+static const char *nn_start(const char *root) {
+    char prefix[PATH_MAX], program[PATH_MAX];
+    int minor = NN_BUILD_MINOR;
+    const char *in = nn_prefix(root, prefix, &minor) ? prefix : NULL;
+    void *library = nn_libpython(in, minor);
+    if (library == NULL)
+        return "no shared libpython was found (a Python without one cannot serve C programs; "
+               "set EP_NNAPI_LIBPYTHON to the path of one)";
+    if (!nn_symbols(library)) return "the libpython that was found is not a Python 3";
+    if (py.set_program_name != NULL && nn_program(in, minor, program)) {
+        wchar_t *wide = py.decode(program, NULL);
+        if (wide != NULL) py.set_program_name(wide);
+    }
+    py.initialize(0);
+    py.save_thread();
+    return NULL;
+}
+
+/* Makes sure that an interpreter runs. A running one's lock is never asked for in here. */
+static const char *nn_interpreter(const char *root) {
+    const char *why = NULL;
+    pthread_mutex_lock(&nn_starting);
+    bool present = py.is_initialized != NULL || nn_symbols(RTLD_DEFAULT);
+    if (!present || !py.is_initialized()) why = nn_start(root);
+    pthread_mutex_unlock(&nn_starting);
+    return why;
+}
+
+static py_object nn_import(const char *root) {
+    py_object module = py.import(NN_ADAPTER);
+    if (module != NULL) return module;
+    py_object path = py.sys_object("path"), entry = py.decode_path(root);
+    py.clear(); /* the first import did not know where this library lives */
+    if (path != NULL && entry != NULL) py.append(path, entry);
+    if (entry != NULL) py.forget(entry);
+    return py.import(NN_ADAPTER);
+}
+
+/* Called with the interpreter's lock, which also makes simultaneous first calls harmless. */
+static const nn_table *nn_table_of(const char *root) {
+    const nn_table *table = NULL;
+    py_object module = nn_import(root);
+    py_object connect = module != NULL ? py.attribute(module, "connect") : NULL;
+    py_object address = connect != NULL ? py.call(connect, NULL) : NULL;
+    if (address != NULL) table = (const nn_table *)py.as_size(address);
+    if (py.occurred() != NULL) {
+        py.print();
+        table = NULL;
+    }
+    if (address != NULL) py.forget(address);
+    if (connect != NULL) py.forget(connect);
+    if (module != NULL) py.forget(module);
+    return table;
+}
+
+static const nn_table *nn_connect_slowly(void) {
+    char root[PATH_MAX];
+    if (atomic_load(&nn_hopeless)) return NULL;
+    if (!nn_root(root)) return nn_give_up("its own path is unknown");
+    const char *why = nn_interpreter(root);
+    if (why != NULL) return nn_give_up(why);
+    int state = py.ensure();
+    const nn_table *table = nn_table_of(root);
+    py.release(state);
+    if (table == NULL) return nn_give_up("the Python package ep_nnapi cannot be imported");
+    if (table->identity != NN_IDENTITY)
+        return nn_give_up("the Python package ep_nnapi is another version's");
+    atomic_store(&nn_connected, table);
+    return table;
+}
+
+/* The table of callbacks; NULL when there is no Python, or no longer. */
+static const nn_table *nn_connect(void) {
+    const nn_table *table = atomic_load_explicit(&nn_connected, memory_order_acquire);
+    if (table == NULL) return nn_connect_slowly();
+    return py.is_initialized() ? table : NULL;
+}
