@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
 import onnxruntime
 
-from ep_nnapi.options import parse, to_strings
+from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider import COLLECT, Provider, collected, expect
+from ep_nnapi.provider import COLLECT, Provider, collected, expect, forget
 from ep_nnapi.rejection import ModelError, NnapiError
 from ep_nnapi.report import Report
 
@@ -32,17 +34,27 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def planned(model: ModelSource, **options: object) -> Provider:
     """The provider after it has planned `model`; raises as `check`."""
+    with collecting(parse(options)) as (strings, found), tempfile.TemporaryDirectory() as folder:
+        _assign(source(model), strings, Path(folder) / "assigned.ort")
+        return found()
+
+
+@contextmanager
+def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
+    """Option strings for one session, and a function that gives the provider it opened."""
     ticket = uuid.uuid4().hex
-    strings = {**to_strings(parse(options)), COLLECT: ticket}
+
+    def found() -> Provider:
+        provider = collected(ticket)
+        if provider is None:
+            raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
+        return provider
+
     expect(ticket)
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            _assign(source(model), strings, Path(folder) / "assigned.ort")
+        yield {**to_strings(options), COLLECT: ticket}, found
     finally:
-        provider = collected(ticket)
-    if provider is None:
-        raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
-    return provider
+        forget(ticket)
 
 
 def source(model: ModelSource) -> str | bytes:

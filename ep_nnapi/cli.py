@@ -12,11 +12,10 @@ from ep_nnapi.checking import check, planned
 from ep_nnapi.ops import OPS
 from ep_nnapi.options import OPTIONS, Options, parse
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-from ep_nnapi.running import run
+from ep_nnapi.running import DEFAULT_TOLERANCE, run
 from ep_nnapi.runtimes import open_runtime
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
-DEFAULT_TOLERANCE = 1e-4
 
 
 class _Parser(argparse.ArgumentParser):
@@ -119,14 +118,14 @@ def _check(given: argparse.Namespace) -> int:
 def _run(given: argparse.Namespace) -> int:
     if given.random and given.input:
         raise OptionError("--random and --input exclude each other; give one of them")
-    result = run(given.model, given.input, seed=given.seed, **_options(given))
-    worst = max((d.relative for d in result.differences), default=0.0)
-    exceeded = not worst <= given.tolerance
+    result = run(
+        given.model, given.input, seed=given.seed, tolerance=given.tolerance, **_options(given)
+    )
     if given.json:
         _dump(printing.run_data(result, given.tolerance))
     else:
         printing.run_result(result, given.tolerance)
-    return NEGATIVE if exceeded else DONE
+    return DONE if result.worst <= given.tolerance else NEGATIVE
 
 
 def _listing(given: argparse.Namespace) -> int:

@@ -29,7 +29,8 @@ _RUN = RunOptions()
 class CompiledCluster:
     """One cluster, compiled for one device.
 
-    cpu   its ONNX nodes for the CPU provider, where the options ask for that fallback
+    cpu       its ONNX nodes for the CPU provider, where the options ask for that fallback
+    failures  of its device so far
     """
 
     node_ids: tuple[int, ...]
@@ -38,6 +39,7 @@ class CompiledCluster:
     compilation: Compilation
     fallback: Fallback
     cpu: CpuModel | None = None
+    failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """What computes the cluster from tensors in this order."""
@@ -79,6 +81,7 @@ class Runner:
 
     def _replacement(self, failure: RuntimeFailure) -> Engine:
         with self._lock:
+            self.cluster.failures.append(failure)
             if self._stand_in is None:
                 engine = self._on_cpu if self.cluster.cpu is not None else self._on_reference()
                 if engine is None:

@@ -15,7 +15,7 @@ from rich.text import Text
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.ops.node import Op
 from ep_nnapi.report import ClusterReport, Report
-from ep_nnapi.running import RunResult
+from ep_nnapi.running import Difference, RunResult
 
 
 def _console() -> Console:
@@ -73,13 +73,28 @@ def run_result(result: RunResult, tolerance: float) -> None:
         print("recognised  " + " ".join(str(n) for n in result.recognised))
         print("labels      " + " ".join(str(n) for n in result.labels))
         print(f"{right} of {len(result.labels)} right\n")
-    rows = ((d.output, f"{d.absolute:.3g}", f"{d.largest:.3g}") for d in result.differences)
-    _table(("output", "largest difference from the CPU", "largest value"), rows)
-    worst = max((d.relative for d in result.differences), default=0.0)
-    verdict = "within" if worst <= tolerance else "beyond"
-    print(
-        f"{worst:.3g} relative to max(1, largest value): {verdict} the tolerance of {tolerance:g}"
+    _table(
+        ("output", "largest difference from the CPU", "largest value"),
+        ((d.output, f"{d.absolute:.3g}", f"{d.largest:.3g}") for d in result.differences),
     )
+    verdict = "within" if result.worst <= tolerance else "beyond"
+    print(
+        f"{result.worst:.3g} relative to max(1, largest value): "
+        f"{verdict} the tolerance of {tolerance:g}"
+    )
+    for failure in result.failures:
+        print(f"A device failed and another engine stood in: {failure}")
+    if result.on_reference:
+        print(_blame(result, tolerance))
+
+
+def _blame(result: RunResult, tolerance: float) -> str:
+    """Whether a device's own arithmetic makes the difference."""
+    devices = ", ".join(sorted({c.device for c in result.report.clusters}))
+    on_reference = max(d.relative for d in result.on_reference)
+    if on_reference <= tolerance:
+        return f"On nnapi-reference it is {on_reference:.3g}: device {devices} computes wrongly."
+    return f"On nnapi-reference it is {on_reference:.3g} too: not the arithmetic of {devices}."
 
 
 def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
@@ -87,15 +102,18 @@ def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
     data: dict[str, object] = {
         "report": result.report.to_json(),
         "tolerance": tolerance,
-        "differences": [
-            {"output": d.output, "absolute": d.absolute, "largest": d.largest}
-            for d in result.differences
-        ],
+        "differences": _differences_data(result.differences),
+        "on_reference": _differences_data(result.on_reference),
+        "failures": [str(failure) for failure in result.failures],
     }
     if result.recognised is not None and result.labels is not None:
         data["recognised"] = result.recognised.tolist()
         data["labels"] = result.labels.tolist()
     return data
+
+
+def _differences_data(found: Sequence[Difference]) -> list[dict[str, object]]:
+    return [{"output": d.output, "absolute": d.absolute, "largest": d.largest} for d in found]
 
 
 def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:

@@ -9,6 +9,7 @@ from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.graph import Graph
 from ep_nnapi.options import Options, parse
 from ep_nnapi.planning import Plan, Planner
+from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import Report, combine
 from ep_nnapi.runtimes import choose_device, open_runtime
 
@@ -49,6 +50,11 @@ class Provider:
         with self._lock:
             return tuple(c for plan in self._plans.values() for c in plan.clusters)
 
+    @property
+    def failures(self) -> tuple[RuntimeFailure, ...]:
+        """Of devices, in runs of this session so far."""
+        return tuple(failure for c in self.clusters for failure in c.failures)
+
 
 def open_provider(entries: Mapping[str, str]) -> Provider:
     """The provider for a session's option strings; raises OptionError."""
@@ -61,10 +67,15 @@ def open_provider(entries: Mapping[str, str]) -> Provider:
 
 
 def expect(ticket: str) -> None:
-    """Keeps the provider of the session that carries `ticket`, until `collected`."""
+    """Keeps the provider of the session that carries `ticket`, until `forget`."""
     _wanted[ticket] = None
 
 
 def collected(ticket: str) -> Provider | None:
-    """The provider of the session that carried `ticket`; None when there was none."""
-    return _wanted.pop(ticket, None)
+    """The provider of the session that carried `ticket`; None while there is none."""
+    return _wanted.get(ticket)
+
+
+def forget(ticket: str) -> None:
+    """Ends what `expect` began."""
+    _wanted.pop(ticket, None)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnxruntime
 
-from ep_nnapi.checking import ModelSource, first_line, open_session, planned, quiet_options, source
-from ep_nnapi.inputs import Feeds, InputSpec, random_feeds, read_feeds, spec_of
-from ep_nnapi.options import parse, to_strings
+from ep_nnapi.checking import (
+    ModelSource,
+    collecting,
+    first_line,
+    open_session,
+    quiet_options,
+    source,
+)
+from ep_nnapi.inputs import Feeds, random_feeds, read_feeds, spec_of
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.provider import Provider
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import Report
 from ep_nnapi.value import Array
 
 CPU = "CPUExecutionProvider"
+DEFAULT_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,52 +48,82 @@ class Difference:
 class RunResult:
     """What a run gave.
 
-    outputs      one dictionary a run
-    differences  one for each output, over all runs
-    recognised   the largest output of each row, where the rows have labels
+    outputs       one dictionary a run
+    differences   one for each output, over all runs
+    on_reference  the same on nnapi-reference, where another device differs beyond the tolerance
+    failures      of devices, where another engine stood in
+    recognised    the largest output of each row, where the rows have labels
     """
 
     report: Report
     outputs: tuple[Mapping[str, Array], ...]
     differences: tuple[Difference, ...]
+    on_reference: tuple[Difference, ...]
+    failures: tuple[RuntimeFailure, ...]
     recognised: Array | None
     labels: Array | None
 
+    @property
+    def worst(self) -> float:
+        """The largest relative difference."""
+        return max((d.relative for d in self.differences), default=0.0)
+
 
 def run(
-    model: ModelSource, inputs: Sequence[str] = (), *, seed: int = 0, **options: object
+    model: ModelSource,
+    inputs: Sequence[str] = (),
+    *,
+    seed: int = 0,
+    tolerance: float = DEFAULT_TOLERANCE,
+    **options: object,
 ) -> RunResult:
     """Runs `model` with files as inputs (random ones without), beside the CPU provider.
 
-    inputs   paths as `read_feeds` takes them
-    Raises ModelError, OptionError and RuntimeFailure (NNAPI failed and fallback is none).
+    inputs     paths as `read_feeds` takes them
+    tolerance  relative to max(1, the largest value); beyond it the reference device is asked too,
+               which tells a device's arithmetic from a defect of the lowering
+    Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
     """
-    report = planned(model, **options).report
-    register()
-    strings = to_strings(parse(options))
-    with_nnapi = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
     cpu = open_session(source(model), quiet_options(), [CPU])
     specs = [spec_of(i.name, i.type, i.shape) for i in cpu.get_inputs()]
-    feeds = _feeds(inputs, specs, seed)
-    got = [_outputs(with_nnapi, f) for f in feeds.runs]
-    want = [_outputs(cpu, f) for f in feeds.runs]
-    recognised = None if feeds.labels is None else _recognised(got, len(feeds.labels))
-    return RunResult(report, tuple(got), _differences(got, want), recognised, feeds.labels)
+    feeds = read_feeds(inputs, specs) if inputs else random_feeds(specs, seed)
+    want = [_outputs(cpu, f, None) for f in feeds.runs]
+    provider, got = _on_nnapi(model, feeds, options)
+    result = RunResult(
+        provider.report,
+        tuple(got),
+        _differences(got, want),
+        (),
+        provider.failures,
+        None if feeds.labels is None else _recognised(got, len(feeds.labels)),
+        feeds.labels,
+    )
+    devices = {c.device for c in result.report.clusters}
+    if result.worst <= tolerance or devices <= {REFERENCE_DEVICE}:
+        return result
+    reference = {**options, "device": REFERENCE_DEVICE}
+    return replace(result, on_reference=_differences(_on_nnapi(model, feeds, reference)[1], want))
 
 
-def _feeds(paths: Sequence[str], specs: Sequence[InputSpec], seed: int) -> Feeds:
-    return read_feeds(paths, specs) if paths else random_feeds(specs, seed)
+def _on_nnapi(
+    model: ModelSource, feeds: Feeds, options: Mapping[str, object]
+) -> tuple[Provider, list[Mapping[str, Array]]]:
+    register()
+    with collecting(parse(options)) as (strings, found):
+        session = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
+        provider = found()
+    return provider, [_outputs(session, f, provider) for f in feeds.runs]
 
 
 def _outputs(
-    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array]
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
 ) -> Mapping[str, Array]:
     names = [o.name for o in session.get_outputs()]
     try:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        if "RuntimeFailure" in str(error) or "returned" in str(error):
-            raise RuntimeFailure("run", "OP_FAILED", first_line(error)) from None
+        if provider is not None and provider.failures:
+            raise provider.failures[-1] from None
         raise ModelError(f"the model cannot run: {first_line(error)}") from None
 
 

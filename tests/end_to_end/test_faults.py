@@ -1,0 +1,100 @@
+"""Sessions survive a device that declines or fails; `run` names one that miscalculates."""
+
+import json
+import logging
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import ep_nnapi
+from ep_nnapi.cli import main
+from tests.faulty import FAULTY, FaultyDevice, installed
+
+DIGITS = "models/digits.onnx"
+CLOSE = 1e-5  # both sum the same float32 products in another order
+
+
+def session(**options: object) -> ort.InferenceSession:
+    chosen = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen, **options)
+    return ort.InferenceSession(DIGITS, chosen)
+
+
+def assert_right(made: ort.InferenceSession) -> None:
+    images = np.load("models/digits/samples.npz")["images"]
+    cpu = ort.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
+    for image in images:
+        (got,), (want,) = (s.run(None, {"image": image[None]}) for s in (made, cpu))
+        assert np.abs(got - want).max() <= CLOSE * max(1, np.abs(want).max())
+
+
+def test_a_declined_operation_goes_to_the_cpu_with_reason_driver() -> None:
+    with installed(FaultyDevice(declines=frozenset({"MAX_POOL_2D"}))):
+        assert_right(session())
+        report = ep_nnapi.check(DIGITS)
+    assert [(r.op_type, r.reason) for r in report.rejections] == [
+        ("MaxPool", ep_nnapi.Reason.DRIVER)
+    ] * 2
+    assert all("faulty declines MAX_POOL_2D" in r.detail for r in report.rejections)
+    assert [len(c.nodes) for c in report.clusters] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 5])
+def test_every_nth_operation_declined(every: int) -> None:
+    with installed(FaultyDevice(every=every)) as device:
+        assert_right(session())
+        report = ep_nnapi.check(DIGITS)
+    assert report.capable == report.nodes == 8
+    assert report.taken + len(report.rejections) == 8
+    assert bool(device.compiled) == bool(report.clusters)
+
+
+def test_a_compilation_that_fails_in_spite_of_a_yes_leaves_its_cluster_to_the_cpu() -> None:
+    with installed(FaultyDevice(fails_on=frozenset({"FULLY_CONNECTED"}))):
+        assert_right(session())
+        report = ep_nnapi.check(DIGITS)
+    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.DRIVER}
+    assert "no FULLY_CONNECTED today" in report.rejections[0].detail
+
+
+@pytest.mark.parametrize("fallback", ["reference", "cpu"])
+@pytest.mark.parametrize("failing", [0, 3])
+def test_a_failing_run_is_taken_over(
+    fallback: str, failing: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with installed(FaultyDevice(fails_at=frozenset({failing}))), caplog.at_level(logging.WARNING):
+        assert_right(session(fallback=fallback))
+    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.engine"]
+    assert "device faulty failed" in warning
+    assert f"fallback={fallback}" in warning
+
+
+def test_without_fallback_the_failure_is_an_onnxruntime_error_with_our_sentence() -> None:
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        made = session(fallback="none")
+        with pytest.raises(Exception, match="out of luck"):
+            made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+
+
+def test_run_reports_a_device_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
+    with installed(FaultyDevice(fails_at=frozenset({0}))):
+        assert main(["run", DIGITS, "--json"]) == 0
+    (failure,) = json.loads(capsys.readouterr().out)["failures"]
+    assert "out of luck" in failure
+
+
+def test_run_exits_3_when_nothing_stands_in(capsys: pytest.CaptureFixture[str]) -> None:
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        assert main(["run", DIGITS, "--fallback", "none"]) == 3
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "ANEURALNETWORKS_OP_FAILED" in captured.err
+
+
+def test_run_names_a_device_that_miscalculates(capsys: pytest.CaptureFixture[str]) -> None:
+    with installed(FaultyDevice(wrong=0.5)):
+        assert main(["run", DIGITS]) == 1
+    printed = capsys.readouterr().out
+    assert "beyond the tolerance" in printed
+    assert f"device {FAULTY} computes wrongly" in printed
