@@ -6,7 +6,6 @@ from models.builder import Graph, Tensor
 from models.layers import (
     POINT,
     Window,
-    activation,
     batch_norm,
     centred,
     conv,
@@ -42,7 +41,7 @@ def kws_dscnn(g: Graph, sizes: Sizes) -> None:
 def biased_bn(g: Graph, x: Tensor, channels: int, window: Window, groups: int = 1) -> Tensor:
     """Convolution with bias, batch normalization, ReLU."""
     x = conv(g, x, channels, window, groups=groups)
-    return g.add("Relu", batch_norm(g, x, epsilon=1e-3))
+    return g.add("Relu", batch_norm(g, x, kind="Relu", epsilon=1e-3))
 
 
 def denoiser(g: Graph, sizes: Sizes) -> None:
@@ -70,7 +69,7 @@ def cleaner(g: Graph, sizes: Sizes, cell: str, states: list[Tensor]) -> None:
     x = over_time(g, inner, cell, states)
     double = Window((1, 4), (1, 2), (0, 1, 0, 1))
     x = g.add("Concat", x, inner, axis=1).wide(64)
-    x = activation(g, batch_norm(g, conv_transpose(g, x, 16, double)), "Relu")
+    x = g.add("Relu", batch_norm(g, conv_transpose(g, x, 16, double), kind="Relu"))
     x = g.add("Concat", x, outer, axis=1).wide(32)
     mask = g.add("Sigmoid", conv_transpose(g, x, 1, double))
     g.output(g.add("Mul", frames, mask), "cleaned")

@@ -2,6 +2,7 @@
 
 from models.builder import Graph, Tensor
 from models.layers import (
+    BRANCH,
     Window,
     batch_norm,
     centred,
@@ -19,7 +20,7 @@ def resnet18(g: Graph, sizes: Sizes) -> None:
     for channels in (64, 128, 256, 512):
         for stride in (1 if channels == 64 else 2, 1):
             y = conv_bn(g, x, channels, centred(3, stride))
-            y = batch_norm(g, conv(g, y, channels, centred(3), bias=False), gain=0.7)
+            y = batch_norm(g, conv(g, y, channels, centred(3), bias=False), gain=BRANCH)
             x = joined(g, x, y, stride)
     classifier(g, x)
 
@@ -31,7 +32,7 @@ def resnet50(g: Graph, sizes: Sizes) -> None:
         for stride in (1 if channels == 64 else 2, *[1] * (repeats - 1)):
             y = conv_bn(g, x, channels)
             y = conv_bn(g, y, channels, centred(3, stride))
-            y = batch_norm(g, conv(g, y, 4 * channels, bias=False), gain=0.7)
+            y = batch_norm(g, conv(g, y, 4 * channels, bias=False), gain=BRANCH)
             x = joined(g, x, y, stride)
     classifier(g, x)
 
@@ -46,7 +47,7 @@ def joined(g: Graph, x: Tensor, y: Tensor, stride: int) -> Tensor:
     """The rectified sum of the branch `y` and `x`, which is projected where shapes differ."""
     if y.width != x.width:
         projection = conv(g, x, y.width, Window((1, 1), (stride, stride)), bias=False)
-        x = batch_norm(g, projection, gain=0.7)
+        x = batch_norm(g, projection, kind="Relu")
     return g.add("Relu", g.add("Add", y, x))
 
 

@@ -38,6 +38,7 @@ class Window:
 
 
 POINT = Window((1, 1))
+BRANCH = 0.3  # how large a residual branch is beside what it is added to
 
 
 def centred(kernel: int, stride: int = 1, dilation: int = 1) -> Window:
@@ -77,13 +78,29 @@ def conv_transpose(g: Graph, x: Tensor, channels: int, window: Window) -> Tensor
     return g.add("ConvTranspose", *inputs, **window.attributes()).wide(channels)
 
 
-def batch_norm(g: Graph, x: Tensor, *, gain: float = 1.0, epsilon: float = 1e-5) -> Tensor:
-    """Batch normalization in inference; the statistics wait to be measured (`statistics`)."""
+NORMALISED = {  # mean and deviation before an activation, such that it meets all its pieces
+    "": (0.0, 1.0),
+    "Relu": (1.0, 1.0),
+    "Relu6": (2.4, 1.8),
+    "HardSwish": (1.0, 1.5),
+}
+
+
+def batch_norm(
+    g: Graph, x: Tensor, *, kind: str = "", gain: float = 1.0, epsilon: float = 1e-5
+) -> Tensor:
+    """Batch normalization in inference, before the activation `kind`.
+
+    Its statistics wait to be measured (`statistics`). Means are well above zero: were half of all
+    values cut off, each layer would multiply rounding errors, which trained networks do not.
+    """
+    mean, deviation = NORMALISED[kind]
+    bias = g.rng.standard_normal(x.width, np.float32) * np.float32(0.2) + np.float32(mean)
     return g.add(
         "BatchNormalization",
         x,
-        g.uniform(x.width, low=0.8 * gain, high=1.2 * gain),
-        g.normal(x.width, std=0.2),
+        g.uniform(x.width, low=0.8 * gain * deviation, high=1.2 * gain * deviation),
+        g.weight(bias),
         g.weight(np.zeros(x.width, np.float32)),
         g.weight(np.ones(x.width, np.float32)),
         epsilon=epsilon,
@@ -111,7 +128,7 @@ def conv_bn(
 ) -> Tensor:
     """Convolution without bias, batch normalization and the activation `kind`."""
     y = conv(g, x, channels, window, groups=groups, bias=False)
-    return activation(g, batch_norm(g, y, epsilon=epsilon), kind)
+    return activation(g, batch_norm(g, y, kind=kind, epsilon=epsilon), kind)
 
 
 def dense(g: Graph, x: Tensor, width: int, *, gain: float = 1.0) -> Tensor:

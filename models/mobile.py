@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from models.builder import Graph, Tensor
 from models.layers import (
+    BRANCH,
     Window,
     activation,
     batch_norm,
@@ -53,8 +54,10 @@ def inverted_residual(g: Graph, x: Tensor, b: Block) -> Tensor:
     y = conv_bn(g, y, b.expanded, b.window, kind=b.kind, groups=b.expanded, epsilon=b.epsilon)
     if b.squeeze:
         y = squeeze_excite(g, y)
-    y = batch_norm(g, conv(g, y, b.channels, bias=False, gain=1.0), gain=0.7, epsilon=b.epsilon)
-    return g.add("Add", x, y) if b.window.stride == (1, 1) and y.width == x.width else y
+    y = conv(g, y, b.channels, bias=False, gain=1.0)
+    if b.window.stride != (1, 1) or b.channels != x.width:
+        return batch_norm(g, y, epsilon=b.epsilon)
+    return g.add("Add", x, batch_norm(g, y, gain=BRANCH, epsilon=b.epsilon))
 
 
 def squeeze_excite(g: Graph, x: Tensor) -> Tensor:
