@@ -15,7 +15,7 @@ import onnxruntime
 from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider import COLLECT, Provider, collected, expect, forget
+from ep_nnapi.provider import COLLECT, Provider, expect, forget
 from ep_nnapi.rejection import ModelError, NnapiError
 from ep_nnapi.report import Report
 
@@ -41,16 +41,20 @@ def planned(model: ModelSource, **options: object) -> Provider:
 
 @contextmanager
 def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Option strings for one session, and a function that gives the provider it opened."""
-    ticket = uuid.uuid4().hex
+    """Option strings for one session, and a function that gives the provider it opened.
+
+    Raises OptionError at once, where ONNX Runtime would print it and go on without NNAPI.
+    """
+    provider, ticket = Provider(options), uuid.uuid4().hex
 
     def found() -> Provider:
-        provider = collected(ticket)
-        if provider is None:
+        if provider.error is not None:
+            raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
+        if not provider.opened:
             raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
         return provider
 
-    expect(ticket)
+    expect(ticket, provider)
     try:
         yield {**to_strings(options), COLLECT: ticket}, found
     finally:

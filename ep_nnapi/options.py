@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import reduce
+from functools import cache, reduce
 from operator import or_
 
 from ep_nnapi.rejection import OptionError
@@ -67,9 +67,14 @@ def _flags_at(flags: NnapiFlag, level: int) -> NnapiFlag:
     """The flags without those that Android's feature level 1 and 2 lack."""
     late = flags & (NnapiFlag.CPU_DISABLED | NnapiFlag.USE_NCHW)
     if late and level < 3:
-        logger.warning("%s needs feature level 3; ignored at %d", _flag_names(late), level)
+        _warn_of_ignored(late, level)
         flags &= ~late
     return flags
+
+
+@cache  # once in a process: a session's options are looked at more than once
+def _warn_of_ignored(flags: NnapiFlag, level: int) -> None:
+    logger.warning("flag %s needs feature level 3; ignored at %d", _flag_names(flags), level)
 
 
 def _flag_names(flags: NnapiFlag) -> str:

@@ -16,7 +16,7 @@ from ep_nnapi.runtimes import choose_device, open_runtime
 COLLECT = "collect_report"
 """A session option by which this package's own `check` asks to be given the report."""
 
-_wanted: dict[str, Provider | None] = {}
+_expected: dict[str, Provider] = {}
 
 
 class Provider:
@@ -29,10 +29,19 @@ class Provider:
         self._planner = Planner(self.target, runtime, device, options)
         self._plans: dict[str, Plan] = {}
         self._lock = Lock()
+        self.opened = False
+        self.error: Exception | None = None
 
     def plan(self, graph: Graph) -> tuple[CompiledCluster, ...]:
-        """The clusters to take from `graph`, compiled. May be asked again for the same graph."""
-        plan = self._planner.plan(graph)
+        """The clusters to take from `graph`, compiled. May be asked again for the same graph.
+
+        What it raises ONNX Runtime only logs, going on without NNAPI; so it stays in `error`.
+        """
+        try:
+            plan = self._planner.plan(graph)
+        except Exception as error:
+            self.error = error
+            raise
         with self._lock:
             self._plans[graph.key] = plan
         return plan.clusters
@@ -59,23 +68,17 @@ class Provider:
 def open_provider(entries: Mapping[str, str]) -> Provider:
     """The provider for a session's option strings; raises OptionError."""
     given = dict(entries)
-    ticket = given.pop(COLLECT, None)
-    provider = Provider(parse(given))
-    if ticket in _wanted:
-        _wanted[ticket] = provider
+    expected = _expected.get(given.pop(COLLECT, ""))
+    provider = expected if expected is not None else Provider(parse(given))
+    provider.opened = True
     return provider
 
 
-def expect(ticket: str) -> None:
-    """Keeps the provider of the session that carries `ticket`, until `forget`."""
-    _wanted[ticket] = None
-
-
-def collected(ticket: str) -> Provider | None:
-    """The provider of the session that carried `ticket`; None while there is none."""
-    return _wanted.get(ticket)
+def expect(ticket: str, provider: Provider) -> None:
+    """Makes `provider` the one of the session that carries `ticket`, until `forget`."""
+    _expected[ticket] = provider
 
 
 def forget(ticket: str) -> None:
     """Ends what `expect` began."""
-    _wanted.pop(ticket, None)
+    _expected.pop(ticket, None)

@@ -10,7 +10,7 @@ from weakref import WeakSet
 import onnxruntime
 
 from ep_nnapi import options as option_table
-from ep_nnapi.ort import _native, plugin  # noqa: F401  (plugin makes the library ready)
+from ep_nnapi.ort import _native, plugin
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.rejection import OptionError
 from ep_nnapi.target import NnapiFlag
@@ -55,6 +55,7 @@ def append_execution_provider(
             raise OptionError("flags is given twice, as the argument and as an option")
         options["flags"] = flags
     strings = option_table.to_strings(option_table.parse(options))
+    plugin.factory.open_provider(strings)
     register()
     with _lock:
         if session_options in _appended:

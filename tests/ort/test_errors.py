@@ -94,11 +94,13 @@ def test_capability_error_is_logged_and_claims_nothing(install: Install, capfd, 
 def test_create_error_is_printed_before_the_cpu_takes_over(
     install: Install, capfd, way, error, sentence
 ):
-    install(provider=Failing("CreateEp", error))
+    failing = install(provider=Failing("", error))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     if way == "append":
-        nnapi.append_execution_provider(options)
+        nnapi.append_execution_provider(options)  # which asks the provider for itself
+    failing.stage = "CreateEp"
+    if way == "append":
         session = onnxruntime.InferenceSession(abs_add(), options)
     else:
         providers = [NAME, "CPUExecutionProvider"]

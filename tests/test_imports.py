@@ -1,0 +1,193 @@
+"""Who may import whom. A module may import from its own row's unit and from what the row lists.
+
+A new edge is a decision about the design: it is made here first.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("ep_nnapi", "partitioner")
+
+# NNAPI as Android defines it, and the three files it shares with the rest.
+NNAPI_WORLD = "nnapi value target rejection numpy"
+
+# Unit -> what it may import. A unit is a module or a package with all below it, by the longest name
+# that fits; `x.*` makes each module of a package a unit, so that they do not import one another.
+ALLOWED = {
+    "rejection": "",
+    "target": "rejection",
+    "value": "rejection numpy",
+    "options": "rejection target",
+    "report": "rejection",
+    "graph": "value",
+    # one node
+    "ops.node": "graph nnapi.call rejection target value numpy",
+    "ops.window": "ops.node nnapi.call nnapi.codes rejection value",
+    "ops.*": "ops.node ops.window nnapi.call nnapi.codes nnapi.spec rejection value numpy",
+    "ops": "ops",
+    "capability": "graph ops nnapi.call rejection target",
+    # one cluster
+    "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
+    "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
+    "forms": "follow rewrite nnapi.call nnapi.spec rejection value numpy",
+    "layout": "follow rewrite nnapi.call nnapi.spec rejection value networkx",
+    "border": "nnapi.runtime value numpy",
+    "lowering": "border forms layout rewrite nnapi.call nnapi.codes nnapi.model nnapi.signature"
+    " rejection target value numpy",
+    # one graph, one session
+    "dag": "graph rejection value networkx",
+    "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
+    "submodel": "graph value onnx onnxruntime",
+    "engine": "border lowering options report runtimes submodel nnapi.runtime rejection value"
+    " numpy",
+    "planning": "capability dag engine forms graph lowering options report submodel nnapi.runtime"
+    " rejection target value networkx partitioner",
+    "provider": "engine graph options planning rejection report runtimes",
+    # ONNX Runtime
+    "ort.contract": "graph value",
+    "ort.plugin": "ort provider",
+    "ort.session": "ort options rejection target onnxruntime",
+    "ort._build": "cffi",
+    "ort": "graph rejection value numpy",
+    # what a user calls
+    "checking": "options ort.names ort.session provider rejection report onnxruntime",
+    "inputs": "rejection value numpy PIL",
+    "running": "checking inputs options ort.names ort.session provider rejection report"
+    " nnapi.runtime value numpy onnxruntime",
+    "printing": "ops.node report running nnapi.runtime numpy rich",
+    "cli": "checking ops options printing rejection running runtimes nnapi.listing",
+    "__main__": "cli",
+    "": "checking nnapi.capi ort.session rejection report running target",
+    # NNAPI
+    "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
+    "nnapi.capi": NNAPI_WORLD,
+    "nnapi.host": "nnapi.codes nnapi.model nnapi.runtime nnapi.shapes"
+    " nnapi.signature nnapi.spec nnapi.validate rejection value numpy",
+    "nnapi.shapes": "nnapi.codes nnapi.signature nnapi.spec rejection value numpy",
+    "nnapi": "value rejection numpy",
+    # the other package
+    "partitioner": "networkx",
+}
+
+
+def files() -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from sorted((ROOT / package).rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    """ep_nnapi/ops/node.py -> ep_nnapi.ops.node."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {dotted(path): path for path in files()}
+
+
+def short(module: str) -> str:
+    """The name in the table: ep_nnapi.x is x, all else is itself."""
+    return module.removeprefix("ep_nnapi").removeprefix(".")
+
+
+def imported(path: Path) -> set[str]:
+    """Every module that a file imports, wherever in it, by its name in the table."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in MODULES else node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return {short(m) for m in found if m.split(".")[0] not in sys.stdlib_module_names}
+
+
+def unit(module: str) -> str:
+    """The longest name in the table that fits a module."""
+    if module in ALLOWED:
+        return module
+    parts = module.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        package = ".".join(parts[:length])
+        for name in (f"{package}.*", package):
+            if name in ALLOWED:
+                return name
+    raise AssertionError(f"{module} is in no unit; add a row for it")
+
+
+def within(module: str, name: str) -> bool:
+    return module == name or module.startswith(f"{name}.")
+
+
+def allowed(importer: str, module: str) -> bool:
+    own = unit(importer)
+    if not own.endswith(".*") and within(module, own) and own:
+        return True
+    return any(within(module, name) for name in ALLOWED[own].split())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_are_listed(module: str):
+    importer = short(module)
+    unlisted = {m for m in imported(MODULES[module]) if not allowed(importer, m)}
+    assert not unlisted, f"{module} ({unit(importer) or 'ep_nnapi'} in ALLOWED) imports {unlisted}"
+
+
+def test_rows_are_needed():
+    """Every row is about a module that exists, every entry about something imported."""
+    for name, entries in ALLOWED.items():
+        importers = [m for m in MODULES if unit(short(m)) == name]
+        assert importers, f"no module is in unit {name!r}"
+        if name.startswith(("ops.", "nnapi")):
+            continue  # these rows are rules, not descriptions
+        used = {i for m in importers for i in imported(MODULES[m])}
+        stale = {e for e in entries.split() if not any(within(m, e) for m in used)}
+        assert not stale, f"unit {name!r} no longer imports {stale}"
+
+
+def test_families_do_not_import_one_another():
+    assert not allowed("ops.activation", "ops.elementwise")
+    assert not allowed("ops.activation", "graph")
+    assert allowed("ops.activation", "ops.node")
+
+
+def test_nnapi_stays_apart():
+    """No row of NNAPI reaches outside its world, whatever else the table says."""
+    world = [*NNAPI_WORLD.split(), "cffi", "setuptools"]
+    for name, entries in ALLOWED.items():
+        if within(name, "nnapi"):
+            assert all(any(within(e, w) for w in world) for e in entries.split()), name
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level modules that a fresh process has after `statement`."""
+    code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return {name.split(".")[0] for name in done.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import ep_nnapi",
+        "import ep_nnapi.nnapi",
+        "import ep_nnapi.nnapi.host, ep_nnapi.nnapi.listing, ep_nnapi.nnapi.spec",
+    ],
+)
+def test_nnapi_loads_neither_onnx_nor_onnxruntime(statement: str):
+    assert not loaded_by(statement) & {"onnx", "onnxruntime", "networkx", "rich", "partitioner"}
+
+
+def test_partitioner_loads_only_networkx():
+    assert not loaded_by("import partitioner") & {"onnx", "onnxruntime", "rich", "ep_nnapi"}
