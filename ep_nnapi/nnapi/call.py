@@ -184,8 +184,8 @@ class Row(OperationSpec):
             bound = _bind(form, given, named)
             if bound is not None:
                 return Call(self, *bound, outputs)
-        names = ", ".join(k for k, v in named.items() if v is not None)
-        raise SpecError(f"{self.name} has no form of {len(given)} operands and {names}")
+        names = ", ".join(k for k, v in named.items() if v is not None) or "none by name"
+        raise SpecError(f"{self.name} has no form of {len(given)} operands by position and {names}")
 
 
 def row(
@@ -212,15 +212,18 @@ def _bind(
     names = [p.name for p in form]
     wanted = {**dict(zip(names, given, strict=False)), **named}
     present = {k for k, v in wanted.items() if v is not None}
-    if len(given) > len(form) or not present <= set(names):
+    twice = set(names[: len(given)]) & set(named)
+    if len(given) > len(form) or twice or not present <= set(names):
         return None
     params: list[Param] = []
     inputs: list[Arg] = []
     for param in form:
         default = FuseCode.NONE if param.name == "activation" else None
-        for arg in _args(param, wanted.get(param.name, default)):
-            params.append(param)
-            inputs.append(arg)
+        args = _args(param, wanted.get(param.name, default))
+        if param.many == "+" and not args:
+            return None
+        params += [param] * len(args)
+        inputs += args
     end = _end(params, inputs)
     if any(a is None and not p.optional for p, a in zip(params[:end], inputs, strict=False)):
         return None
@@ -234,10 +237,10 @@ def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int:
 
 
 def _args(param: Param, given: Given) -> Sequence[Arg]:
-    if param.many:
-        return tuple(given) if isinstance(given, Sequence) else ()
     if isinstance(given, Constant):
         return (Value(f"constant {param.name}", given.dtype, given.shape, constant=given),)
     if isinstance(given, Sequence):
-        raise SpecError(f"operand {param.name} takes one value, not {len(given)}")
-    return (given,)
+        if not param.many:
+            raise SpecError(f"operand {param.name} takes one value, not {len(given)}")
+        return given
+    return () if param.many and given is None else (given,)

@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 _OPERAND = re.compile(
     r"%(?P<index>\d{1,9}): (?P<type>\w+)(?: \[(?P<dims>[^\]]*)\])?(?: scale=(?P<scale>\S+))?"
     r"(?: zero_point=(?P<zero>\S+))?(?: channels=(?P<dim>[^:]+):\[(?P<scales>[^\]]*)\])?"
-    r" (?P<value>.+)"
+    r" (?P<value>[^\[].*)"
 )
 _OPERATION = re.compile(
     r"(?P<name>\w+)\((?P<inputs>[^)]*)\) ->(?P<outputs>[^\[]*?)(?: from (?P<origin>\[.*\]))?"
@@ -63,10 +63,17 @@ def constant(code: OperandCode, text: str) -> Data:
         raw = b64decode(text.removeprefix("base64").strip(), validate=True)
         return Data(np.frombuffer(raw, np.uint8))
     numbers = _items(text[1:-1] if text.startswith("[") and text.endswith("]") else text)
-    read: dict[str, Callable[[str], bool | int | float]] = {"b": _BOOLEANS.__getitem__, "f": float}
-    values = [read.get(code.numpy.kind, int)(number) for number in numbers]
-    with np.errstate(over="raise"):
-        return Data.of(np.array(values, code.numpy))
+    kind = code.numpy.kind
+    if kind == "b":
+        return Data.of(np.array([_BOOLEANS[number] for number in numbers], np.bool_))
+    if kind == "f":
+        with np.errstate(over="raise"):
+            return Data.of(np.array([float(number) for number in numbers], code.numpy))
+    limits = np.iinfo(code.numpy)
+    values = [int(number) for number in numbers]
+    if not all(limits.min <= value <= limits.max for value in values):
+        raise ValueError(f"a number is outside of {limits.min} to {limits.max}")
+    return Data.of(np.array(values, code.numpy))
 
 
 def _items(text: str) -> list[str]:

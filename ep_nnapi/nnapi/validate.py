@@ -122,9 +122,9 @@ def _check_writers(model: Model) -> None:
     given = set(model.inputs)
     for n, operation in enumerate(model.operations):
         for index in operation.outputs:
-            what = "an input" if index in given else "a constant or left out"
+            what = "is an input" if index in given else "has a value"
             if index in given or model.operands[index].value is not None:
-                raise SpecError(f"operation {n} writes operand {index}, which is {what}")
+                raise SpecError(f"operation {n} writes operand {index}, which {what}")
             if index in writer:
                 raise SpecError(f"operations {writer[index]} and {n} both write operand {index}")
             writer[index] = n

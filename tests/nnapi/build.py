@@ -1,0 +1,76 @@
+"""Small models, and what is said of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import RELU
+from ep_nnapi.nnapi.validate import required_level, validate
+from ep_nnapi.rejection import SpecError
+
+F32 = OperandCode.TENSOR_FLOAT32
+I32 = OperandCode.TENSOR_INT32
+BOOL8 = OperandCode.TENSOR_BOOL8
+Q8 = OperandCode.TENSOR_QUANT8_ASYMM
+Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+Q8C = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
+INT32 = OperandCode.INT32
+
+
+def tensor(code, *dims, scale=0.0, zero_point=0, **more):
+    return Operand(code, dims, scale, zero_point, **more)
+
+
+def constant(array, scale=0.0, zero_point=0):
+    array = np.asarray(array)
+    code = {"float32": F32, "int32": I32, "uint8": Q8}[array.dtype.name]
+    return Operand(code, array.shape, scale, zero_point, value=Data.of(array))
+
+
+def scalar(code, number):
+    return Operand(code, value=Data.of(np.array(number, code.numpy)))
+
+
+def one(spec, inputs, outputs, **named):
+    """A model of one operation, whose inputs without a value are the model's."""
+    operands = (*inputs, *outputs)
+    ins = tuple(range(len(inputs)))
+    outs = tuple(range(len(inputs), len(operands)))
+    free = tuple(i for i in ins if operands[i].value is None)
+    return Model(operands, (Operation(spec, ins, outs),), free, outs, **named)
+
+
+X = tensor(F32, 2, 3)
+NONE = scalar(INT32, 0)
+
+
+def relu(operand=X):
+    return one(RELU, [operand], [operand])
+
+
+def chain(*edges, size=None):
+    """RELUs from operand to operand; 0 is the input, the last one the output."""
+    size = size or max(max(e) for e in edges) + 1
+    operations = tuple(Operation(RELU, (a,), (b,)) for a, b in edges)
+    return Model((X,) * size, operations, (0,), (size - 1,))
+
+
+def refuses(model, sentence, level=8):
+    with pytest.raises(SpecError) as caught:
+        validate(model, level)
+    assert str(caught.value) == sentence
+
+
+def accepted_from(model, level):
+    assert required_level(model) == level
+    validate(model, level)
+    if level > 1:
+        with pytest.raises(SpecError, match=f"needs feature level {level}"):
+            validate(model, level - 1)
+
+
+def quantized(*scales, zero_point=0):
+    return [tensor(Q8, 2, 2, scale=s, zero_point=zero_point) for s in scales]
