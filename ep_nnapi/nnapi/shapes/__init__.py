@@ -14,6 +14,7 @@ from functools import cache
 from inspect import Parameter, signature
 
 from ep_nnapi.nnapi.shapes import (
+    blocks,
     convolution,
     elementwise,
     matmul,
@@ -21,6 +22,8 @@ from ep_nnapi.nnapi.shapes import (
     normalization,
     pooling,
     reduction,
+    resize,
+    slicing,
 )
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
@@ -52,6 +55,7 @@ __all__ = [
 ]
 
 SHAPES: Table = {
+    **blocks.SHAPES,
     **convolution.SHAPES,
     **elementwise.SHAPES,
     **matmul.SHAPES,
@@ -59,6 +63,8 @@ SHAPES: Table = {
     **normalization.SHAPES,
     **pooling.SHAPES,
     **reduction.SHAPES,
+    **resize.SHAPES,
+    **slicing.SHAPES,
 }
 
 

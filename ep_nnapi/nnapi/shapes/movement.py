@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 
 from ep_nnapi.nnapi import spec
@@ -93,11 +94,67 @@ def pad(input: Tensor, paddings: Tensor) -> Dims:
     )
 
 
+def tile(input: Tensor, multiples: Tensor) -> Dims:
+    """Sizes multiplied. Source: NDK ANEURALNETWORKS_TILE."""
+    times = multiples.ints
+    require(len(times) == input.rank, f"{len(times)} multiples for rank {input.rank}")
+    require(min(times) > 0, "a multiple is not positive")
+    return tuple(
+        None if size is None else size * n for size, n in zip(input.dims, times, strict=True)
+    )
+
+
+def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
+    """The inputs' common dimensions with their number inserted at `axis`.
+
+    Source: NDK ANEURALNETWORKS_PACK.
+    """
+    rank = inputs[0].rank
+    require(all(t.rank == rank for t in inputs), "ranks of packed tensors differ")
+    require(0 <= axis <= rank, f"axis {axis} is outside a tensor of rank {rank + 1}")
+    common = [reduce(unify, sizes) for sizes in zip(*(t.dims for t in inputs), strict=True)]
+    return (*common[:axis], len(inputs), *common[axis:])
+
+
+def split(input: Tensor, axis: int, num_splits: int) -> list[Dims | None]:
+    """Equal parts along `axis`. Source: NDK ANEURALNETWORKS_SPLIT."""
+    at, size = axis_of(axis, input.rank), input.dims[axis_of(axis, input.rank)]
+    require(num_splits > 0, f"{num_splits} parts")
+    if size is not None:
+        require(size % num_splits == 0, f"a size of {size} has no {num_splits} equal parts")
+        size //= num_splits
+    return [(*input.dims[:at], size, *input.dims[at + 1 :])] * num_splits
+
+
+def reverse(input: Tensor, axis: Tensor) -> Dims:
+    """The input's dimensions. Source: NDK ANEURALNETWORKS_REVERSE."""
+    (at,) = axis.ints
+    require(0 <= at < input.rank, f"axis {at} is outside a tensor of rank {input.rank}")
+    return input.dims
+
+
+def fill(dims: Tensor) -> Dims:
+    """The sizes that the operand holds. Source: NDK ANEURALNETWORKS_FILL."""
+    require(min(dims.ints, default=0) >= 0, f"dimensions {dims.ints} hold a negative size")
+    return dims.ints
+
+
+def rank(input: Tensor) -> Dims:
+    """A scalar. Source: NDK ANEURALNETWORKS_RANK."""
+    return ()
+
+
 SHAPES: Table = {
     spec.RESHAPE: reshape,
     spec.TRANSPOSE: transpose,
     spec.SQUEEZE: squeeze,
     spec.EXPAND_DIMS: expand_dims,
     spec.CONCATENATION: concatenation,
+    spec.TILE: tile,
+    spec.PACK: pack,
+    spec.SPLIT: split,
+    spec.REVERSE: reverse,
+    spec.FILL: fill,
+    spec.RANK: rank,
     **dict.fromkeys((spec.PAD, spec.PAD_V2, spec.MIRROR_PAD), pad),
 }

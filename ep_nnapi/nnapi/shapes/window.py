@@ -12,7 +12,8 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, ShapeError, Tensor
 class Side:
     """The window along one axis of the image.
 
-    before, after   explicit padding; ignored when `scheme` is given
+    before, after   explicit padding; ignored when `scheme` is given; `after` may be negative
+                    where the window's result is transposed
     scheme          implicit padding
     """
 
@@ -28,6 +29,7 @@ class Side:
             return None if size is None else -(-size // self.stride)
         if size is None or taps is None:
             return None
+        require(self.after >= 0, "padding is negative")
         reach = self.dilation * (taps - 1) + 1
         fits = (size + self.before + self.after - reach) // self.stride + 1
         require(
@@ -86,7 +88,7 @@ class Window:
         for axis in (found.height, found.width):
             require(axis.stride > 0, f"stride {axis.stride} is not positive")
             require(axis.dilation > 0, f"dilation {axis.dilation} is not positive")
-            require(min(axis.before, axis.after) >= 0, "padding is negative")
+            require(axis.before >= 0, "padding is negative")
         return found
 
     def image(self, tensor: Tensor) -> tuple[Dim, Dim, Dim, Dim]:
@@ -95,9 +97,7 @@ class Window:
 
     def dims(self, batch: Dim, height: Dim, width: Dim, channels: Dim) -> Dims:
         """Sizes in this layout."""
-        if self.nchw:
-            return (batch, channels, height, width)
-        return (batch, height, width, channels)
+        return image_dims(batch, height, width, channels, self.nchw)
 
 
 def nhwc_dims(tensor: Tensor, nchw: bool) -> tuple[Dim, Dim, Dim, Dim]:
@@ -105,6 +105,13 @@ def nhwc_dims(tensor: Tensor, nchw: bool) -> tuple[Dim, Dim, Dim, Dim]:
     require(tensor.rank == 4, f"an image tensor has rank 4, not {tensor.rank}")
     a, b, c, d = tensor.dims
     return (a, c, d, b) if nchw else (a, b, c, d)
+
+
+def image_dims(batch: Dim, height: Dim, width: Dim, channels: Dim, nchw: bool) -> Dims:
+    """Sizes of an image tensor in its layout."""
+    if nchw:
+        return (batch, channels, height, width)
+    return (batch, height, width, channels)
 
 
 def padding_scheme(code: Scalar) -> PaddingCode:

@@ -38,6 +38,8 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Kernel, table
 from ep_nnapi.nnapi.host.kernels import (
     activation,
+    blocks,
+    conversion,
     convolution,
     depthwise,
     elementwise,
@@ -46,11 +48,16 @@ from ep_nnapi.nnapi.host.kernels import (
     normalization,
     pooling,
     reduction,
+    resize,
+    slicing,
+    transposed,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
 
 KERNELS = table(
     *activation.KERNELS,
+    *blocks.KERNELS,
+    *conversion.KERNELS,
     *convolution.KERNELS,
     *depthwise.KERNELS,
     *elementwise.KERNELS,
@@ -59,6 +66,9 @@ KERNELS = table(
     *normalization.KERNELS,
     *pooling.KERNELS,
     *reduction.KERNELS,
+    *resize.KERNELS,
+    *slicing.KERNELS,
+    *transposed.KERNELS,
 )
 
 

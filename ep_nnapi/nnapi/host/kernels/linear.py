@@ -38,12 +38,20 @@ def factors(
     found = centered(weights, weights_type)
     if not source.type.quantized or found.size == 0:
         return found
-    low, high = limits(source.type)
     others = tuple(i for i in range(found.ndim) if i != axis)
-    furthest = max(source.zero_point - low, high - source.zero_point)
-    sums = np.abs(found).sum(axis=others, dtype=np.float64) * furthest
-    exact = bool(np.all(sums + np.abs(bias.astype(np.float64)) < _EXACT))
-    return found if exact else found.astype(np.float64)
+    sums = np.abs(found).sum(axis=others, dtype=np.float64) * furthest(source)
+    return found.astype(exact(float(np.max(sums + np.abs(bias.astype(np.float64))))), copy=False)
+
+
+def furthest(operand: Operand) -> int:
+    """How far from the zero point a stored number may be."""
+    low, high = limits(operand.type)
+    return max(operand.zero_point - low, high - operand.zero_point)
+
+
+def exact(greatest: float) -> np.dtype[Any]:
+    """The type in which sums of integers up to `greatest` are exact."""
+    return np.dtype(np.float32 if greatest < _EXACT else np.float64)
 
 
 def read(stored: Array, operand: Operand, out: Array) -> None:

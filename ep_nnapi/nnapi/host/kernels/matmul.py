@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernel import Types, stored
-from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.host.codec import saturate
+from ep_nnapi.nnapi.host.kernel import Types, real, stored
+from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, exact, factors, finish, furthest
+from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
 
 
@@ -37,4 +38,41 @@ def fully_connected(
     weights.finish(sums, out)
 
 
-KERNELS = (stored(spec.FULLY_CONNECTED, fully_connected, F32, F16, Q8, Q8S, weights=pack),)
+def batch_matmul(
+    input1: Array, input2: Array, adj_x: bool = False, adj_y: bool = False, *, out: Array
+) -> None:
+    """Matrix products, either factor transposed. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    np.matmul(_matrix(input1, adj_x), _matrix(input2, adj_y), out=out)
+
+
+def batch_matmul_quantized(
+    input1: Array,
+    input2: Array,
+    adj_x: bool = False,
+    adj_y: bool = False,
+    *,
+    types: Types,
+    out: Array,
+) -> None:
+    """As `batch_matmul`, on exact sums of integers."""
+    first, second, output = types["input1"], types["input2"], types["output"]
+    depth = input1.shape[-2 if adj_x else -1]
+    dtype = exact(depth * furthest(first) * furthest(second))
+    sums = np.matmul(
+        _matrix(as_factors(input1, first, dtype), adj_x),
+        _matrix(as_factors(input2, second, dtype), adj_y),
+    )
+    sums *= dtype.type(np.float64(first.scale) * second.scale / output.scale)
+    saturate(sums, output, out)
+
+
+def _matrix(tensor: Array, transposed: bool) -> Array:
+    return tensor.swapaxes(-1, -2) if transposed else tensor
+
+
+KERNELS = (
+    stored(spec.FULLY_CONNECTED, fully_connected, F32, F16, Q8, Q8S, weights=pack),
+    real(spec.BATCH_MATMUL, batch_matmul, F32, F16),
+    stored(spec.BATCH_MATMUL, batch_matmul, I32),
+    stored(spec.BATCH_MATMUL, batch_matmul_quantized, Q8S),
+)

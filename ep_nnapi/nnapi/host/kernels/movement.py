@@ -7,7 +7,8 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
-from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.nnapi.shapes.operands import require
+from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
 
 
@@ -70,7 +71,46 @@ def _pad(input: Array, paddings: Array, value: float, out: Array) -> None:
     out[inner] = input
 
 
+def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
+    """The input mirrored at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+    reflect = mode == _REFLECT
+    places = []
+    for (before, after), size in zip(paddings.tolist(), input.shape, strict=True):
+        most = size - 1 if reflect else size
+        require(max(before, after) <= most, f"paddings {before}, {after} of a size of {size}")
+        places.append(
+            np.pad(np.arange(size), (before, after), mode="reflect" if reflect else "symmetric")
+        )
+    np.copyto(out, input[np.ix_(*places)])
+
+
+def reverse(input: Array, axis: Array, *, out: Array) -> None:
+    """The axis backwards. Source: NDK ANEURALNETWORKS_REVERSE."""
+    np.copyto(out, np.flip(input, int(axis.item())))
+
+
+def tile(input: Array, multiples: Array, *, out: Array) -> None:
+    """Copies side by side. Source: NDK ANEURALNETWORKS_TILE."""
+    pairs = [i for pair in zip(multiples.tolist(), input.shape, strict=True) for i in pair]
+    ones = [i for size in input.shape for i in (1, size)]
+    np.copyto(out.reshape(pairs), input.reshape(ones))
+
+
+def pack(axis: int, inputs: tuple[Array, ...], *, out: Array) -> None:
+    """Tensors side by side along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    np.stack(inputs, axis, out=out)
+
+
+def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -> None:
+    """Equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    for part, target in zip(np.split(input, num_splits, axis), out, strict=True):
+        np.copyto(target, part)
+
+
 _DATA = (F32, F16, Q8, Q8S)
+_NUMBERS = (*_DATA, I32)
+_REFLECT = 0
+"""Source: NDK ANEURALNETWORKS_MIRROR_PAD, mode: 0 reflects, 1 is symmetric."""
 KERNELS = (
     view(spec.RESHAPE, reshape),
     view(spec.SQUEEZE, squeeze),
@@ -80,4 +120,9 @@ KERNELS = (
     stored(spec.CONCATENATION, concatenation_quantized, Q8, Q8S),
     stored(spec.PAD, pad, *_DATA),
     stored(spec.PAD_V2, pad_v2, *_DATA),
+    stored(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
+    stored(spec.REVERSE, reverse, *_NUMBERS),
+    stored(spec.TILE, tile, *_NUMBERS),
+    stored(spec.PACK, pack, *_NUMBERS),
+    stored(spec.SPLIT, split, *_NUMBERS),
 )

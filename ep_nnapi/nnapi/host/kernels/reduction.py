@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
@@ -11,11 +13,26 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
 
 
-def _reduce(ufunc: np.ufunc, input: Array, axes: Array, out: Array) -> None:
-    """Reduces with `ufunc` into `out`, whose shape has the reduced sizes as 1, or not at all."""
+def _reduce(
+    ufunc: np.ufunc, input: Array, axes: Array, out: Array, initial: float | None = None
+) -> None:
+    """Reduces with `ufunc` into `out`, whose shape has the reduced sizes as 1, or not at all.
+
+    initial   the result of no elements, if `ufunc` has none of its own
+    """
     along = axes_of(tuple(int(a) for a in axes.reshape(-1)), input.ndim)
     kept = tuple(1 if i in along else size for i, size in enumerate(input.shape))
-    ufunc.reduce(input, axis=along, keepdims=True, out=out.reshape(kept))
+    target = out.reshape(kept)
+    if input.size == 0 and initial is not None:
+        target.fill(initial)
+    else:
+        ufunc.reduce(input, axis=along, keepdims=True, out=target)
+
+
+def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the greatest finite number."""
+    info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return float(info.min), float(info.max)
 
 
 def mean(input: Array, axes: Array, keep_dims: int, *, out: Array) -> None:
@@ -31,18 +48,22 @@ def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> Non
 
 def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         _reduce(np.multiply, input, axes, out)
+    if np.isnan(out).any():  # zero times infinity is zero here
+        zero = np.empty(out.shape, np.bool_)
+        _reduce(np.logical_or, input == 0, axes, zero)
+        out[zero] = 0
 
 
 def reduce_max(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The greatest element. Source: NDK ANEURALNETWORKS_REDUCE_MAX."""
-    _reduce(np.maximum, input, axes, out)
+    _reduce(np.maximum, input, axes, out, _limits(out.dtype)[0])
 
 
 def reduce_min(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The least element. Source: NDK ANEURALNETWORKS_REDUCE_MIN."""
-    _reduce(np.minimum, input, axes, out)
+    _reduce(np.minimum, input, axes, out, _limits(out.dtype)[1])
 
 
 def reduce_all(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:

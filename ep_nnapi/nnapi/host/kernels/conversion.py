@@ -1,0 +1,51 @@
+"""Elements of one type from elements of another, or from none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.codec import decode
+from ep_nnapi.nnapi.host.kernel import Types, real, stored
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
+from ep_nnapi.value import Array
+
+
+def cast(input: Array, *, out: Array) -> None:
+    """The stored numbers, without fractions; unsigned 8 bits saturate.
+
+    Source: NDK ANEURALNETWORKS_CAST.
+    """
+    numbers = np.clip(input, 0, 255) if out.dtype == np.uint8 else input
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.copyto(out, numbers, casting="unsafe")
+
+
+def quantize(input: Array) -> Array:
+    """The real numbers, which the output's type encodes. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    return input
+
+
+def dequantize(input: Array, *, types: Types, out: Array) -> None:
+    """Scale * (x - zero point). Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    with np.errstate(over="ignore"):
+        np.copyto(out, decode(input, types["input"]), casting="same_kind")
+
+
+def fill(dims: Array, value: float, *, out: Array) -> None:
+    """One value everywhere. Source: NDK ANEURALNETWORKS_FILL."""
+    out.fill(value)
+
+
+def rank(input: Array, *, out: Array) -> None:
+    """The number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
+    out.fill(input.ndim)
+
+
+KERNELS = (
+    stored(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
+    real(spec.QUANTIZE, quantize, F32, F16),
+    stored(spec.DEQUANTIZE, dequantize, Q8, Q8S, Q8Y, Q8C),
+    stored(spec.FILL, fill, F32, F16, I32),
+    stored(spec.RANK, rank),
+)

@@ -1,0 +1,103 @@
+"""Shapes of operations that exchange blocks of an image with its channels or batches."""
+
+from __future__ import annotations
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, axis_of, require
+from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
+
+
+def divided(size: Dim, by: int, what: str) -> Dim:
+    """`size` / `by`; raises ShapeError unless it divides."""
+    require(by > 0, f"a block of {by}")
+    if size is None:
+        return None
+    require(size % by == 0, f"{what} {size} is no multiple of {by}")
+    return size // by
+
+
+def multiplied(size: Dim, by: int) -> Dim:
+    """`size` * `by`."""
+    require(by > 0, f"a block of {by}")
+    return None if size is None else size * by
+
+
+def depth_to_space(input: Tensor, block_size: int, layout: bool = False) -> Dims:
+    """[N, H, W, B * B * C] to [N, B * H, B * W, C]. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    batch, height, width, channels = nhwc_dims(input, layout)
+    return image_dims(
+        batch,
+        multiplied(height, block_size),
+        multiplied(width, block_size),
+        divided(channels, block_size * block_size, "depth"),
+        layout,
+    )
+
+
+def space_to_depth(input: Tensor, block_size: int, layout: bool = False) -> Dims:
+    """[N, B * H, B * W, C] to [N, H, W, B * B * C]. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    batch, height, width, channels = nhwc_dims(input, layout)
+    return image_dims(
+        batch,
+        divided(height, block_size, "height"),
+        divided(width, block_size, "width"),
+        multiplied(channels, block_size * block_size),
+        layout,
+    )
+
+
+def batch_to_space_nd(input: Tensor, block_sizes: Tensor, layout: bool = False) -> Dims:
+    """[Bh * Bw * N, H, W, C] to [N, Bh * H, Bw * W, C].
+
+    Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND.
+    """
+    batch, height, width, channels = nhwc_dims(input, layout)
+    high, wide = _pair(block_sizes)
+    return image_dims(
+        divided(batch, high * wide, "batch"),
+        multiplied(height, high),
+        multiplied(width, wide),
+        channels,
+        layout,
+    )
+
+
+def space_to_batch_nd(
+    input: Tensor, block_sizes: Tensor, paddings: Tensor, layout: bool = False
+) -> Dims:
+    """[N, H, W, C], padded, to [Bh * Bw * N, H / Bh, W / Bw, C].
+
+    Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
+    """
+    batch, height, width, channels = nhwc_dims(input, layout)
+    high, wide = _pair(block_sizes)
+    pads = paddings.ints
+    require(len(pads) == 4 and min(pads) >= 0, f"paddings {pads} of height and width")
+    return image_dims(
+        multiplied(batch, high * wide),
+        divided(None if height is None else height + sum(pads[:2]), high, "padded height"),
+        divided(None if width is None else width + sum(pads[2:]), wide, "padded width"),
+        channels,
+        layout,
+    )
+
+
+def _pair(block_sizes: Tensor) -> tuple[int, int]:
+    sizes = block_sizes.ints
+    require(len(sizes) == 2 and min(sizes) > 0, f"block sizes {sizes}")
+    return sizes[0], sizes[1]
+
+
+def channel_shuffle(input: Tensor, num_groups: int, axis: int) -> Dims:
+    """The input's dimensions. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    divided(input.dims[axis_of(axis, input.rank)], num_groups, "size of the axis")
+    return input.dims
+
+
+SHAPES: Table = {
+    spec.DEPTH_TO_SPACE: depth_to_space,
+    spec.SPACE_TO_DEPTH: space_to_depth,
+    spec.BATCH_TO_SPACE_ND: batch_to_space_nd,
+    spec.SPACE_TO_BATCH_ND: space_to_batch_nd,
+    spec.CHANNEL_SHUFFLE: channel_shuffle,
+}
