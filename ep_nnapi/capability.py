@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ep_nnapi.graph import GraphNode
@@ -29,16 +30,28 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
-    lowering = _variant(node)
     for value in (*node.inputs, *node.outputs):
         if value is not None and value.dims is not None and 0 in value.dims:
             raise Reject(
                 Reason.SHAPE, f"{value.name} has no elements; NNAPI reads a size of 0 as unknown"
             )
-    calls = tuple(replace(c, origin=(node.name,)) for c in lowering.lower(Node(node, target)))
+    origin = tuple(part.name for part in node.originals)
+    calls = tuple(replace(c, origin=origin) for c in _calls(node, target))
     for call in calls:
         call.match(target.feature_level)
     return calls
+
+
+def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
+    """The operator's calls; in a group with an activation, that is one more step to the output."""
+    activation, y = node.activation, node.outputs[0]
+    if activation is None or y is None:
+        yield from _variant(node).lower(Node(node, target))
+        return
+    before = replace(y, name=f"{y.name}/before {activation.op_type}")
+    yield from _calls(replace(node, outputs=(before,), activation=None), target)
+    inputs = (before, *activation.inputs[1:])
+    yield from _calls(replace(activation, inputs=inputs, outputs=(y,)), target)
 
 
 def _variant(node: GraphNode) -> Op:

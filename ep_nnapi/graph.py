@@ -31,6 +31,8 @@ class GraphNode:
     implicit     names that inner graphs (If, Loop, Scan) read from this graph
     claimed_by   the execution provider that has the node already, "" for none
     members      ids of the ONNX nodes that it stands for (itself, or a whole QDQ group)
+    parts        a QDQ group's nodes as they were, in topological order; () for a single node
+    activation   a QDQ group's Relu or Clip between its operator and the quantization
     """
 
     id: int
@@ -44,6 +46,13 @@ class GraphNode:
     implicit: tuple[str, ...] = ()
     claimed_by: str = ""
     members: tuple[int, ...] = ()
+    parts: tuple[GraphNode, ...] = ()
+    activation: GraphNode | None = None
+
+    @property
+    def originals(self) -> tuple[GraphNode, ...]:
+        """The single nodes that it stands for."""
+        return self.parts or (self,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ cluster compiles: an error later would end the session.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import networkx as nx
 
@@ -19,6 +20,7 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
 from ep_nnapi.nnapi.runtime import CompileOptions, Device, Runtime
 from ep_nnapi.options import Fallback, Options
+from ep_nnapi.qdq import quantized
 from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel, model_of
@@ -33,6 +35,10 @@ class Plan:
 
     clusters: tuple[CompiledCluster, ...]
     report: GraphReport
+
+
+Refused: TypeAlias = dict[int, tuple[Rejection, ...]]
+"""By node id the refusals of the single nodes that it stands for."""
 
 
 class _Declined(Exception):
@@ -57,8 +63,9 @@ class Planner:
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
-        judged, refused = self._judge(graph)
-        capable = len(judged)
+        total = len(graph.nodes)
+        graph, judged, refused = self._judge(graph)
+        capable = sum(len(j.node.originals) for j in judged.values())
         dag, readers = dag_of(graph), _readers(graph)
         built: dict[tuple[int, ...], CompiledCluster] = {}
         while True:
@@ -76,25 +83,33 @@ class Planner:
             if not declined:
                 break
         taken = tuple(built[c] for c in clusters)
-        rejections = tuple(refused[n.id] for n in graph.nodes if n.id in refused)
+        rejections = tuple(r for n in graph.nodes for r in refused.get(n.id, ()))
         reports = tuple(c.report for c in taken)
-        return Plan(taken, GraphReport(len(graph.nodes), capable, reports, rejections))
+        return Plan(taken, GraphReport(total, capable, reports, rejections))
 
-    def _judge(self, graph: Graph) -> tuple[dict[int, Judged], dict[int, Rejection]]:
+    def _judge(self, graph: Graph) -> tuple[Graph, dict[int, Judged], Refused]:
+        """The graph with its QDQ groups formed, those that are refused as a whole dissolved."""
         judged: dict[int, Judged] = {}
-        refused: dict[int, Rejection] = {}
-        for node in graph.nodes:
+        refused: Refused = {}
+        nodes: list[GraphNode] = []
+        pending = list(reversed(quantized(graph).nodes))
+        while pending:
+            node = pending.pop()
             verdict = self._excluded(node) or judge(node, self.target)
+            if isinstance(verdict, Rejection) and node.parts:
+                pending.extend(reversed(node.parts))
+                continue
+            nodes.append(node)
             if isinstance(verdict, Judged):
                 judged[node.id] = verdict
             else:
-                refused[node.id] = verdict
-        return judged, refused
+                refused[node.id] = (verdict,)
+        return replace(graph, nodes=tuple(nodes)), judged, refused
 
     def _excluded(self, node: GraphNode) -> Rejection | None:
         if node.claimed_by:
             detail = f"{node.claimed_by} has it already"
-        elif node.name in self.options.exclude or node.op_type in self.options.exclude:
+        elif {node.name, node.op_type} & set(self.options.exclude):
             detail = "left out by the option exclude"
         else:
             return None
@@ -106,7 +121,7 @@ class Planner:
         readers: Mapping[str, frozenset[int]],
         opsets: Mapping[str, int],
     ) -> CompiledCluster:
-        names = [m.node.name for m in members]
+        names = [part.name for m in members for part in m.node.originals]
         inputs, outputs = _crossing(members, readers)
         if not inputs:
             raise _Declined(
@@ -132,7 +147,7 @@ class Planner:
         ids = tuple(i for m in members for i in m.node.members or (m.node.id,))
         cpu = None
         if self.options.fallback is Fallback.CPU:
-            nodes = [m.node for m in members]
+            nodes = [part for m in members for part in m.node.originals]
             cpu = CpuModel.keep(model_of(nodes, inputs, outputs, opsets))
         return CompiledCluster(ids, report, lowered, compilation, self.options.fallback, cpu)
 
@@ -179,11 +194,14 @@ def _crossing(
     return list(entering.values()), list(leaving.values())
 
 
-def _drop(
-    judged: dict[int, Judged], members: Sequence[Judged], no: _Declined
-) -> dict[int, Rejection]:
+def _drop(judged: dict[int, Judged], members: Sequence[Judged], no: _Declined) -> Refused:
     """Takes the declined members out of `judged`; all of them when none is named."""
-    named = [m for m in members if m.node.name in no.names] or list(members)
+    named = [m for m in members if no.names & {p.name for p in m.node.originals}] or list(members)
     for member in named:
         del judged[member.node.id]
-    return {m.node.id: Rejection(m.node.name, m.node.op_type, no.reason, no.detail) for m in named}
+    return {
+        m.node.id: tuple(
+            Rejection(p.name, p.op_type, no.reason, no.detail) for p in m.node.originals
+        )
+        for m in named
+    }
