@@ -44,40 +44,32 @@ class Typed(Protocol):
     @property
     def rank(self) -> int | None:
         """None: unknown; 0 for scalars."""
-        ...
 
     @property
     def omitted(self) -> bool:
         """Whether it has no value."""
-        ...
 
     @property
     def dimensions(self) -> tuple[int, ...]:
         """Sizes, 0 for unknown; () for unknown rank and scalars."""
-        ...
 
     @property
     def scale(self) -> float:
         """Scale of the whole tensor; 0: none."""
-        ...
 
     @property
     def zero_point(self) -> int:
         """Zero point of the whole tensor."""
-        ...
 
     @property
     def channel_dim(self) -> int | None:
         """The dimension along which scales differ; None: no such scales."""
-        ...
 
     def fits(self, code: OperandCode) -> bool:
         """Whether it is, or may be written as, an operand of that type."""
-        ...
 
     def describe(self) -> str:
         """Name and type for a message: "x is TENSOR_FLOAT16"."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,17 +250,14 @@ class OperationSpec:
                 if first > best:
                     best, where = first, params[first]
         if where is None:
-            return Reject(
-                Reason.OP,
-                f"{self.name} has no form of {len(inputs)} inputs, {len(outputs)} outputs",
-            )
+            count = f"{len(inputs)} inputs, {len(outputs)} outputs"
+            return Reject(Reason.OP, f"{self.name} has no form of {count}")
+        name = f"{self.name}.{where.name}"
         if operands[best].omitted and not where.optional:
-            return Reject(Reason.OP, f"{self.name}.{where.name} must not be left out")
+            return Reject(Reason.OP, f"{name} must not be left out")
         codes = {t.code(where.type) for t in self.typings}
         takes = ", ".join(sorted(c.name for c in codes if c is not None))
-        return Reject(
-            Reason.DTYPE, f"{operands[best].describe()}, {self.name}.{where.name} takes {takes}"
-        )
+        return Reject(Reason.DTYPE, f"{operands[best].describe()}, {name} takes {takes}")
 
     def _too_new(self, found: Match, feature_level: int) -> Reject:
         newest = max(found.inputs + found.outputs, key=lambda p: p.level)
@@ -278,20 +267,13 @@ class OperationSpec:
         elif found.level > self.level:
             types = sorted({c.name for c in found.typing.types.values() if c.tensor})
             what = f"{self.name} of {', '.join(types)}"
-        return Reject(
-            Reason.LEVEL,
-            f"{what} needs feature level {found.level}, the target has {feature_level}",
-        )
+        return _newer(what, found.level, feature_level)
 
     def _check_rules(self, application: Application, feature_level: int) -> int:
         needs = [need for rule in self.rules if (need := rule(application)) is not None]
         most = max(needs, key=lambda need: need.level, default=Need(self.level, ""))
         if most.level > feature_level:
-            raise Reject(
-                Reason.LEVEL,
-                f"{self.name} {most.what} needs feature level {most.level}, "
-                f"the target has {feature_level}",
-            )
+            raise _newer(f"{self.name} {most.what}", most.level, feature_level)
         return most.level
 
     def _check_rank(self, param: Param, operand: Typed) -> None:
@@ -301,11 +283,8 @@ class OperationSpec:
         low, high = limits
         if not low <= operand.rank <= high:
             takes = str(low) if low == high else f"{low}-{high}"
-            raise Reject(
-                Reason.RANK,
-                f"{operand.describe()} of rank {operand.rank}, "
-                f"{self.name}.{param.name} takes rank {takes}",
-            )
+            found = f"{operand.describe()} of rank {operand.rank}"
+            raise Reject(Reason.RANK, f"{found}, {self.name}.{param.name} takes rank {takes}")
 
 
 def _fits(param: Param, types: Typing, operand: Typed) -> bool:
@@ -313,3 +292,7 @@ def _fits(param: Param, types: Typing, operand: Typed) -> bool:
         return False
     code = types.code(param.type)
     return code is None or operand.fits(code)
+
+
+def _newer(what: str, level: int, target: int) -> Reject:
+    return Reject(Reason.LEVEL, f"{what} needs feature level {level}, the target has {target}")
