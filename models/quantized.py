@@ -1,0 +1,98 @@
+"""Quantized models, as ONNX Runtime's own tools make them: QDQ, static, calibrated on samples."""
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quant_pre_process,
+    quantize_static,
+)
+
+from models.recipes import MODELS
+from models.samples import Array, sample_inputs
+
+DIRECTORY = Path(__file__).parent
+TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
+SCHEMES = ("u8u8", "u8s8", "s8s8")  # activations, then weights
+SEEDS = range(1000, 1008)  # of the calibration samples
+Feed = dict[str, Array]
+
+
+class Feeds(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
+    """Hands samples to ONNX Runtime's calibration, one by one."""
+
+    def __init__(self, feeds: Iterable[Feed]) -> None:
+        self._feeds = iter(feeds)
+
+    def get_next(self) -> Feed | None:
+        """The next sample; None at the end."""
+        return next(self._feeds, None)
+
+
+def quantized(
+    name: str, scheme: str, *, batch: int = 1, size: int | None = None, seed: int = 0
+) -> onnx.ModelProto:
+    """The zoo's model `name`, or "digits" as it is, in QDQ form.
+
+    `scheme` names the types of activations and weights: "u8u8" is per tensor throughout, "u8s8"
+    and "s8s8" have weights per channel. Batch norm is folded first, as ONNX Runtime advises.
+    Raises ValueError for a name or scheme that does not exist.
+    """
+    if scheme not in SCHEMES:
+        raise ValueError(f"no scheme is called {scheme!r}; there are {', '.join(SCHEMES)}")
+    if name == "digits":
+        return quantize(onnx.load(DIRECTORY / "digits.onnx"), scheme, digit_feeds())
+    if name not in MODELS:
+        raise ValueError(f"no model is called {name!r}; there are digits, {', '.join(MODELS)}")
+    model = MODELS[name](batch=batch, size=size, seed=seed)
+    return quantize(model, scheme, (sample_inputs(model, each) for each in SEEDS))
+
+
+def digit_feeds() -> list[Feed]:
+    """The handwritten digits that ship for calibration."""
+    with np.load(DIRECTORY / "digits" / "calibration.npz") as samples:
+        return [{"image": image[None]} for image in samples["images"]]
+
+
+def quantize(model: onnx.ModelProto, scheme: str, feeds: Iterable[Feed]) -> onnx.ModelProto:
+    """`model` in QDQ form, its ranges the least and largest values seen with `feeds`."""
+    with tempfile.TemporaryDirectory() as directory:
+        given, folded, finished = (Path(directory, f"{step}.onnx") for step in range(3))
+        onnx.save(model, given)  # handed over as a value, it would be changed
+        quant_pre_process(given, folded, skip_symbolic_shape=True)  # all shapes are known
+        onnx.save(with_flat_biases(onnx.load(folded)), folded)
+        quantize_static(
+            folded,
+            finished,
+            Feeds(feeds),
+            quant_format=QuantFormat.QDQ,
+            per_channel=scheme != "u8u8",
+            activation_type=TYPES[scheme[:2]],
+            weight_type=TYPES[scheme[2:]],
+        )
+        return with_used_opsets(onnx.load(finished))
+
+
+def with_flat_biases(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model` with each Gemm's bias [1, N] as [N], all that per-channel quantization can read."""
+    gemms = (node for node in model.graph.node if node.op_type == "Gemm")
+    biases = {name for node in gemms for name in node.input[2:]}
+    for weight in model.graph.initializer:
+        if weight.name in biases and len(weight.dims) == 2 and weight.dims[0] == 1:
+            del weight.dims[0]
+    return model
+
+
+def with_used_opsets(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model` without the opsets that ONNX Runtime's optimizer lists but no node uses."""
+    used = {node.domain for node in model.graph.node}
+    opsets = [opset for opset in model.opset_import if opset.domain in used]
+    del model.opset_import[:]
+    model.opset_import.extend(opsets)
+    return model
