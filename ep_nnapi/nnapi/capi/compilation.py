@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ep_nnapi.nnapi.capi.builder import Finished
-from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, code_of
+from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.capi.session import runtime
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.model import Model, Operand
@@ -28,7 +28,6 @@ from ep_nnapi.value import Array
 logger = logging.getLogger(__name__)
 
 _FINAL = (
-    ResultCode.OUTPUT_INSUFFICIENT_SIZE,
     ResultCode.MISSED_DEADLINE_TRANSIENT,
     ResultCode.MISSED_DEADLINE_PERSISTENT,
 )
@@ -103,6 +102,7 @@ class CompilationBuilder:
         """The outputs; as `runtime.Compilation.run`.
 
         Where the client left the choice of the device, a failing one is replaced by the reference.
+        An array of another shape than the output's is the client's contradiction: OP_FAILED.
         """
         if self._compiled is None:
             raise bad_state("the compilation is not finished, or failed")
@@ -110,6 +110,8 @@ class CompilationBuilder:
         try:
             return compiled.run(inputs, outputs, options)
         except RuntimeFailure as failure:
+            if code_of(failure) is ResultCode.OUTPUT_INSUFFICIENT_SIZE:
+                raise op_failed(failure.detail) from failure
             if not self._replaceable(device) or code_of(failure) in _FINAL:
                 raise
             logger.warning("%s failed, %s takes over: %s", device.name, REFERENCE_DEVICE, failure)

@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.capi.event import Event
 from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, Direction, FileMemory, Region, Role
 from ep_nnapi.nnapi.capi.operand import AnyOperand
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
+from ep_nnapi.nnapi.capi.timing import Timing
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -31,16 +32,6 @@ class Stage(Enum):
     PREPARATION = auto()
     COMPUTATION = auto()
     COMPLETED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Nanoseconds on time.monotonic_ns's clock: asked for, inputs there, computing, done."""
-
-    asked: int
-    free: int
-    computing: int
-    done: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +18,7 @@ from ep_nnapi.nnapi.capi.reading import operand_type, require, text
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, EVENTS, EXECUTIONS, MEMORIES
 from ep_nnapi.nnapi.capi.session import feature_level
+from ep_nnapi.nnapi.capi.timing import DurationCode
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.operand import MAX_BYTES
@@ -99,7 +99,7 @@ def Execution_startComputeWithDependencies(
     if count and dependencies == ffi.NULL:
         raise unexpected_null("dependencies")
     started = EXECUTIONS[execution]
-    events = [_dependency(handle) for handle in islice(dependencies, count)] if count else []
+    events = [_dependency(dependencies[place]) for place in range(count)]
     out[0] = EVENTS.add(started.start_after(events, duration or None))
 
 
@@ -135,10 +135,10 @@ def Execution_getDuration(execution: int, code: int, out: CData) -> None:
     """Nanoseconds that the last computation took."""
     found = EXECUTIONS[execution]
     require(out, "duration")
-    if not 0 <= code < len(_DURATIONS):
+    if code not in set(DurationCode):
         raise bad_data(f"no duration has the code {code}")
     out[0] = _UNMEASURED
-    out[0] = _DURATIONS[code](found.timing)
+    out[0] = found.timing.duration(DurationCode(code))
 
 
 def Execution_setTimeout(execution: int, duration: int) -> None:
@@ -175,15 +175,6 @@ def Execution_addExtensionAttribute(
         raise unexpected_null("data")
     found.preparing()
     raise bad_data(f"no device has the extension {called}")
-
-
-_DURATIONS = (
-    lambda t: t.done - t.computing,  # DURATION_ON_HARDWARE
-    lambda t: t.done - t.asked,  # DURATION_IN_DRIVER
-    lambda t: t.done - t.computing,  # FENCED_DURATION_ON_HARDWARE
-    lambda t: t.done - t.free,  # FENCED_DURATION_IN_DRIVER
-)
-"""By DurationCode; a computation of the host waits for nothing once it has begun."""
 
 
 def _set(
@@ -224,6 +215,7 @@ def _type(pointer: OperandType) -> AnyOperand | None:
 
 
 def _dependency(handle: int) -> Event:
+    """One of a list, which is read no further than the first wrong one."""
     if handle == 0:
         raise unexpected_null("a dependency")
     return EVENTS[handle]

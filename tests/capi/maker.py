@@ -1,0 +1,53 @@
+"""Makes objects of the C API through a client, and frees them."""
+
+import ctypes as c
+from collections.abc import Callable
+
+import numpy as np
+
+from tests.capi.client import Library
+
+OK = 0
+
+
+class Maker:
+    """Makes objects; `close` frees them all, in the reverse order."""
+
+    def __init__(self, nn: Library) -> None:
+        self.nn = nn
+        self.keep: list[object] = []
+        self._made: list[tuple[Callable[[int], None], int]] = []
+        self.a = np.array([1, 2], np.float32)
+        self.b = np.array([10, 20], np.float32)
+        self.out = np.zeros(2, np.float32)
+
+    def close(self) -> None:
+        for free, handle in reversed(self._made):
+            free(handle)
+
+    def make(self, create: str, *arguments: object) -> int:
+        """The handle that an API function gives; it must succeed."""
+        handle = c.c_void_p()
+        assert getattr(self.nn, create)(*arguments, c.byref(handle)) == OK
+        kind = create.split("_", maxsplit=1)[0]
+        free = "Event" if create.startswith("Execution_start") else kind
+        if free:
+            self._made.append((getattr(self.nn, f"{free}_free"), handle.value))
+        return handle.value
+
+    def check(self, function: str, *arguments: object) -> None:
+        """Calls what must succeed."""
+        code = getattr(self.nn, function)(*arguments)
+        assert code == OK, f"{function} returned {code}"
+
+    @property
+    def device(self) -> int:
+        handle = c.c_void_p()
+        self.check("getDevice", 0, c.byref(handle))
+        return handle.value
+
+    def devices(self, *handles: int) -> c.Array:
+        """An array of handles."""
+        array = (c.c_void_p * max(1, len(handles)))(*handles)
+        self.keep.append(array)
+        return array
