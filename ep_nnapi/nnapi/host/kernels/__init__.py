@@ -39,6 +39,7 @@ from ep_nnapi.nnapi.host.kernel import Kernel, table
 from ep_nnapi.nnapi.host.kernels import (
     activation,
     blocks,
+    control_flow,
     conversion,
     convolution,
     depthwise,
@@ -57,6 +58,7 @@ from ep_nnapi.nnapi.signature import OperationSpec
 KERNELS = table(
     *activation.KERNELS,
     *blocks.KERNELS,
+    *control_flow.KERNELS,
     *conversion.KERNELS,
     *convolution.KERNELS,
     *depthwise.KERNELS,

@@ -1,0 +1,66 @@
+"""Models that run inside of models: IF and WHILE."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import Types, stored
+from ep_nnapi.nnapi.host.run import Run, missed_deadline
+from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.value import Array
+
+
+class Inner(Protocol):
+    """A referenced model, prepared."""
+
+    def run(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
+    ) -> list[Array]:
+        """The outputs."""
+        ...
+
+
+def if_(
+    condition: Array,
+    then_model: Inner,
+    else_model: Inner,
+    inputs: tuple[Array, ...] = (),
+    *,
+    run: Run,
+) -> tuple[Array, ...]:
+    """The outputs of the branch that the condition chooses. Source: NDK ANEURALNETWORKS_IF."""
+    branch = then_model if _holds(condition) else else_model
+    return tuple(branch.run(inputs, (), run))
+
+
+def while_(
+    condition_model: Inner, body_model: Inner, inputs: tuple[Array, ...], *, types: Types, run: Run
+) -> tuple[Array, ...]:
+    """The body repeated on its own results while the condition holds.
+
+    inputs   outputs and state, which the body returns anew, then what never changes
+    Raises RuntimeFailure (MISSED_DEADLINE_TRANSIENT) when the loop outlasts its timeout.
+    Source: NDK ANEURALNETWORKS_WHILE, ANeuralNetworksExecution_setLoopTimeout.
+    """
+    began = time.monotonic_ns()
+    values = inputs
+    while _holds(condition_model.run(values, (), run)[0]):
+        if time.monotonic_ns() - began > run.loop_timeout_ns:
+            raise missed_deadline(f"WHILE ran longer than {run.loop_timeout_ns} ns")
+        run.check()
+        changed = body_model.run(values, (), run)
+        values = (*changed, *values[len(changed) :])
+    # copies, for a loop that never ran would hand out what the caller owns
+    return tuple(value.copy() for value in values[: len(types.many("outputs"))])
+
+
+def _holds(condition: Array) -> bool:
+    if condition.size != 1:
+        raise ShapeError(f"a condition has one element, not {condition.size}")
+    return bool(condition.reshape(-1)[0])
+
+
+KERNELS = (stored(spec.IF, if_), stored(spec.WHILE, while_))
