@@ -104,6 +104,7 @@ _FACTORY = {
     "const OrtKeyValuePairs *const *, size_t, const OrtSessionOptions *, const OrtLogger *, "
     "OrtEp **)",
     4: "void (*ReleaseEp)(OrtEpFactory *, OrtEp *)",
+    5: "uint32_t (*GetVendorId)(const OrtEpFactory *)",
     6: "const char *(*GetVersion)(const OrtEpFactory *)",
     10: "OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **)",
     12: "void *CreateSyncStreamForDevice",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph import GraphNode
+from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
@@ -27,13 +29,14 @@ class Ep:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._planned: dict[frozenset[str], Cluster] = {}
+        self._keys: Counter[str] = Counter()
 
     def claim(self, handle: int, support: CData) -> None:
         """GetCapability: takes the clusters that the provider plans for this graph."""
         reader = Reader()
         self._planned = {}
         try:
-            graph = read_graph(handle, reader)
+            graph = self._unique(read_graph(handle, reader))
             nodes = {node.id: node for node in graph.nodes}
             for cluster in self._provider.plan(graph):
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
@@ -41,6 +44,18 @@ class Ep:
                 self._planned[_names(nodes[i] for i in cluster.node_ids)] = cluster
         finally:
             reader.close()
+
+    def _unique(self, graph: Graph) -> Graph:
+        """`graph` with a key of its own, the same in every round; the main graph ends a round.
+
+        Holders of equal names in different inner graphs are told apart by a number.
+        """
+        if not graph.key:
+            self._keys.clear()
+            return graph
+        self._keys[graph.key] += 1
+        times = self._keys[graph.key]
+        return graph if times == 1 else replace(graph, key=f"{graph.key}#{times}")
 
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
         """Compile: the cluster of these nodes, bound to the fused node's inputs and outputs."""

@@ -32,7 +32,7 @@ def read_graph(handle: int, reader: Reader) -> Graph:
 
     `reader` gives the values and, until it is closed, the constants. Graph inputs include
     initializers that can be overridden. The key is "" for the model's own graph, else the holding
-    node and its attribute: "If_3.then_branch".
+    node and its attribute: "If_3.then_branch". What holds the holder is not to be seen.
     """
     members = _members(handle)
     return Graph(

@@ -200,15 +200,12 @@ static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeCo
   return NULL;
 }
 
-static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKernelContext *context) {
-  PyCompute *compute = (PyCompute *)info;
-  size_t i, count = compute->inputs;
-  const OrtValue *value = NULL;
-  Tensor inputs[count + 1];
+static OrtStatus *run(PyCompute *compute, OrtKernelContext *context, Tensor *inputs) {
   Call call = {context, NULL, inputs, 0};
+  const OrtValue *value = NULL;
+  size_t i;
   int failed;
-  (void)state;
-  for (i = 0; i < count; i++) {
+  for (i = 0; i < compute->inputs; i++) {
     TRY(api->KernelContext_GetInput(context, i, &value));
     TRY(read_tensor(value, &inputs[i]));
   }
@@ -216,6 +213,19 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKern
   if (!failed && call.outputs_made < compute->outputs)
     return create_status("ep_nnapi: a cluster did not compute all of its outputs");
   return outcome(failed, call.status);
+}
+
+static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKernelContext *context) {
+  PyCompute *compute = (PyCompute *)info;
+  enum { FEW = 32 };
+  Tensor few[FEW], *inputs = few;
+  OrtStatus *status;
+  (void)state;
+  if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
+  if (inputs == NULL) return create_status("ep_nnapi: out of memory");
+  status = run(compute, context, inputs);
+  if (inputs != few) free(inputs);
+  return status;
 }
 
 static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
@@ -312,6 +322,12 @@ static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
   py_release_ep(((PyFactory *)factory)->self, ((PyEp *)ep)->self, (PyEp *)ep);
 }
 
+/* No PCI vendor. Called, without a check for NULL, when a device is selected by policy. */
+static uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
+  (void)factory;
+  return 0;
+}
+
 /* The provider works in CPU memory: no copies between devices. */
 static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory, OrtDataTransferImpl **transfer) {
   (void)factory;
@@ -325,6 +341,7 @@ PyFactory *new_factory(void *self, const char *name, const char *vendor, const c
   factory->base.ort_version_supported = IMPLEMENTED_VERSION;
   factory->base.GetName = Factory_GetName;
   factory->base.GetVendor = Factory_GetVendor;
+  factory->base.GetVendorId = Factory_GetVendorId;
   factory->base.GetVersion = Factory_GetVersion;
   factory->base.GetSupportedDevices = Factory_GetSupportedDevices;
   factory->base.CreateEp = Factory_CreateEp;

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("setuptools", minversion="77", reason="what pyproject.toml builds with")
+
 ROOT = Path(__file__).parents[2]
 SOURCES = ["setup.py", "pyproject.toml", "MANIFEST.in"]
 

@@ -9,6 +9,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from ep_nnapi.ort import plugin
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.rejection import NnapiError, RuntimeFailure
 from tests.ort.conftest import NAME, Install, start
@@ -78,6 +79,23 @@ def test_compile_error_ends_the_session(install: Install, error, sentence):
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
         start(abs_add())
     assert str(raised.value).endswith(f"FAIL : {sentence}")
+
+
+def test_failed_sessions_leave_nothing(install: Install):
+    """The first of two clusters is compiled already when the second fails."""
+
+    class SecondFails(FakeProvider):
+        def plan(self, graph: object) -> Sequence[Cluster]:
+            clusters = super().plan(graph)
+            clusters[1].bind = lambda inputs, outputs: 1 / 0
+            return clusters
+
+    fake = install(provider=SecondFails(["Abs", "Add"]))
+    alive = set(plugin.alive)
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="ZeroDivisionError"):
+        start(abs_add())
+    assert len(fake.runners) == 1
+    assert set(plugin.alive) == alive
 
 
 @pytest.mark.parametrize(("error", "sentence"), ERRORS)

@@ -106,6 +106,25 @@ def test_nested_inner_graphs(install: Install):
     np.testing.assert_array_equal(y, np.maximum(X, 0) + 5)
 
 
+def test_holders_of_equal_names_get_keys_of_their_own(install: Install):
+    """If `in` stands in both branches of If `out`: ONNX Runtime shows only the nearest holder."""
+    fake = install("Abs", "Add")
+
+    def holding(constant: float, name: str) -> onnx.GraphProto:
+        bodies = {"then_branch": branch(constant, "t"), "else_branch": branch(0, "e")}
+        return graph([node("If", "c", "r", name="in", **bodies)], [], [tensor("r")], name=name)
+
+    branches = {"then_branch": holding(5, "a"), "else_branch": holding(7, "b")}
+    nodes = [node("Relu", "x0", "x"), node("If", "d", "y", name="out", **branches)]
+    inputs = [tensor("x0"), tensor("c", (), bool), tensor("d", (), bool)]
+    session = start(model(nodes, inputs, [tensor("y")]))
+    assert len({g.key for g in fake.graphs}) == len(fake.graphs) == 7
+    for outer, inner, constant in [(1, 1, 5), (0, 1, 7), (0, 0, 0)]:
+        feeds = {"x0": X, "c": np.array(inner, bool), "d": np.array(outer, bool)}
+        y = session.run(None, feeds)[0]
+        np.testing.assert_array_equal(y, np.maximum(X, 0) + constant)
+
+
 @pytest.mark.parametrize("together", [False, True])
 def test_local_functions_are_planned_after_inlining(install: Install, together: bool):
     fake = install("Abs", "Add", together=together)

@@ -54,6 +54,25 @@ def test_providers_argument_runs_on_the_plugin(install: Install):
     assert fake.entries == {"flags": "1", "device": "x"}
 
 
+@pytest.mark.parametrize("policy", ["DEFAULT", "PREFER_CPU"])
+def test_a_policy_may_select_the_plugin(install: Install, policy: str):
+    """ONNX Runtime compares vendors then, and takes a CPU provider that is not its own."""
+    fake = install("Abs", "Add", together=True)
+    options = settings()
+    options.set_provider_selection_policy(
+        getattr(onnxruntime.OrtExecutionProviderDevicePolicy, policy)
+    )
+    session = onnxruntime.InferenceSession(abs_add(), options)
+    assert session.get_providers()[0] == NAME
+    assert len(fake.runners) == 1
+
+
+def test_nobody_gets_the_plugin_unasked(install: Install):
+    install("Abs")
+    session = onnxruntime.InferenceSession(abs_add(), settings())
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
 def test_profile_shows_only_the_fused_node(install: Install, tmp_path: Path):
     install("Abs", "Add", together=True)
     session = start(abs_add(), enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
