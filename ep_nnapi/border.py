@@ -22,7 +22,7 @@ class Crossing:
     operand      position among the model's inputs or outputs
     shape        ONNX's sizes
     perm         how the model lays it out: its dimension i is ONNX's `perm[i]`; None: the same
-    nnapi_shape  the model's sizes (rank 0 is held as {1})
+    nnapi_shape  the sizes with which the model holds it (`value.held`)
     nnapi_dtype  the model's element type
     """
 

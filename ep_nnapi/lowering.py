@@ -25,7 +25,7 @@ from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.rejection import SpecError
 from ep_nnapi.rewrite import fuse_activations
 from ep_nnapi.target import Target
-from ep_nnapi.value import Array, Quantization, Value
+from ep_nnapi.value import Array, Quantization, Value, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:
 def _crossing(edge: Edge, position: int) -> Crossing:
     value, inside = edge.value, edge.inside
     dtype = _code(inside).numpy
-    dims = inside.shape or (1,)
+    dims = held(inside.shape)
     return Crossing(value.name, value.dtype, value.shape, position, edge.perm, dims, dtype)
 
 
@@ -141,9 +141,9 @@ def _code(value: Value) -> OperandCode:
 
 
 def _operand(value: Value, shape: Sequence[int], perm: Sequence[int] | None = None) -> Operand:
-    """The operand that holds `value`; rank 0 is held as {1}."""
+    """The operand that holds `value`."""
     code, q = _code(value), value.quantization
-    dims = tuple(shape) or (1,)
+    dims = held(shape)
     if q is None:
         return Operand(code, dims)
     if code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:

@@ -17,6 +17,17 @@ Array: TypeAlias = NDArray[Any]
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
 
 
+MAX_RANK = 4
+"""What most NNAPI operations take. Source: NeuralNetworksTypes.h, "Supported tensor rank"."""
+
+
+def held(shape: Sequence[int]) -> tuple[int, ...]:
+    """The sizes with which NNAPI holds a tensor of that shape: {1} for rank 0, flat above 4."""
+    if len(shape) > MAX_RANK:
+        return (prod(shape),)
+    return tuple(shape) or (1,)
+
+
 class DType(IntEnum):
     """Element types under ONNX's names and codes (TensorProto.DataType)."""
 

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.signature import (
     parse_form,
 )
 from ep_nnapi.rejection import SpecError
-from ep_nnapi.value import Constant, DType, Quantization, Value
+from ep_nnapi.value import Constant, DType, Quantization, Value, held
 
 NHWC = (0, 2, 3, 1)
 """Where each physical dimension of an NHWC tensor is found in its NCHW shape."""
@@ -83,7 +83,7 @@ class _TypedArg:
         if isinstance(self.arg, View):
             return len(self.arg.perm)
         if isinstance(self.arg, Value):
-            return max(1, self.arg.rank)  # rank 0 is held as {1}
+            return len(held(self.arg.shape))
         return 0
 
     @property
@@ -94,7 +94,7 @@ class _TypedArg:
     def dimensions(self) -> tuple[int, ...]:
         if isinstance(self.arg, View):
             return self.arg.shape
-        return (self.arg.shape or (1,)) if isinstance(self.arg, Value) else ()
+        return held(self.arg.shape) if isinstance(self.arg, Value) else ()
 
     @property
     def _quantization(self) -> Quantization | None:
