@@ -13,7 +13,9 @@ from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import read_graph
+from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
+from ep_nnapi.rejection import NnapiError
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -26,8 +28,9 @@ class Ep:
     innermost first, each compiled before the next is asked for: only the latest plan counts.
     """
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, writes_context: bool = False) -> None:
         self._provider = provider
+        self._writes_context = writes_context
         self._planned: dict[frozenset[str], Cluster] = {}
         self._keys: Counter[str] = Counter()
 
@@ -59,6 +62,8 @@ class Ep:
 
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
         """Compile: the cluster of these nodes, bound to the fused node's inputs and outputs."""
+        if self._writes_context:
+            raise NnapiError(f"{WRITES_CONTEXT} is set; this version writes no compiled models")
         reader = Reader()
         nodes = read_graph(cluster_graph, reader).nodes
         fused = reader.node(fused_node)

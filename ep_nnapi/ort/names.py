@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 EP_NAME = "NnapiPluginExecutionProvider"
 VENDOR = "ep-nnapi"
+WRITES_CONTEXT = "ep.context_enable"  # ONNX Runtime's own entry: "1" asks for a compiled model
 _OPTION_PREFIX = f"ep.{EP_NAME.lower()}."
 
 

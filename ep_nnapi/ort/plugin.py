@@ -15,7 +15,7 @@ from ep_nnapi.ort.api import check, config, status_of
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, own_entries, semantic_version
+from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, own_entries, semantic_version
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
@@ -42,7 +42,8 @@ class Factory:
 
     def create_ep(self, options: CData) -> Ep:
         """The provider for a session with these OrtSessionOptions."""
-        return Ep(self.open_provider(own_entries(config(options))))
+        entries = config(options)
+        return Ep(self.open_provider(own_entries(entries)), entries.get(WRITES_CONTEXT) == "1")
 
 
 factory = Factory(_open_provider)

@@ -127,6 +127,18 @@ def test_create_error_is_printed_before_the_cpu_takes_over(
     assert sentence in capfd.readouterr().out
 
 
+def test_compiled_models_are_refused(install: Install):
+    install("Abs")
+    options = onnxruntime.SessionOptions()
+    nnapi.append_execution_provider(options)
+    compiler = onnxruntime.ModelCompiler(options, abs_add())
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
+        compiler.compile_to_bytes()
+    assert str(raised.value).endswith(
+        "ep.context_enable is set; this version writes no compiled models"
+    )
+
+
 class Wrong(FakeProvider):
     """Runs clusters in a wrong way."""
 
