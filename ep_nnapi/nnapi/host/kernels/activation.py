@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import pointwise, stored
+from ep_nnapi.nnapi.host.kernels.fused import clip
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
 
@@ -37,7 +40,7 @@ def floor(input: Array, *, out: Array) -> None:
 def hard_swish(input: Array, *, out: Array) -> None:
     """X * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
     np.add(input, 3, out=out)
-    np.clip(out, 0, 6, out=out)
+    clip(out, 0, 6, out)
     out *= out.dtype.type(1 / 6)
     out *= input
 
@@ -69,17 +72,17 @@ def neg(input: Array, *, out: Array) -> None:
 
 def relu(input: Array, *, out: Array) -> None:
     """max(0, x). Source: NDK ANEURALNETWORKS_RELU."""
-    np.maximum(input, input.dtype.type(0), out=out)
+    clip(input, 0, inf, out)
 
 
 def relu1(input: Array, *, out: Array) -> None:
     """X clipped to -1 and 1. Source: NDK ANEURALNETWORKS_RELU1."""
-    np.clip(input, -1, 1, out=out)
+    clip(input, -1, 1, out)
 
 
 def relu6(input: Array, *, out: Array) -> None:
     """X clipped to 0 and 6. Source: NDK ANEURALNETWORKS_RELU6."""
-    np.clip(input, 0, 6, out=out)
+    clip(input, 0, 6, out)
 
 
 def rsqrt(input: Array, *, out: Array) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -18,7 +19,7 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.value import Array
 
-_BLOCK = 1 << 19
+_BLOCK = 1 << 21
 """Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""
 
 
@@ -89,9 +90,7 @@ def _convolve(images: Array, filter: Filter, window: Window, source: Operand, ou
     bytes_a_row = out.shape[2] * prod(filter.taps) * images.shape[3] * dtype.itemsize
     rows = _BLOCK // max(1, bytes_a_row)
 
-    def load(part: Array, into: Array) -> None:
-        read(part, source, into)
-
+    load = partial(read, operand=source)
     for image, result in zip(images, out, strict=True):
         for start, end in sliding.blocks(rows):
             seen = sliding.rows(image, (start, end), dtype, load)
@@ -116,9 +115,10 @@ def _columns(windows: Array, groups: int) -> Array:
 
 def _product(inputs: Array, filter: Filter, source: Operand, out: Array) -> None:
     """The convolution whose windows are single pixels: rows [M, C] to rows [M, O]."""
-    width = (inputs.shape[1] + out.shape[1]) * filter.matrix.dtype.itemsize
-    rows = max(64, _BLOCK // max(1, width))
-    for start in range(0, out.shape[0], rows):
+    bytes_a_row = (inputs.shape[1] + out.shape[1]) * filter.matrix.itemsize
+    direct = inputs.dtype == out.dtype == filter.matrix.dtype
+    rows = len(out) if direct else max(64, _BLOCK // max(1, bytes_a_row))
+    for start in range(0, len(out), max(1, rows)):
         part = as_factors(inputs[start : start + rows], source, filter.matrix.dtype)
         _multiply(part[np.newaxis], filter, out[start : start + rows])
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
+from math import log
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from ep_nnapi.value import Array
 
 _BLOCK = 1 << 18
 """Bytes of output made at once."""
+_STRETCH = 1024
+"""Elements that one inner loop best multiplies."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,25 +65,32 @@ def depthwise_conv_2d(
 
 
 def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, out: Array) -> None:
-    dtype = filter.weights.dtype
-    multiplier = out.shape[2] // image.shape[2]
-
-    def load(part: Array, into: Array) -> None:
-        read(part, source, into)
-
+    dtype, multiplier = filter.weights.dtype, out.shape[2] // image.shape[2]
+    columns = _columns_at_once(sliding, out.shape[2]) if multiplier == 1 else 1
+    weights = np.tile(filter.weights, columns)
+    load = partial(read, operand=source)
     for start, end in sliding.blocks(_BLOCK // max(1, out[0].size * dtype.itemsize)):
-        windows = sliding.windows(sliding.rows(image, (start, end), dtype, load))
+        windows = sliding.windows(sliding.rows(image, (start, end), dtype, load), columns)
         sums = filter.finish.receiver(out[start:end])
-        split = sums.reshape(*sums.shape[:2], image.shape[2], multiplier)
-        product = np.empty_like(split)
-        for n, weights in enumerate(filter.weights.reshape(-1, image.shape[2], multiplier)):
-            tap = windows[:, :, n // sliding.taps[1], n % sliding.taps[1], :, np.newaxis]
-            if n == 0:
-                np.multiply(tap, weights, out=split)
-            else:
-                np.multiply(tap, weights, out=product)
-                split += product
+        if multiplier == 1:
+            np.einsum("rwijc,ijc->rwc", windows, weights, out=sums.reshape(*windows.shape[:2], -1))
+        else:
+            each = weights.reshape(*sliding.taps, image.shape[2], multiplier)
+            target = sums.reshape(*sums.shape[:2], image.shape[2], multiplier)
+            np.einsum("rwijc,ijcm->rwcm", windows, each, out=target)
         filter.finish(sums, out[start:end])
+
+
+def _columns_at_once(sliding: Sliding, channels: int) -> int:
+    """How many positions of a row are one stretch of memory in each tap, so that loops are long.
+
+    A divisor of the row whose stretch is nearest to what is fastest: longer than a loop's overhead,
+    with all taps' weights still in the first cache.
+    """
+    if sliding.stride[1] != 1:
+        return 1
+    divisors = [n for n in range(1, sliding.extent[1] + 1) if sliding.extent[1] % n == 0]
+    return min(divisors, key=lambda n: abs(log(n * channels / _STRETCH)))
 
 
 KERNELS = (stored(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, F32, F16, Q8, Q8S, filter=pack),)

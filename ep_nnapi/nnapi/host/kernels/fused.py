@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.value import Array
 
-RANGES: dict[int, tuple[float | None, float | None]] = {
-    FuseCode.NONE: (None, None),
-    FuseCode.RELU: (0.0, None),
+RANGES: dict[int, tuple[float, float]] = {
+    FuseCode.NONE: (-inf, inf),
+    FuseCode.RELU: (0.0, inf),
     FuseCode.RELU1: (-1.0, 1.0),
     FuseCode.RELU6: (0.0, 6.0),
 }
 """Least and greatest result by FuseCode. Source: NDK FuseCode."""
 
 
-def activation_range(activation: int) -> tuple[float | None, float | None]:
+def activation_range(activation: int) -> tuple[float, float]:
     """Least and greatest result after that activation; raises ShapeError for an unknown one."""
     if activation not in RANGES:
         raise ShapeError(f"activation {activation} is none of 0 to 3")
@@ -26,10 +28,16 @@ def activation_range(activation: int) -> tuple[float | None, float | None]:
 
 def activate(out: Array, activation: int) -> None:
     """Applies the activation in place."""
-    if activation == FuseCode.NONE:
-        return
-    low, high = activation_range(activation)
-    if high is None:
-        np.maximum(out, out.dtype.type(0), out=out)
-    else:
-        np.clip(out, low, high, out=out)
+    if activation != FuseCode.NONE:
+        clip(out, *activation_range(activation), out)
+
+
+def clip(input: Array, low: float, high: float, out: Array) -> None:
+    """Numbers limited to a range that may be infinite.
+
+    The method is the fastest way: numpy's maximum with one number takes twice its time.
+    """
+    if input.dtype.kind == "i":
+        info = np.iinfo(input.dtype)
+        low, high = max(int(info.min), low), min(int(info.max), high)
+    input.clip(low, high, out=out)

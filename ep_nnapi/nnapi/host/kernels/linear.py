@@ -7,6 +7,7 @@ which the weights at hand decide, else in float64.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from ep_nnapi.value import Array
 
 _EXACT = 2**24
 """Integers up to here are exact in float32."""
+_STRETCH = 1024
+"""Elements that one inner loop should at least have."""
 
 
 def centered(stored: Array, operand: Operand) -> Array:
@@ -54,7 +57,7 @@ def exact(greatest: float) -> np.dtype[Any]:
     return np.dtype(np.float32 if greatest < _EXACT else np.float64)
 
 
-def read(stored: Array, operand: Operand, out: Array) -> None:
+def read(out: Array, stored: Array, operand: Operand) -> None:
     """Puts an input's factors, as `centered` has them for weights, into `out`."""
     if operand.type.quantized:
         np.subtract(stored, out.dtype.type(operand.zero_point), out=out, casting="unsafe")
@@ -67,15 +70,36 @@ def as_factors(stored: Array, operand: Operand, dtype: np.dtype[Any]) -> Array:
     if stored.dtype == dtype:
         return stored
     out = np.empty(stored.shape, dtype)
-    read(stored, operand, out)
+    read(out, stored, operand)
     return out
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PerChannel:
+    """A number for each channel, repeated so that loops over few channels are not short."""
+
+    numbers: Array
+    channels: int
+
+    @staticmethod
+    def of(numbers: Array) -> PerChannel:
+        """`numbers`, one a channel."""
+        repeats = max(1, _STRETCH // max(1, numbers.size))
+        return PerChannel(np.tile(numbers, repeats), numbers.size)
+
+    def apply(self, ufunc: np.ufunc, sums: Array) -> None:
+        """Applies it in place to C-contiguous sums whose last dimension is the channels."""
+        pixels = sums.size // max(1, self.channels)
+        repeats = gcd(pixels, self.numbers.size // max(1, self.channels)) or 1
+        wide = sums.reshape(-1, repeats * self.channels)
+        ufunc(wide, self.numbers[: repeats * self.channels], out=wide)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RealFinish:
     """After a sum of real numbers: bias, activation, the output's type."""
 
-    bias: Array
+    bias: PerChannel
     activation: int
     output: Operand
 
@@ -86,7 +110,7 @@ class RealFinish:
 
     def __call__(self, sums: Array, out: Array) -> None:
         """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
-        sums += self.bias
+        self.bias.apply(np.add, sums)
         activate(sums, self.activation)
         if sums is not out:
             encode(sums, self.output, out)
@@ -99,21 +123,21 @@ class QuantizedFinish:
     Numbers are moved so that all are positive; then a cast rounds. Ties go up.
     """
 
-    scale: Array
-    offset: Array
+    scale: PerChannel
+    offset: PerChannel
     low: float
     high: float
     signed: bool
 
     def receiver(self, out: Array) -> Array:
         """An array that takes the sums for a part of the output."""
-        return np.empty(out.shape, self.scale.dtype)
+        return np.empty(out.shape, self.scale.numbers.dtype)
 
     def __call__(self, sums: Array, out: Array) -> None:
         """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
-        sums *= self.scale
-        sums += self.offset
-        np.clip(sums, self.low, self.high, out=sums)
+        self.scale.apply(np.multiply, sums)
+        self.offset.apply(np.add, sums)
+        sums.clip(self.low, self.high, out=sums)
         unsigned = out.view(np.uint8)
         np.copyto(unsigned, sums, casting="unsafe")
         if self.signed:
@@ -129,20 +153,16 @@ def finish(
     """What follows the sums of products of `types["input"]` with `weights`, computed in `dtype`."""
     source, output = types["input"], types["output"]
     if not source.type.quantized:
-        return RealFinish(decode(bias, types["bias"]), activation, output)
-    scales = weights.channels.scales if weights.channels else (weights.scale,)
+        return RealFinish(PerChannel.of(decode(bias, types["bias"])), activation, output)
+    scales = weights.channels.scales if weights.channels else (weights.scale,) * bias.size
     scale = np.array(scales, np.float64) * source.scale / output.scale
     least, greatest = limits(output.type)
-    low, high = activation_range(activation)
-
-    def stored(real: float) -> float:
-        return float(np.clip(round(real / output.scale) + output.zero_point, least, greatest))
-
     offset = bias * scale + (output.zero_point - least + 0.5)
+    low, high = (real / output.scale + output.zero_point for real in activation_range(activation))
     return QuantizedFinish(
-        np.broadcast_to(scale, bias.shape).astype(dtype),
-        offset.astype(dtype),
-        0.5 + (0 if low is None else stored(low) - least),
-        0.5 + (greatest if high is None else stored(high)) - least,
+        PerChannel.of(scale.astype(dtype)),
+        PerChannel.of(offset.astype(dtype)),
+        round(max(low, least)) - least + 0.5,
+        round(min(high, greatest)) - least + 0.5,
         least < 0,
     )

@@ -17,20 +17,28 @@ from ep_nnapi.value import Array
 def _pool(
     ufunc: np.ufunc, fill: float, input: Array, taps: tuple[int, int], out: Array, window: Window
 ) -> tuple[Array, Sliding]:
-    """Windows reduced by `ufunc`, as [N, H, W, C], padding being `fill`."""
+    """Windows reduced by `ufunc`, as [N, H, W, C], padding being `fill`: rows, then columns."""
     images, results = channels_last(input, out, window.nchw)
     sliding = Sliding.of(window, taps, images, results)
     for image, result in zip(images, results, strict=True):
-        seen = sliding.rows(image, (0, sliding.extent[0]), out.dtype, _copy, fill)
-        windows = sliding.windows(seen)
-        np.copyto(result, windows[:, :, 0, 0])
-        for i in range(1, taps[0] * taps[1]):
-            ufunc(result, windows[:, :, i // taps[1], i % taps[1]], out=result)
+        seen = sliding.rows(image, (0, sliding.extent[0]), out.dtype, np.copyto, fill)
+        high = _reduce(ufunc, seen, sliding, 0)
+        np.copyto(result, _reduce(ufunc, high, sliding, 1))
     return results, sliding
 
 
-def _copy(part: Array, into: Array) -> None:
-    np.copyto(into, part)
+def _reduce(ufunc: np.ufunc, seen: Array, sliding: Sliding, axis: int) -> Array:
+    """Windows along one axis of [H, W, C] reduced."""
+    positions, stride = sliding.extent[axis], sliding.stride[axis]
+    along = np.moveaxis(seen, axis, 0)
+    if positions == 1:
+        found = ufunc.reduce(along[: sliding.taps[axis]], axis=0, keepdims=True)
+    else:
+        last = (positions - 1) * stride + 1
+        found = along[:last:stride].copy()
+        for tap in range(1, sliding.taps[axis]):
+            ufunc(found, along[tap : tap + last : stride], out=found)
+    return np.moveaxis(found, 0, axis)
 
 
 def max_pool_2d(

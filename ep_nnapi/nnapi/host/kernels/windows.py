@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.value import Array
 
 Read = Callable[[Array, Array], None]
-"""Puts a part of an image into an array of another type."""
+"""Puts into an array, as numpy.copyto does, a part of an image of another type."""
 
 NCHW = (0, 3, 1, 2)
 NHWC = (0, 2, 3, 1)
@@ -91,24 +91,30 @@ class Sliding:
         inside = top >= 0 and top + height <= self.image[0] and left == 0
         if inside and width <= self.image[1] and image.dtype == dtype:
             return image[top : top + height, :width]
-        seen = np.full((height, width, image.shape[2]), fill, dtype)
+        seen = np.empty((height, width, image.shape[2]), dtype)
         first, last = max(0, top), min(self.image[0], top + height)
-        columns = max(0, min(self.image[1], width - left))
-        if last > first and columns:
-            part = seen[first - top : last - top, left : left + columns]
-            read(image[first:last, :columns], part)
+        right = left + max(0, min(self.image[1], width - left))
+        seen[: first - top] = fill
+        seen[max(0, last - top) :] = fill
+        seen[:, :left] = fill
+        seen[:, right:] = fill
+        if last > first and right > left:
+            read(seen[first - top : last - top, left:right], image[first:last, : right - left])
         return seen
 
-    def windows(self, seen: Array) -> Array:
-        """`rows` as [rows, columns, taps high, taps wide, C], sharing its memory."""
+    def windows(self, seen: Array, columns: int = 1) -> Array:
+        """`rows` as [rows, columns, taps high, taps wide, C], sharing its memory.
+
+        columns   of adjacent windows that are seen as channels of one, if the stride is 1
+        """
         high, wide, channel = seen.strides
         rows = (seen.shape[0] - self.reach(0, 1)) // self.stride[0] + 1
         return as_strided(
             seen,
-            (rows, self.extent[1], *self.taps, seen.shape[2]),
+            (rows, self.extent[1] // columns, *self.taps, seen.shape[2] * columns),
             (
                 high * self.stride[0],
-                wide * self.stride[1],
+                wide * self.stride[1] * columns,
                 high * self.dilation[0],
                 wide * self.dilation[1],
                 channel,
