@@ -34,7 +34,7 @@ zoo: $(READY)
 	$(BIN)/python -m models.zoo zoo
 
 # Installed when missing or when what it is made from is newer.
-$(READY): pyproject.toml setup.py $(wildcard ep_nnapi/ort/native.* ep_nnapi/*/_build.py)
+$(READY): pyproject.toml setup.py $(wildcard ep_nnapi/ort/*.[ch] ep_nnapi/*/_build.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip

@@ -167,7 +167,7 @@ def _source(header: str) -> str:
             f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
             header,
             *(f"static {callback};" for callback in _CALLBACKS),
-            (_HERE / "native.c").read_text(encoding="utf-8"),
+            *((_HERE / name).read_text(encoding="utf-8") for name in ("native.c", "callbacks.c")),
         )
     )
 

@@ -1,4 +1,4 @@
-/* What Python sees of native.c. cffi reads this file as it is: no preprocessor lines.
+/* What Python sees of native.c and callbacks.c. cffi reads this file as it is: no preprocessor lines.
  *
  * Handles of ONNX Runtime's graph (graphs, nodes, value infos, attributes) travel as integers, so
  * that Python can list them in one call and use them as keys. They live for one callback.

@@ -1,4 +1,4 @@
-"""The callbacks that ONNX Runtime reaches through native.c, and what keeps their objects alive.
+"""The callbacks that ONNX Runtime reaches through callbacks.c, and what keeps their objects alive.
 
 A callback never raises: it answers OK, or FAILED with an OrtStatus that carries the message. Should
 Python not even get to run it, cffi answers FAILED and the C side makes the status.

@@ -1,0 +1,221 @@
+/* What ONNX Runtime calls: the library's two exports, and the factory, provider and fused nodes.
+ *
+ * Each does in C what needs no decision and hands the rest to one py_… callback, which answers 0,
+ * or 1 with *status set; when Python could not even run it, cffi answers 1 and the status is made
+ * here. native.c stands in front of this file.
+ */
+
+#define EXPORT __attribute__((visibility("default")))
+
+int py_ready = 0;
+
+/* Trailing room: ONNX Runtime reads only the members of IMPLEMENTED_VERSION, which all exist. */
+struct PyFactory { OrtEpFactory base; void *later[16]; void *self; const char *name, *vendor, *version; };
+struct PyEp { OrtEp base; void *later[16]; void *self; const char *name; };
+struct PyCompute { OrtNodeComputeInfo base; void *later[8]; void *self; size_t inputs, outputs; };
+
+static OrtStatus *outcome(int failed, OrtStatus *status) {
+  if (failed && status == NULL) return create_status("ep_nnapi: the Python callback could not run");
+  return status;
+}
+
+void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank) {
+  OrtValue *value = NULL;
+  void *data = NULL;
+  call->outputs_made++;
+  call->status = api->KernelContext_GetOutput(call->context, index, dims, rank, &value);
+  if (call->status == NULL) call->status = api->GetTensorMutableData(value, &data);
+  return call->status == NULL ? data : NULL;
+}
+
+static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeContext *context,
+                                      void **state) {
+  (void)info;
+  (void)context;
+  *state = NULL;
+  return NULL;
+}
+
+static OrtStatus *run(PyCompute *compute, OrtKernelContext *context, Tensor *inputs) {
+  Call call = {context, NULL, inputs, 0};
+  const OrtValue *value = NULL;
+  size_t i;
+  int failed;
+  for (i = 0; i < compute->inputs; i++) {
+    TRY(api->KernelContext_GetInput(context, i, &value));
+    TRY(read_tensor(value, &inputs[i]));
+  }
+  failed = py_compute(compute->self, &call);
+  if (!failed && call.outputs_made < compute->outputs)
+    return create_status("ep_nnapi: a cluster did not compute all of its outputs");
+  return outcome(failed, call.status);
+}
+
+static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKernelContext *context) {
+  PyCompute *compute = (PyCompute *)info;
+  enum { FEW = 32 };
+  Tensor few[FEW], *inputs = few;
+  OrtStatus *status;
+  (void)state;
+  if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
+  if (inputs == NULL) return create_status("ep_nnapi: out of memory");
+  status = run(compute, context, inputs);
+  if (inputs != few) free(inputs);
+  return status;
+}
+
+static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
+  (void)info;
+  (void)state;
+}
+
+PyCompute *new_compute(void *self, size_t inputs, size_t outputs) {
+  PyCompute *compute = calloc(1, sizeof(PyCompute));
+  if (compute == NULL) return NULL;
+  compute->base.ort_version_supported = IMPLEMENTED_VERSION;
+  compute->base.CreateState = Compute_CreateState;
+  compute->base.Compute = Compute_Compute;
+  compute->base.ReleaseState = Compute_ReleaseState;
+  compute->self = self;
+  compute->inputs = inputs;
+  compute->outputs = outputs;
+  return compute;
+}
+
+void *compute_self(PyCompute *compute) { return compute->self; }
+void free_compute(PyCompute *compute) { free(compute); }
+
+static const char *Ep_GetName(const OrtEp *ep) { return ((const PyEp *)ep)->name; }
+
+static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph, OrtEpGraphSupportInfo *support) {
+  OrtStatus *status = NULL;
+  int failed = py_get_capability(((PyEp *)ep)->self, (uintptr_t)graph, support, &status);
+  return outcome(failed, status);
+}
+
+static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode **fused, size_t count,
+                             OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
+  OrtStatus *status = NULL;
+  int failed = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
+                          (PyCompute **)infos, &status);
+  (void)context_nodes;
+  return outcome(failed, status);
+}
+
+static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
+  py_release_computes(((PyEp *)ep)->self, (PyCompute **)infos, count);
+}
+
+PyEp *new_ep(void *self, const char *name) {
+  PyEp *ep = calloc(1, sizeof(PyEp));
+  if (ep == NULL) return NULL;
+  ep->base.ort_version_supported = IMPLEMENTED_VERSION;
+  ep->base.GetName = Ep_GetName;
+  ep->base.GetCapability = Ep_GetCapability;
+  ep->base.Compile = Ep_Compile;
+  ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+  ep->self = self;
+  ep->name = name;
+  return ep;
+}
+
+void free_ep(PyEp *ep) { free(ep); }
+
+static const char *Factory_GetName(const OrtEpFactory *f) { return ((const PyFactory *)f)->name; }
+static const char *Factory_GetVendor(const OrtEpFactory *f) { return ((const PyFactory *)f)->vendor; }
+static const char *Factory_GetVersion(const OrtEpFactory *f) { return ((const PyFactory *)f)->version; }
+
+static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
+                                              const OrtHardwareDevice *const *hardware,
+                                              size_t hardware_count, OrtEpDevice **devices,
+                                              size_t capacity, size_t *count) {
+  OrtStatus *status = NULL;
+  int failed;
+  *count = 0;
+  failed = py_supported_devices((PyFactory *)factory, hardware, hardware_count, devices, capacity,
+                                count, &status);
+  return outcome(failed, status);
+}
+
+static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
+                                   const OrtKeyValuePairs *const *metadata, size_t count,
+                                   const OrtSessionOptions *options, const OrtLogger *logger,
+                                   OrtEp **ep) {
+  OrtStatus *status = NULL;
+  int failed = py_create_ep(((PyFactory *)factory)->self, options, (PyEp **)ep, &status);
+  (void)hardware;
+  (void)metadata;
+  (void)count;
+  (void)logger;
+  return outcome(failed, status);
+}
+
+static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
+  py_release_ep(((PyFactory *)factory)->self, ((PyEp *)ep)->self, (PyEp *)ep);
+}
+
+/* No PCI vendor. Called, without a check for NULL, when a device is selected by policy. */
+static uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
+  (void)factory;
+  return 0;
+}
+
+/* The provider works in CPU memory: no copies between devices. */
+static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory, OrtDataTransferImpl **transfer) {
+  (void)factory;
+  *transfer = NULL;
+  return NULL;
+}
+
+OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, OrtEpDevice **device) {
+  return ep_api->CreateEpDevice(&factory->base, hardware, NULL, NULL, device);
+}
+
+PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {
+  PyFactory *factory = calloc(1, sizeof(PyFactory));
+  if (factory == NULL) return NULL;
+  factory->base.ort_version_supported = IMPLEMENTED_VERSION;
+  factory->base.GetName = Factory_GetName;
+  factory->base.GetVendor = Factory_GetVendor;
+  factory->base.GetVendorId = Factory_GetVendorId;
+  factory->base.GetVersion = Factory_GetVersion;
+  factory->base.GetSupportedDevices = Factory_GetSupportedDevices;
+  factory->base.CreateEp = Factory_CreateEp;
+  factory->base.ReleaseEp = Factory_ReleaseEp;
+  factory->base.CreateDataTransfer = Factory_CreateDataTransfer;
+  factory->self = self;
+  factory->name = name;
+  factory->vendor = vendor;
+  factory->version = version;
+  return factory;
+}
+
+static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
+  return base->GetApi(1)->CreateStatus(EXECUTE_FAIL, message);
+}
+
+EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
+                                    const OrtLogger *logger, OrtEpFactory **factories,
+                                    size_t capacity, size_t *count) {
+  const OrtApi *newest_needed = base->GetApi(REQUIRED_API);
+  OrtStatus *status = NULL;
+  int failed;
+  (void)registered_name;
+  (void)logger;
+  *count = 0;
+  if (newest_needed == NULL) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
+  if (!py_ready) return refuse(base, "import ep_nnapi first: its provider is written in Python");
+  if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
+  api = newest_needed;
+  ep_api = api->GetEpApi();
+  failed = py_create_factory((PyFactory **)factories, &status);
+  if (!failed) *count = 1;
+  return outcome(failed, status);
+}
+
+/* Sessions may outlive their library's registration and still call ReleaseEp on the factory, so it
+ * stays; there is one for the life of the process. */
+EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+  (void)factory;
+  return NULL;
+}
