@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ep_nnapi.consistency import check_shapes
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
-from ep_nnapi.rejection import Reason, Reject, Rejection
+from ep_nnapi.rejection import Reason, Reject, Rejection, SpecError
 from ep_nnapi.target import Target
 
 
@@ -27,6 +28,9 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
         return Judged(node, _lower(node, target))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
+    except SpecError as error:  # the session is worth more than the node
+        detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
+        return Rejection(node.name, node.op_type, Reason.OP, detail)
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
@@ -39,6 +43,7 @@ def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
     calls = tuple(replace(c, origin=origin) for c in _calls(node, target))
     for call in calls:
         call.match(target.feature_level)
+        check_shapes(call)
     return calls
 
 
