@@ -204,7 +204,8 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
   (void)logger;
   *count = 0;
   if (newest_needed == NULL) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
-  if (!py_ready) return refuse(base, "import ep_nnapi first: its provider is written in Python");
+  if (!py_ready)
+    return refuse(base, "import ep_nnapi first and call its register(): it is written in Python");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
   api = newest_needed;
   ep_api = api->GetEpApi();

@@ -187,7 +187,9 @@ except Exception as error:
 """
     done = run_python(code, nnapi.get_library_path())
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("import ep_nnapi first: its provider is written in Python\n")
+    assert done.stdout.endswith(
+        "import ep_nnapi first and call its register(): it is written in Python\n"
+    )
 
 
 @pytest.mark.parametrize("ending", ["", "del session", "del graph", "sys.exit(3)"])
