@@ -1,0 +1,166 @@
+"""Memory objects: files, devices' memories, copies."""
+
+import mmap
+import os
+
+import numpy as np
+
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.spec import QUANTIZE
+from tests.capi.client import operand_type, pointer, ref, u32s
+from tests.capi.world import READ_WRITE, World
+
+BAD_DATA, OP_FAILED = ResultCode.BAD_DATA, ResultCode.OP_FAILED
+
+
+def contents(fd: int, n: int) -> list[float]:
+    return np.frombuffer(os.pread(fd, n, 0), np.float32).tolist()
+
+
+def test_a_file_is_shared_not_copied(world: World) -> None:
+    """Offsets that are no page's: the input begins at byte 4, the output at byte 12."""
+    fd = world.file(np.array([9, 1, 2, 0, 0], np.float32).tobytes())
+    memory = world.make("Memory_createFromFd", 16, READ_WRITE, fd, 4)
+    execution = world.fresh_execution
+    world.check("Execution_setInputFromMemory", execution, 0, None, memory, 0, 8)
+    world.check("Execution_setInput", execution, 1, None, pointer(world.b), 8)
+    world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 8, 8)
+    os.pwrite(fd, np.array([5], np.float32).tobytes(), 4)
+    world.check("Execution_compute", execution)
+    assert contents(fd, 20) == [9, 5, 2, 15, 22]
+
+
+def test_a_descriptor_may_be_closed_once_it_is_mapped(world: World) -> None:
+    fd = os.memfd_create("closed")
+    os.write(fd, world.a.tobytes())
+    memory = world.make("Memory_createFromFd", 8, mmap.PROT_READ, fd, 0)
+    os.close(fd)
+    execution = world.fresh_execution
+    world.check("Execution_setInputFromMemory", execution, 0, None, memory, 0, 8)
+    world.nn.Memory_free(memory)
+    world.check("Execution_setInput", execution, 1, None, pointer(world.b), 8)
+    world.check("Execution_setOutput", execution, 0, None, pointer(world.out), 8)
+    world.check("Execution_compute", execution)
+    assert world.out.tolist() == [11, 22]
+
+
+def run(w: World, compilation: int, *, given: int | None = None, result: int | None = None) -> int:
+    """Computes with a device's memory as first input, as output, or both; returns the code."""
+    execution = w.execution(compilation)
+    if given is None:
+        w.check("Execution_setInput", execution, 0, None, pointer(w.a), 8)
+    else:
+        w.check("Execution_setInputFromMemory", execution, 0, None, given, 0, 0)
+    w.check("Execution_setInput", execution, 1, None, pointer(w.b), 8)
+    if result is None:
+        w.check("Execution_setOutput", execution, 0, None, pointer(w.out), 8)
+    else:
+        w.check("Execution_setOutputFromMemory", execution, 0, None, result, 0, 0)
+    return w.nn.Execution_compute(execution)
+
+
+def both_roles(w: World, compilation: int) -> int:
+    desc = w.descriptor(compilation)
+    w.check("MemoryDesc_addOutputRole", desc, compilation, 0, 1.0)
+    w.check("MemoryDesc_finish", desc)
+    return w.make("Memory_createFromDesc", desc)
+
+
+def test_a_devices_memory_carries_a_value_from_one_execution_to_the_next(world: World) -> None:
+    compilation = world.ready()
+    memory = both_roles(world, compilation)
+    assert run(world, compilation, given=memory) == OP_FAILED  # nothing is in it yet
+    assert run(world, compilation, result=memory) == 0
+    assert run(world, compilation, given=memory) == 0
+    assert world.out.tolist() == [21, 42]
+
+
+def test_a_failed_execution_leaves_a_devices_memory_without_a_value(world: World) -> None:
+    compilation = world.ready()
+    memory = both_roles(world, compilation)
+    assert run(world, compilation, result=memory) == 0
+    with world.slow(compilation, ValueError("as the test wants")) as go:
+        go.set()
+        assert run(world, compilation, result=memory) == OP_FAILED
+    assert run(world, compilation, given=memory) == OP_FAILED
+
+
+def test_copies_between_files_and_devices(world: World) -> None:
+    compilation = world.ready()
+    one, two = (world.device_memory(compilation) for _ in range(2))
+    source = world.memory(world.b.tobytes())
+    fd = world.file(bytes(8))
+    target = world.make("Memory_createFromFd", 8, READ_WRITE, fd, 0)
+    assert world.nn.Memory_copy(one, target) == BAD_DATA  # no value
+    for pair in ((source, one), (one, two), (two, target)):
+        assert world.nn.Memory_copy(*pair) == 0
+    assert contents(fd, 8) == [10, 20]
+    assert run(world, compilation, given=two) == 0
+    assert world.out.tolist() == [20, 40]
+
+
+def test_a_failed_copy_leaves_the_target_without_a_value(world: World) -> None:
+    memory = world.device_memory()
+    assert world.nn.Memory_copy(world.memory(), memory) == 0
+    assert world.nn.Memory_copy(world.memory(bytes(4)), memory) == BAD_DATA
+    assert world.nn.Memory_copy(memory, world.memory()) == BAD_DATA
+
+
+def test_devices_memories_of_other_dimensions_are_not_copied(world: World) -> None:
+    flat = world.device_memory(world.ready(model=world.finished(dims=(2,))))
+    row = world.device_memory(world.ready(model=world.finished(dims=(1, 2))))
+    assert world.nn.Memory_copy(world.memory(), flat) == 0
+    assert world.nn.Memory_copy(flat, row) == BAD_DATA
+
+
+def test_a_devices_memory_of_unknown_dimensions_takes_what_it_is_given(world: World) -> None:
+    compilation = world.ready(model=world.finished(dims=(0,)))
+    memory = both_roles(world, compilation)
+    execution = world.execution(compilation)
+    for i, array in enumerate((world.a, world.b)):
+        world.check("Execution_setInput", execution, i, ref(operand_type()), pointer(array), 8)
+    world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 0, 0)
+    world.check("Execution_compute", execution)
+    fd = world.file(bytes(8))
+    target = world.make("Memory_createFromFd", 8, READ_WRITE, fd, 0)
+    world.check("Memory_copy", memory, target)
+    assert contents(fd, 8) == [11, 22]
+
+
+def test_input_dimensions_are_the_values(world: World) -> None:
+    """The memory holds two numbers, the execution says three."""
+    compilation = world.ready(model=world.finished(dims=(0,)))
+    memory = both_roles(world, compilation)
+    execution = world.execution(compilation)
+    for i, array in enumerate((world.a, world.b)):
+        world.check("Execution_setInput", execution, i, ref(operand_type()), pointer(array), 8)
+    world.check("Execution_setOutputFromMemory", execution, 0, None, memory, 0, 0)
+    world.check("Execution_compute", execution)
+    execution, three = world.execution(compilation), ref(operand_type(dimensions=(3,)))
+    longer = np.zeros(3, np.float32)
+    world.check("Execution_setInputFromMemory", execution, 0, three, memory, 0, 0)
+    world.check("Execution_setInput", execution, 1, three, pointer(longer), 12)
+    world.check("Execution_setOutput", execution, 0, None, pointer(longer), 12)
+    assert world.nn.Execution_compute(execution) == OP_FAILED
+
+
+def quantizing(w: World, scale: float, zero_point: int) -> int:
+    """A compilation whose output is quantized."""
+    model = w.make("Model_create")
+    described = operand_type(OperandCode.TENSOR_QUANT8_ASYMM, (2,), scale, zero_point)
+    for each in (operand_type(), described):
+        w.check("Model_addOperand", model, ref(each))
+    ends = 1, u32s([0]), 1, u32s([1])
+    w.check("Model_addOperation", model, QUANTIZE.code, *ends)
+    w.check("Model_identifyInputsAndOutputs", model, *ends)
+    w.check("Model_finish", model)
+    return w.ready(model=model)
+
+
+def test_roles_are_of_one_type_scale_and_zero_point(world: World) -> None:
+    desc = world.descriptor(quantizing(world, 0.5, 3), outward=True)
+    add = world.nn.MemoryDesc_addOutputRole
+    assert add(desc, quantizing(world, 0.25, 3), 0, 1.0) == BAD_DATA
+    assert add(desc, quantizing(world, 0.5, 4), 0, 1.0) == BAD_DATA
+    assert add(desc, world.ready(), 0, 1.0) == BAD_DATA
+    assert add(desc, quantizing(world, 0.5, 3), 0, 1.0) == 0

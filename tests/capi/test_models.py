@@ -1,0 +1,170 @@
+"""Models: constants by copy and by reference, shapes settled late, levels."""
+
+import ctypes as c
+import mmap
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi.capi import session
+from ep_nnapi.nnapi.capi.registry import MODELS
+from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.spec import ADD, LOGISTIC, RELU
+from tests.capi.client import Library, operand_type, pointer, ref, scalar, u32s
+from tests.capi.world import World
+
+F32 = OperandCode.TENSOR_FLOAT32
+BAD_DATA = ResultCode.BAD_DATA
+
+
+@pytest.mark.parametrize(("floats", "shared"), [(32, False), (33, True)])
+def test_constants_up_to_128_bytes_are_copied_larger_ones_referenced(
+    world: World, floats: int, shared: bool
+) -> None:
+    data = np.arange(floats, dtype=np.float32)
+    model = world.typed_model(F32, (floats,))
+    world.check("Model_setOperandValue", model, 0, pointer(data), data.nbytes)
+    held = MODELS[model].operands[0].value.bytes
+    assert np.shares_memory(held, data) is shared
+    assert held.tobytes() == data.tobytes()
+
+
+def test_constants_of_a_memory_are_what_the_file_holds(world: World) -> None:
+    data = np.arange(100, dtype=np.float32)
+    memory = world.memory(data.tobytes(), mmap.PROT_READ)
+    model = world.typed_model(F32, (40,))
+    world.check("Model_setOperandValueFromMemory", model, 0, memory, 80, 160)
+    world.nn.Memory_free(memory)
+    assert MODELS[model].operands[0].array.tolist() == data[20:60].tolist()
+
+
+def test_a_referenced_model_outlives_its_handle(world: World) -> None:
+    inner = world.finished_model
+    model = world.typed_model()
+    world.check("Model_setOperandValueFromModel", model, 0, inner)
+    world.nn.Model_free(inner)
+    assert isinstance(MODELS[model].operands[0].value, Model)
+
+
+@pytest.mark.parametrize("relaxed", [True, False])
+def test_the_relaxed_flag_is_the_models(world: World, relaxed: bool) -> None:
+    model = world.open_model
+    world.check("Model_relaxComputationFloat32toFloat16", model, relaxed)
+    world.check("Model_finish", model)
+    assert MODELS[model].finished.model.relaxed is relaxed
+
+
+def test_supported_operations_are_told_in_the_order_of_adding(world: World) -> None:
+    """2 = vendor(2) would be refused; here LOGISTIC(2) -> 1 is added before RELU(0) -> 2."""
+    model = world.make("Model_create")
+    for _ in range(3):
+        world.check("Model_addOperand", model, ref(operand_type()))
+    for op, i, o in ((LOGISTIC, 2, 1), (RELU, 0, 2)):
+        world.check("Model_addOperation", model, op.code, 1, u32s([i]), 1, u32s([o]))
+    world.identify(model, [0], [1])
+    world.check("Model_finish", model)
+    assert MODELS[model].finished.order == (1, 0)
+    answers = (c.c_bool * 2)(False, False)
+    devices = world.devices(world.device)
+    world.check("Model_getSupportedOperationsForDevices", model, devices, 1, answers)
+    assert list(answers) == [True, True]
+
+
+def test_a_vendors_operation_is_supported_by_no_device(world: World) -> None:
+    model = world.make("Model_create")
+    for _ in range(2):
+        world.check("Model_addOperand", model, ref(operand_type(10001, (1,))))
+    world.check("Model_addOperation", model, 10000, 1, u32s([0]), 1, u32s([1]))
+    world.identify(model, [0], [1])
+    world.check("Model_finish", model)
+    answers = (c.c_bool * 1)(True)
+    devices = world.devices(world.device)
+    world.check("Model_getSupportedOperationsForDevices", model, devices, 1, answers)
+    assert not answers[0]
+
+
+@pytest.fixture
+def level(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """The environment, read anew before and after."""
+    session.runtime.cache_clear()
+    yield monkeypatch
+    session.runtime.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("asked", "code", "float16", "optional_axis"),
+    [
+        ("1", 27, False, False),
+        ("2", 28, False, False),
+        ("3", 29, True, True),
+        ("8", 1000008, True, True),
+    ],
+)
+def test_a_lower_level_validates_as_that_level_does(
+    nn: Library,
+    world: World,
+    level: pytest.MonkeyPatch,
+    asked: str,
+    code: int,
+    float16: bool,
+    optional_axis: bool,
+) -> None:
+    """TENSOR_FLOAT16 came with level 3, SOFTMAX's axis too."""
+    level.setenv(session.LEVEL_VARIABLE, asked)
+    assert nn.getRuntimeFeatureLevel() == code
+    model = world.make("Model_create")
+    half = ref(operand_type(OperandCode.TENSOR_FLOAT16))
+    assert nn.Model_addOperand(model, half) == (0 if float16 else BAD_DATA)
+    model = world.make("Model_create")
+    tensor = operand_type(dimensions=(1, 2))
+    for described in (tensor, scalar(OperandCode.FLOAT32), scalar(), tensor):
+        world.check("Model_addOperand", model, ref(described))
+    operation = (25, 3, u32s([0, 1, 2]), 1, u32s([3]))
+    assert nn.Model_addOperation(model, *operation) == (0 if optional_axis else BAD_DATA)
+
+
+@pytest.mark.parametrize("asked", ["0", "9", "three"])
+def test_a_level_that_does_not_exist_fails_every_call(
+    nn: Library, level: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked: str
+) -> None:
+    level.setenv(session.LEVEL_VARIABLE, asked)
+    with caplog.at_level("INFO"):
+        assert nn.Model_create(ref(c.c_void_p())) == ResultCode.OP_FAILED
+    assert asked in caplog.text
+
+
+@pytest.mark.parametrize("declared", [(0, 0), (0, 3), ()], ids=str)
+def test_unknown_dimensions_are_settled_by_the_execution(
+    world: World, declared: tuple[int, ...]
+) -> None:
+    compilation = world.ready(model=world.finished(dims=declared))
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((2, 3), np.float32)
+    out = np.zeros(6, np.float32)
+    execution = world.execution(compilation)
+    given = ref(operand_type(dimensions=(2, 3)))
+    for i, array in enumerate((a, b)):
+        missing = world.nn.Execution_setInput(execution, i, None, pointer(array), array.nbytes)
+        assert missing == BAD_DATA
+        world.check("Execution_setInput", execution, i, given, pointer(array), array.nbytes)
+    world.check("Execution_setOutput", execution, 0, None, pointer(out), out.nbytes)
+    world.check("Execution_compute", execution)
+    rank, dims = c.c_uint32(), (c.c_uint32 * 2)()
+    world.check("Execution_getOutputOperandRank", execution, 0, ref(rank))
+    world.check("Execution_getOutputOperandDimensions", execution, 0, dims)
+    assert (rank.value, [*dims]) == (2, [2, 3])
+    assert out.tolist() == (a + b).reshape(-1).tolist()
+
+
+def test_models_do_not_pile_up(world: World) -> None:
+    before = len(MODELS)
+    model = world.finished_model
+    assert len(MODELS) == before + 1
+    world.nn.Model_free(model)
+    assert len(MODELS) == before
+
+
+def test_operations_are_the_specs(world: World) -> None:
+    model = MODELS[world.finished_model].finished.model
+    assert [o.spec for o in model.operations] == [ADD]

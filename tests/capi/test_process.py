@@ -1,0 +1,232 @@
+"""The library in processes of its own: fresh Pythons, C programs, a package that is not there."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from ep_nnapi.nnapi.capi.functions import FUNCTIONS
+from ep_nnapi.nnapi.capi.header import header, write_header
+from ep_nnapi.nnapi.codes import ResultCode
+
+LIBRARY = Path(libneuralnetworks_path())
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "examples" / "exclusive_or.c"
+LOAD = f"import ctypes; nn = ctypes.CDLL({str(LIBRARY)!r})"
+MODEL_CREATE = (
+    "handle = ctypes.c_void_p(); code = nn.ANeuralNetworksModel_create(ctypes.byref(handle))"
+)
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+def python(program: str, *flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *flags, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        cwd="/",
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_fresh_python_needs_nothing_but_the_path() -> None:
+    """Nothing is imported before, the package is not on the path, the SONAME finds it again."""
+    done = python(
+        f"{LOAD}\nimport sys\n"
+        "assert not any(name.startswith('ep_nnapi') for name in sys.modules)\n"
+        f"{MODEL_CREATE}\n"
+        "again = ctypes.CDLL('libneuralnetworks.so')\n"
+        "again.ANeuralNetworksModel_free.argtypes = [ctypes.c_void_p]\n"
+        "again.ANeuralNetworksModel_free(handle)\n"
+        "print(code, bool(handle.value), 'onnxruntime' in sys.modules, 'onnx' in sys.modules)"
+    )
+    assert (done.stdout, done.stderr) == ("0 True False False\n", "")
+
+
+def test_the_first_calls_may_come_from_eight_threads() -> None:
+    done = python(
+        f"{LOAD}\nimport threading\n"
+        "codes, start = [], threading.Barrier(8)\n"
+        "def work():\n"
+        "    start.wait()\n"
+        "    for _ in range(100):\n"
+        f"        {MODEL_CREATE}\n"
+        "        codes.append((code, handle.value))\n"
+        "threads = [threading.Thread(target=work) for _ in range(8)]\n"
+        "[t.start() for t in threads]; [t.join() for t in threads]\n"
+        "print(len({h for _, h in codes}), {c for c, _ in codes})"
+    )
+    assert (done.stdout, done.stderr) == ("800 {0}\n", "")
+
+
+def test_calls_while_python_goes_down_do_no_harm() -> None:
+    """Objects that free their handles last, as extension modules do."""
+    done = python(
+        f"{LOAD}\nimport atexit\n"
+        f"{MODEL_CREATE}\n"
+        "nn.ANeuralNetworksModel_free.argtypes = [ctypes.c_void_p]\n"
+        "class Last:\n"
+        "    def __del__(self, free=nn.ANeuralNetworksModel_free, handle=handle): free(handle)\n"
+        "import builtins; builtins.last = Last()\n"
+        "atexit.register(nn.ANeuralNetworksModel_free, handle)"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_without_the_package_every_call_fails_with_one_message(tmp_path: Path) -> None:
+    """The library alone, copied away."""
+    alone = tmp_path / "a" / "b" / "c"
+    alone.mkdir(parents=True)
+    shutil.copy(LIBRARY, alone)
+    names = [f.c_name for f in FUNCTIONS if f.returns == "int"]
+    done = python(
+        f"import ctypes; nn = ctypes.CDLL({str(alone / LIBRARY.name)!r})\n"
+        f"print({{getattr(nn, name)() for name in {names}}})\n"
+        "nn.ANeuralNetworksModel_free(None)",
+        "-S",  # no site-packages, so no package
+        "-E",
+    )
+    assert done.stdout == f"{{{ResultCode.OP_FAILED:d}}}\n"
+    assert done.stderr.count("libneuralnetworks.so:") == 1
+
+
+def test_the_log_says_why_a_call_was_refused() -> None:
+    program = f"{LOAD}; nn.ANeuralNetworksModel_create(None)"
+    assert python(program).stderr == ""
+    said = python(program, EP_NNAPI_LOG="info").stderr
+    assert said == "ANeuralNetworksModel_create returns UNEXPECTED_NULL: model is null\n"
+
+
+def test_exports_are_the_75_functions() -> None:
+    if shutil.which("nm") is None:
+        pytest.skip("no nm")
+    listing = subprocess.run(
+        ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True
+    ).stdout
+    assert {line.split()[-1] for line in listing.splitlines()} == {f.c_name for f in FUNCTIONS}
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Path:
+    """A directory with the header."""
+    write_header(tmp_path)
+    return tmp_path
+
+
+def compiled(directory: Path, source: Path, *flags: str) -> Path:
+    """The program made of a C source, linked with the library."""
+    program = directory / source.stem
+    command = ["cc", "-Wall", "-Wextra", "-Werror", *flags, source, f"-I{directory}", LIBRARY]
+    subprocess.run([*command, "-o", program, "-lpthread"], check=True, timeout=60)
+    return program
+
+
+def run(program: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The program in an environment that says nothing about Python."""
+    return subprocess.run(
+        [program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"LD_LIBRARY_PATH": str(LIBRARY.parent), **environment},
+    )
+
+
+@needs_cc
+def test_the_example_in_c(build: Path) -> None:
+    done = run(compiled(build, EXAMPLE, "-std=c11"))
+    assert done.stdout == (
+        "device nnapi-reference, feature level code 1000008\n"
+        "0 xor 0 = 0\n0 xor 1 = 1\n1 xor 0 = 1\n1 xor 1 = 0\n"
+    )
+    assert done.returncode == 0
+
+
+@needs_cc
+def test_a_program_without_a_libpython_gets_one_message(build: Path) -> None:
+    done = run(compiled(build, EXAMPLE), EP_NNAPI_LIBPYTHON="/nowhere/libpython.so")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0].startswith("libneuralnetworks.so: no shared libpython")
+    assert done.stderr.splitlines()[1] == "ANeuralNetworksModel_create(&model) returned 5"
+
+
+@needs_cc
+def test_a_lower_level_may_be_asked_for(build: Path) -> None:
+    done = run(compiled(build, EXAMPLE), EP_NNAPI_FEATURE_LEVEL="3")
+    assert done.stdout.startswith("device nnapi-reference, feature level code 29\n")
+
+
+THREADS = """
+#include <android/NeuralNetworks.h>
+#include <pthread.h>
+#include <stdio.h>
+
+static void *work(void *unused) {
+    long wrong = 0;
+    for (int i = 0; i < 200; i++) {
+        ANeuralNetworksModel *model = NULL;
+        wrong += ANeuralNetworksModel_create(&model) != ANEURALNETWORKS_NO_ERROR;
+        wrong += ANeuralNetworksModel_finish(model) != ANEURALNETWORKS_BAD_DATA;
+        ANeuralNetworksModel_free(model);
+        wrong += ANeuralNetworksModel_finish(model) != ANEURALNETWORKS_BAD_DATA;
+    }
+    (void)unused;
+    return (void *)wrong;
+}
+
+int main(void) {
+    pthread_t threads[8];
+    long wrong = 0;
+    for (int i = 0; i < 8; i++) pthread_create(&threads[i], NULL, work, NULL);
+    for (int i = 0; i < 8; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        wrong += (long)result;
+    }
+    printf("%ld\\n", wrong);
+    return 0;
+}
+"""
+
+
+@needs_cc
+def test_eight_threads_of_c_make_the_first_call(build: Path) -> None:
+    source = build / "threads.c"
+    source.write_text(THREADS, encoding="utf-8")
+    assert run(compiled(build, source)).stdout == "0\n"
+
+
+@needs_cc
+@pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("g++", "c++17")])
+def test_the_header_is_c_and_cpp(build: Path, compiler: str, standard: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    source = build / ("a.c" if compiler == "gcc" else "a.cc")
+    source.write_text("#include <android/NeuralNetworks.h>\n", encoding="utf-8")
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+    subprocess.run([compiler, *flags, f"-I{build}", source], check=True, timeout=60)
+
+
+def test_the_header_has_every_function_and_code() -> None:
+    text = header()
+    assert all(f"{f.prototype};" in text for f in FUNCTIONS)
+    for code in (
+        "ANEURALNETWORKS_ADD = 0,",
+        "ANEURALNETWORKS_REVERSE = 105,",
+        "ANEURALNETWORKS_MODEL = 15,",
+        "ANEURALNETWORKS_FUSED_RELU6 = 3,",
+        "ANEURALNETWORKS_PREFER_SUSTAINED_SPEED = 2,",
+        "ANEURALNETWORKS_PRIORITY_DEFAULT = 100,",
+        "ANEURALNETWORKS_FEATURE_LEVEL_8 = 1000008,",
+        "ANEURALNETWORKS_DEAD_OBJECT = 14,",
+        "ANEURALNETWORKS_FENCED_DURATION_IN_DRIVER = 3,",
+        "ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN = 32,",
+    ):
+        assert code in text
