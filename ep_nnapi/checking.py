@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +25,7 @@ def check(model: ModelSource, **options: object) -> Report:
     """Which nodes of `model` run on NNAPI under `options`, and why the others do not.
 
     model   a path or the bytes of an .onnx or .ort file
-    Asks a stock ONNX Runtime session in its assign-only mode, so the answer is the provider's.
+    Asks a stock ONNX Runtime session that runs nothing, so the answer is the provider's.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
     return planned(model, **options).report
@@ -34,8 +33,8 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def planned(model: ModelSource, **options: object) -> Provider:
     """The provider after it has planned `model`; raises as `check`."""
-    with collecting(parse(options)) as (strings, found), tempfile.TemporaryDirectory() as folder:
-        _assign(source(model), strings, Path(folder) / "assigned.ort")
+    with collecting(parse(options)) as (strings, found):
+        _plan(source(model), strings)
         return found()
 
 
@@ -98,10 +97,15 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
 
 
-def _assign(model: str | bytes, strings: dict[str, str], saved: Path) -> None:
-    """Has ONNX Runtime assign nodes: saving in ORT format plans, but compiles nothing."""
+def _plan(model: str | bytes, strings: dict[str, str]) -> None:
+    """Has ONNX Runtime ask for the plan, with the least work around it.
+
+    Basic optimization is all that comes before the question; what would come after is turned off.
+    Assigning only, as for saving in ORT format, would write a file and end at 2 GB.
+    """
     register()
     options = quiet_options()
-    options.optimized_model_filepath = str(saved)
-    options.add_session_config_entry("session.save_model_format", "ORT")
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.intra_op_num_threads = 1
     open_session(model, options, [(EP_NAME, strings), "CPUExecutionProvider"])
