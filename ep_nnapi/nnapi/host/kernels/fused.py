@@ -39,5 +39,5 @@ def clip(input: Array, low: float, high: float, out: Array) -> None:
     """
     if input.dtype.kind == "i":
         info = np.iinfo(input.dtype)
-        low, high = max(int(info.min), low), min(int(info.max), high)
+        low, high = int(max(info.min, low)), int(min(info.max, high))
     input.clip(low, high, out=out)

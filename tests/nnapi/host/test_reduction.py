@@ -1,0 +1,202 @@
+"""Reductions and normalizations against numpy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.rejection import RuntimeFailure
+from tests.nnapi.host.oracle import (
+    BOOL8,
+    DATA,
+    F32,
+    FLOATS,
+    I32,
+    Q8,
+    Q8S,
+    compare,
+    integers,
+    matches,
+    run,
+    store,
+)
+
+SEED = 20260805
+AXES = {"last": (-1,), "inner": (1, 2), "all": (0, 1, 2, 3), "twice": (1, -3), "none": ()}
+REDUCTIONS = {
+    "SUM": (spec.REDUCE_SUM, np.sum, FLOATS),
+    "PROD": (spec.REDUCE_PROD, np.prod, FLOATS),
+    "MAX": (spec.REDUCE_MAX, np.max, DATA),
+    "MIN": (spec.REDUCE_MIN, np.min, DATA),
+    "MEAN": (spec.MEAN, np.mean, DATA),
+    "ALL": (spec.REDUCE_ALL, np.all, (BOOL8,)),
+    "ANY": (spec.REDUCE_ANY, np.any, (BOOL8,)),
+}
+
+
+def drawn(*shape, low=-1.0, high=1.0):
+    return np.random.default_rng([SEED, *shape]).uniform(low, high, shape)
+
+
+@pytest.mark.parametrize("axes", AXES.values(), ids=AXES)
+@pytest.mark.parametrize("keep", [False, True], ids=["drop", "keep"])
+@pytest.mark.parametrize(("row", "function", "types"), REDUCTIONS.values(), ids=REDUCTIONS)
+def test_reduction_matches(row, function, types, axes, keep):
+    def formula(x, _):
+        along = tuple({a % 4 for a in axes})
+        found = np.asarray(function(x, axis=along, keepdims=keep))
+        return found.reshape(found.shape or (1,))
+
+    numbers = drawn(2, 3, 2, 4)
+    given = store(numbers > 0, BOOL8) if types == (BOOL8,) else numbers
+    keep_dims = int(keep) if row is spec.MEAN else keep
+    matches(
+        row,
+        formula,
+        types=types,
+        same_scale=row is not spec.MEAN,
+        input=given,
+        axes=integers(*axes),
+        keep_dims=keep_dims,
+    )
+
+
+def test_a_product_with_zero_is_zero_even_with_infinity():
+    given = {
+        "input": store(np.array([[0, np.inf, 2], [np.inf, 1, 1]]), F32),
+        "axes": integers(1),
+        "keep_dims": False,
+    }
+    (result,) = run(spec.REDUCE_PROD, given, Operand(F32))
+    np.testing.assert_array_equal(result, [0, np.inf])
+
+
+@pytest.mark.parametrize(
+    ("row", "function"), [(spec.ARGMAX, np.argmax), (spec.ARGMIN, np.argmin)], ids=str
+)
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_first_extreme_is_found(row, function, axis):
+    matches(
+        row,
+        lambda x: function(x, axis=axis),
+        types=(*DATA, I32),
+        out=Operand(I32),
+        input=np.round(drawn(3, 5, 4) * 3),
+        axis=axis,
+    )
+
+
+def softmax(x, beta, axis):
+    powers = np.exp(beta * (x - x.max(axis=axis, keepdims=True)))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -2])
+def test_softmax_matches(axis):
+    operands = {} if axis is None else {"axis": axis}
+    matches(
+        spec.SOFTMAX,
+        lambda x: softmax(x, 2.0, -1 if axis is None else axis),
+        types=FLOATS,
+        input=drawn(2, 3, 5, low=-8, high=8),
+        beta=2.0,
+        **operands,
+    )
+
+
+@pytest.mark.parametrize(("code", "zero_point"), [(Q8, 0), (Q8S, -128)], ids=["Q8", "Q8S"])
+def test_quantized_softmax_matches(code, zero_point):
+    output = Operand(code, (), 1 / 256, zero_point)
+    source = store(drawn(4, 10, low=-5, high=5), code)
+    (result,) = run(spec.SOFTMAX, {"input": source, "beta": 1.0}, output)
+    compare(result, output, softmax(source.real, 1.0, -1), 0, code.name)
+
+
+def test_softmax_refuses_a_beta_of_zero():
+    with pytest.raises(RuntimeFailure, match="beta 0 is not positive"):
+        run(spec.SOFTMAX, {"input": store(drawn(2, 3), F32), "beta": 0.0}, Operand(F32))
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_log_softmax_matches(axis):
+    matches(
+        spec.LOG_SOFTMAX,
+        lambda x: np.log(softmax(x, 0.5, axis)),
+        types=FLOATS,
+        input=drawn(3, 4, low=-9, high=9),
+        beta=0.5,
+        axis=axis,
+    )
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_l2_normalization_matches(axis):
+    at = -1 if axis is None else axis
+    matches(
+        spec.L2_NORMALIZATION,
+        lambda x: x / np.sqrt((x**2).sum(axis=at, keepdims=True)),
+        types=FLOATS,
+        input=drawn(2, 3, 4),
+        **({} if axis is None else {"axis": axis}),
+    )
+
+
+@pytest.mark.parametrize(("code", "zero_point"), [(Q8, 128), (Q8S, 0)], ids=["Q8", "Q8S"])
+def test_quantized_l2_normalization_matches(code, zero_point):
+    output = Operand(code, (), 1 / 128, zero_point)
+    source = store(drawn(3, 6), code)
+    (result,) = run(spec.L2_NORMALIZATION, {"input": source}, output)
+    length = np.sqrt((source.real**2).sum(axis=-1, keepdims=True))
+    compare(result, output, source.real / length, 0, code.name)
+
+
+def test_a_vector_of_zeros_keeps_no_direction():
+    (result,) = run(spec.L2_NORMALIZATION, {"input": store(np.zeros((2, 3)), F32)}, Operand(F32))
+    np.testing.assert_array_equal(result, np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 2])
+@pytest.mark.parametrize("radius", [0, 1, 9])
+def test_local_response_normalization_matches(radius, axis):
+    at = 3 if axis is None else axis
+
+    def formula(x):
+        squares, out = np.moveaxis(x**2, at, 0), np.empty_like(np.moveaxis(x, at, 0))
+        for i in range(len(squares)):
+            near = squares[max(0, i - radius) : i + radius + 1].sum(axis=0)
+            out[i] = np.moveaxis(x, at, 0)[i] * (4 + 2 * near) ** -0.5
+        return np.moveaxis(out, 0, at)
+
+    matches(
+        spec.LOCAL_RESPONSE_NORMALIZATION,
+        formula,
+        types=FLOATS,
+        input=drawn(2, 3, 4, 5),
+        radius=radius,
+        bias=4.0,
+        alpha=2.0,
+        beta=0.5,
+        **({} if axis is None else {"axis": axis}),
+    )
+
+
+@pytest.mark.parametrize("nchw", [False, True], ids=["nhwc", "nchw"])
+def test_instance_normalization_matches(nchw):
+    axes = (2, 3) if nchw else (1, 2)
+
+    def formula(x):
+        mean, deviation = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+        return 2 * (x - mean) / np.sqrt(deviation + 0.125) + 0.5
+
+    matches(
+        spec.INSTANCE_NORMALIZATION,
+        formula,
+        types=FLOATS,
+        input=drawn(2, 3, 4, 3),
+        gamma=2.0,
+        beta=0.5,
+        epsilon=0.125,
+        layout=nchw,
+    )
