@@ -58,6 +58,7 @@ class Forms:
     entering: list[Edge] = field(default_factory=list)
     _made: dict[str, dict[Perm, Value]] = field(default_factory=dict)
     _moved: dict[str, _Moved] = field(default_factory=dict)
+    _copies: dict[str, Value] = field(default_factory=dict)
 
     def place(self, call: Call) -> None:
         """Adds a call, with every permute that its operands need before it."""
@@ -126,11 +127,13 @@ class Forms:
         if perm in forms:
             return forms[perm]
         outside = any(value.name == v.name for v in self.inputs)
-        if not forms:
-            first = tuple(range(value.rank)) if permutes else perm
-            forms[first] = self._enter(value, first)
-            if first == perm:
-                return forms[perm]
+        as_onnx = tuple(range(value.rank))
+        if outside and permutes and as_onnx not in forms:
+            forms[as_onnx] = self._enter(value, as_onnx)
+        if outside and not permutes:
+            forms[perm] = self._enter(value, perm)
+        if perm in forms:
+            return forms[perm]
         try:
             forms[perm] = self._permute(value, forms, perm, origin)
         except Reject as reject:
@@ -161,10 +164,12 @@ class Forms:
 
     def _copy(self, value: Value, origin: Sequence[str]) -> Value:
         """An operand that is not also a model input, as NNAPI wants of an output."""
-        out = replace(value, name=f"{value.name} copied")
-        call = RESHAPE(value, shape=_ints(value.shape), out=out)
-        self.calls.append(replace(call, origin=tuple(origin)))
-        return out
+        if value.name not in self._copies:
+            out = replace(value, name=f"{value.name} copied")
+            call = RESHAPE(value, shape=_ints(value.shape), out=out)
+            self.calls.append(replace(call, origin=tuple(origin)))
+            self._copies[value.name] = out
+        return self._copies[value.name]
 
 
 def _between(made: Perm, wanted: Perm) -> Perm:

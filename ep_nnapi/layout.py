@@ -39,12 +39,13 @@ def assign_layouts(
     """The calls, each that is better off with NHWC tensors rewritten to take them as views.
 
     outputs   names of the values that leave the cluster
-    Guarantee: no other choice transposes fewer bytes, each tensor counted once; a permute inside is
-    dearer than one at the border, and on a tie ONNX's layout stays. Cost: a minimum cut for each
-    connected region of calls that may follow; regions end at convolutions, so they are small.
+    Guarantee: where the model has no transposes of its own, no other choice transposes fewer bytes,
+    each tensor counted once; a tensor at the border is a little cheaper than one inside, and on a
+    tie ONNX's layout stays. Cost: a minimum cut for each connected region of calls that may follow;
+    regions end at convolutions, so they are small.
     """
     tensors = _tensors(calls, outputs)
-    followers = _followers(calls, tensors, feature_level)
+    followers = _followers(calls, tensors, outputs, feature_level)
     result = list(calls)
     for region in _regions(tensors, followers):
         for chosen in sorted(_nhwc_side(region, tensors, calls, followers)):
@@ -74,7 +75,10 @@ def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tens
 
 
 def _followers(
-    calls: Sequence[Call], tensors: Mapping[str, _Tensor], feature_level: int
+    calls: Sequence[Call],
+    tensors: Mapping[str, _Tensor],
+    outputs: Collection[str],
+    feature_level: int,
 ) -> dict[int, dict[int, Call]]:
     """For each call that may take NHWC: the calls that would then change, itself first."""
     found = {}
@@ -84,7 +88,7 @@ def _followers(
         candidate = follow(call, NHWC)
         if candidate is not None and _legal(candidate, feature_level):
             found[i] = {i: candidate}
-    found.update(_flattened(calls, tensors))
+    found.update(_flattened(calls, tensors, outputs))
     return found
 
 
@@ -97,9 +101,9 @@ def _legal(call: Call, feature_level: int) -> bool:
 
 
 def _flattened(
-    calls: Sequence[Call], tensors: Mapping[str, _Tensor]
+    calls: Sequence[Call], tensors: Mapping[str, _Tensor], outputs: Collection[str]
 ) -> Iterator[tuple[int, dict[int, Call]]]:
-    """RESHAPE of [N, C, H, W] to [N, C H W] before a layer whose weights can be reordered."""
+    """RESHAPE of [N, C, H, W] to [N, C H W] only for a layer whose weights can be reordered."""
     readers: defaultdict[str, list[int]] = defaultdict(list)
     for i, call in enumerate(calls):
         for value in reads(call):
@@ -107,7 +111,8 @@ def _flattened(
     for i, call in enumerate(calls):
         if call.spec != RESHAPE or reads(call)[0].name not in tensors:
             continue
-        after = readers[writes(call)[0].name]
+        flat = writes(call)[0].name
+        after = readers[flat] if flat not in outputs else []
         if len(after) == 1 and calls[after[0]].spec == FULLY_CONNECTED:
             pair = flatten_nhwc(call, calls[after[0]])
             if pair is not None:
@@ -137,12 +142,11 @@ def _nhwc_side(
     graph.add_nodes_from((_NHWC, _AS_ONNX))
     for name in region:
         tensor = tensors[name]
-        border = tensor.writer is None or None in tensor.readers
-        cost = 8 * tensor.cost - border
         writer = _end(tensor.writer, name, calls, followers)
+        entering, leaving = tensor.writer is None, None in tensor.readers
         # one auxiliary node a direction: the tensor is paid for once, however many disagree
-        graph.add_edge(writer, ("is ONNX", name), capacity=cost)
-        graph.add_edge(("is NHWC", name), writer, capacity=cost)
+        graph.add_edge(writer, ("is ONNX", name), capacity=8 * tensor.cost - entering)
+        graph.add_edge(("is NHWC", name), writer, capacity=8 * tensor.cost - leaving)
         for reader in tensor.readers:
             if _indifferent(reader, calls, tensor):
                 continue

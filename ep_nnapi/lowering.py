@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ep_nnapi.border import Border, Crossing
-from ep_nnapi.forms import Edge, Forms
+from ep_nnapi.follow import keeps_order
+from ep_nnapi.forms import Edge, Forms, Peel
 from ep_nnapi.layout import assign_layouts
 from ep_nnapi.nnapi.call import Arg, Call, View, operand_code
 from ep_nnapi.nnapi.codes import OperandCode
@@ -22,8 +23,9 @@ from ep_nnapi.nnapi.model import (
     Operation,
 )
 from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.rejection import SpecError
-from ep_nnapi.rewrite import fuse_activations
+from ep_nnapi.rewrite import fuse_activations, writes
 from ep_nnapi.target import Target
 from ep_nnapi.value import Array, Quantization, Value, held
 
@@ -47,11 +49,49 @@ def lower(
     """
     leaving = {v.name for v in outputs}
     fused = fuse_activations(calls, leaving)
-    forms = Forms(inputs, target.feature_level)
-    for call in assign_layouts(fused, leaving, target.feature_level):
+    choices = [assign_layouts(fused, leaving, target.feature_level)]
+    if any(c.spec == TRANSPOSE for c in fused):
+        # they make more than the two layouts that were weighed, so that no choice may be better
+        choices.append(fused)
+    best = _best(choices, inputs, outputs, target.feature_level)
+    return _write(best.forms, best.left, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Calls with all their permutes, and the edges through which values leave."""
+
+    forms: Forms
+    left: Sequence[Edge]
+
+    def moved(self) -> int:
+        """How many elements are permuted, inside or at the border."""
+        inside = (writes(c)[0] for c in self.forms.calls if c.spec == TRANSPOSE)
+        edges = (*self.forms.entering, *self.left)
+        crossing = (e.value for e in edges if e.perm and not keeps_order(e.value.shape, e.perm))
+        return sum(value.size for value in (*inside, *crossing))
+
+
+def _best(
+    choices: Sequence[Sequence[Call]], inputs: Sequence[Value], outputs: Sequence[Value], level: int
+) -> _Placed:
+    """The choice of calls that permutes least; raises Peel when every choice does."""
+    placed: list[_Placed] = []
+    peels: list[Peel] = []
+    for calls in choices:
+        try:
+            placed.append(_place(calls, Forms(inputs, level), outputs))
+        except Peel as peel:
+            peels.append(peel)
+    if not placed:
+        raise peels[0]
+    return min(placed, key=_Placed.moved)
+
+
+def _place(calls: Sequence[Call], forms: Forms, outputs: Sequence[Value]) -> _Placed:
+    for call in calls:
         forms.place(call)
-    left = [forms.leave(v) for v in outputs]
-    return _write(forms, left, target)
+    return _Placed(forms, [forms.leave(v) for v in outputs])
 
 
 def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:

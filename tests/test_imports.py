@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from ep_nnapi.ops import FAMILIES
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ep_nnapi", "partitioner")
+
+# The files of ops/ that declare no operators.
+SHARED = sorted(
+    f"ops.{path.stem}"
+    for path in (ROOT / "ep_nnapi" / "ops").glob("[a-z]*.py")
+    if path.stem not in {family.__name__.rpartition(".")[2] for family in FAMILIES}
+)
 
 # NNAPI as Android defines it, and the three files it shares with the rest.
 NNAPI_WORLD = "nnapi value target rejection numpy"
@@ -26,28 +35,29 @@ ALLOWED = {
     "options": "rejection target",
     "report": "rejection",
     "graph": "value",
-    # one node
+    # one node; what families share is not itself a family
     "ops.node": "graph nnapi.call rejection target value numpy",
-    "ops.window": "ops.node nnapi.call nnapi.codes rejection value",
-    "ops.*": "ops.node ops.window nnapi.call nnapi.codes nnapi.spec rejection value numpy",
+    "ops.*": f"{' '.join(SHARED)} nnapi.call nnapi.codes nnapi.spec rejection value numpy",
     "ops": "ops",
-    "capability": "graph ops nnapi.call rejection target",
+    "qdq": "graph value",
+    "consistency": "nnapi.call nnapi.shapes rejection value",
+    "capability": "consistency graph ops nnapi.call rejection target",
     # one cluster
     "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
     "forms": "follow rewrite nnapi.call nnapi.spec rejection value numpy",
     "layout": "follow rewrite nnapi.call nnapi.spec rejection value networkx",
     "border": "nnapi.runtime value numpy",
-    "lowering": "border forms layout rewrite nnapi.call nnapi.codes nnapi.model nnapi.signature"
-    " rejection target value numpy",
+    "lowering": "border follow forms layout rewrite nnapi.call nnapi.codes nnapi.model"
+    " nnapi.signature nnapi.spec rejection target value numpy",
     # one graph, one session
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
     "submodel": "graph value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.runtime rejection value"
     " numpy",
-    "planning": "capability dag engine forms graph lowering options report submodel nnapi.runtime"
-    " rejection target value networkx partitioner",
+    "planning": "capability dag engine forms graph lowering options qdq report submodel"
+    " nnapi.runtime rejection target value networkx partitioner",
     "provider": "engine graph options planning rejection report runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
