@@ -6,26 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quant_pre_process,
-    quantize_static,
-)
+import onnxruntime
 
 from models.recipes import MODELS
 from models.samples import Array, sample_inputs
 
 DIRECTORY = Path(__file__).parent
-TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
 SCHEMES = ("u8u8", "u8s8", "s8s8")  # activations, then weights
 SEEDS = range(1000, 1008)  # of the calibration samples
 Feed = dict[str, Array]
 
 
-class Feeds(CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
-    """Hands samples to ONNX Runtime's calibration, one by one."""
+class Feeds:
+    """Hands samples to ONNX Runtime's calibration, one by one: its CalibrationDataReader."""
 
     def __init__(self, feeds: Iterable[Feed]) -> None:
         self._feeds = iter(feeds)
@@ -61,22 +54,42 @@ def digit_feeds() -> list[Feed]:
 
 
 def quantize(model: onnx.ModelProto, scheme: str, feeds: Iterable[Feed]) -> onnx.ModelProto:
-    """`model` in QDQ form, its ranges the least and largest values seen with `feeds`."""
+    """`model` in QDQ form, its ranges the least and largest values seen with `feeds`.
+
+    ONNX Runtime's quantizer is imported only here: with an old onnx or onnxruntime it needs
+    ml_dtypes or sympy, which nothing else here does.
+    """
+    from onnxruntime.quantization import QuantType, quantize_static
+
+    types = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
     with tempfile.TemporaryDirectory() as directory:
-        given, folded, finished = (Path(directory, f"{step}.onnx") for step in range(3))
-        onnx.save(model, given)  # handed over as a value, it would be changed
-        quant_pre_process(given, folded, skip_symbolic_shape=True)  # all shapes are known
-        onnx.save(with_flat_biases(onnx.load(folded)), folded)
+        folded, finished = Path(directory, "folded.onnx"), Path(directory, "quantized.onnx")
+        onnx.save(with_flat_biases(optimized(model, folded)), folded)
         quantize_static(
             folded,
             finished,
             Feeds(feeds),
-            quant_format=QuantFormat.QDQ,
             per_channel=scheme != "u8u8",
-            activation_type=TYPES[scheme[:2]],
-            weight_type=TYPES[scheme[2:]],
+            activation_type=types[scheme[:2]],
+            weight_type=types[scheme[2:]],
         )
         return with_used_opsets(onnx.load(finished))
+
+
+def optimized(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+    """`model` after ONNX Runtime's basic optimization, which folds batch norm; written to `path`.
+
+    Its quantizer's own pre-processing does the same, but in 1.25 it drops the folded model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(path)
+    onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    folded = onnx.load(path)
+    folded.metadata_props.add(key="onnx.quant.pre_process", value="onnxruntime.quant")
+    return folded
 
 
 def with_flat_biases(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -10,6 +10,10 @@ from onnx import TensorProto, numpy_helper
 
 from models import quantized as module
 from models import zoo
+from models.builder import Graph
+
+# The quantizer imports ml_dtypes and sympy, which old versions of onnx and onnxruntime lack.
+pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
 
 DIGITS = Path(module.__file__).parent
 SCHEMES = ["u8u8", "u8s8", "s8s8"]
@@ -74,6 +78,20 @@ def test_types_are_those_of_the_scheme(name, size, scheme):
 def test_batch_norm_is_folded():
     kinds = {node.op_type for node in zoo.quantized("kws_dscnn", "u8u8").graph.node}
     assert "BatchNormalization" not in kinds
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_gemm_bias_of_rank_2(scheme):
+    g = Graph("flat")
+    x = g.input("x", (1, 4))
+    weight, bias = g.normal(4, 3, std=1.0), g.normal(1, 3, std=1.0)
+    g.output(g.add("Gemm", x, weight, bias), "y")
+    model = g.model()
+    feeds = [zoo.sample_inputs(model, seed) for seed in range(8)]
+    ours = session(module.quantize(model, scheme, feeds)).run(None, feeds[0])[0]
+    exact = session(model).run(None, feeds[0])[0]
+    # one rounding of x, of the weights and of y, each half of 1/256 of a range of about 6
+    assert np.allclose(ours, exact, atol=0.1)
 
 
 def test_only_used_opsets_are_listed():
