@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ep_nnapi.ops import activation, convolution, elementwise, matmul, movement, pooling
+from ep_nnapi.ops import (
+    activation,
+    convolution,
+    elementwise,
+    matmul,
+    movement,
+    pooling,
+    smooth,
+    trigonometry,
+    unary,
+)
 from ep_nnapi.ops.node import Op, ops_of
 
-FAMILIES = (activation, convolution, elementwise, matmul, movement, pooling)
+FAMILIES = (
+    activation,
+    convolution,
+    elementwise,
+    matmul,
+    movement,
+    pooling,
+    smooth,
+    trigonometry,
+    unary,
+)
 
 OPS: tuple[Op, ...] = tuple(o for family in FAMILIES for o in ops_of(family))
 

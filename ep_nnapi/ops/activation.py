@@ -1,8 +1,194 @@
-"""Activations."""
+"""Activations that are linear in pieces."""
 
 from __future__ import annotations
 
-from ep_nnapi.nnapi.spec import RELU
-from ep_nnapi.ops.node import one_to_one
+from collections.abc import Iterator
 
-ONE_TO_ONE = (one_to_one("Relu", RELU, since=1),)
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    GREATER,
+    HARD_SWISH,
+    LESS,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    PRELU,
+    RELU,
+    RELU1,
+    RELU6,
+    SELECT,
+    SUB,
+)
+from ep_nnapi.ops.broadcast import broadcast
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.steps import Steps, compute, full, reshape
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Constant, DType, Value
+
+
+@op("Relu", since=6, emits=(RELU, MAXIMUM))
+def relu(n: Node) -> Iterator[Call]:
+    """What is not negative, else 0.
+
+    Source: ONNX Relu-6, Relu-13, Relu-14; NDK ANEURALNETWORKS_RELU.
+    """
+    x, y = n.input(0), n.output()
+    yield MAXIMUM(x, n.scalar(0, x), out=y) if x.dtype is DType.INT32 else RELU(x, out=y)
+
+
+@op("Clip", since=6, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
+def clip_6(n: Node) -> Iterator[Call]:
+    """Between the attributes `min` and `max`.
+
+    Source: ONNX Clip-6; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and siblings.
+    """
+    x = n.input(0)
+    low, high = (n.scalar(n.real(name), x) if n.given(name) else None for name in ("min", "max"))
+    yield from _clip(n, x, low, high)
+
+
+@op("Clip", since=11, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
+def clip_11(n: Node) -> Iterator[Call]:
+    """Between the inputs `min` and `max`, either of which may be left out or computed.
+
+    Source: ONNX Clip-11, Clip-12, Clip-13; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and
+    siblings.
+    """
+    bounds = (n.input(i) if n.has(i) else None for i in (1, 2))
+    low, high = (b.constant if b is not None and b.constant is not None else b for b in bounds)
+    yield from _clip(n, n.input(0), low, high)
+
+
+_FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
+
+
+def _clip(
+    n: Node, x: Value, low: Value | Constant | None, high: Value | Constant | None
+) -> Iterator[Call]:
+    y = n.output()
+    if not isinstance(low, Value) and not isinstance(high, Value):
+        bounds = _bound(low), _bound(high)
+        if bounds == (None, None):
+            yield from reshape(n, x, y)
+            return
+        if bounds in _FUSED and x.dtype is not DType.INT32:
+            yield _FUSED[bounds](x, out=y)
+            return
+    if high is None:
+        yield MAXIMUM(x, low, out=y)
+        return
+    if low is not None:
+        x = yield from compute(n, MAXIMUM, x, low, shape=x.shape)
+    yield MINIMUM(x, high, out=y)
+
+
+def _bound(constant: Constant | None) -> float | None:
+    """The number; None where every finite number is within."""
+    if constant is None:
+        return None
+    number, limits = float(constant.array.reshape(-1)[0]), constant.dtype.numpy
+    infinite = limits.kind == "f" and abs(number) >= float(np.finfo(limits).max)
+    return None if infinite else number
+
+
+@op("HardSigmoid", since=6, emits=(MUL, ADD))
+def hard_sigmoid(n: Node) -> Iterator[Call]:
+    """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that.
+
+    Source: ONNX HardSigmoid-6, HardSigmoid-22; NDK FuseCode RELU6.
+    """
+    x = n.input(0)
+    share = yield from _hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
+    yield MUL(share, n.scalar(1 / 6, x), out=n.output())
+
+
+def _hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
+    """Six times the hard sigmoid."""
+    slope = np.float32(alpha) * np.float32(6)
+    scaled = x
+    if slope != 1:
+        scaled = yield from compute(n, MUL, x, n.scalar(float(slope), x))
+    return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
+
+
+@op("HardSwish", since=14, emits=(HARD_SWISH, MUL))
+def hard_swish(n: Node) -> Iterator[Call]:
+    """X times its hard sigmoid with slope 1/6.
+
+    Source: ONNX HardSwish-14, HardSwish-22; NDK ANEURALNETWORKS_HARD_SWISH.
+    """
+    x, y = n.input(0), n.output()
+    call = HARD_SWISH(x, out=y)
+    if n.takes(call) or x.quantization is not None:
+        yield call
+        return
+    share = yield from _hard_sigmoid(n, x, 1 / 6, 0.5)
+    part = yield from compute(n, MUL, share, n.scalar(1 / 6, x))
+    yield MUL(x, part, out=y)
+
+
+@op("LeakyRelu", since=6, emits=(PRELU, ADD))
+def leaky_relu(n: Node) -> Iterator[Call]:
+    """X, times `alpha` where negative: PRELU with one slope.
+
+    Source: ONNX LeakyRelu-6, LeakyRelu-16; NDK ANEURALNETWORKS_PRELU.
+    """
+    x = n.input(0)
+    slope = Value("slope", x.dtype, (1,), constant=n.scalar(n.real("alpha", 0.01), x))
+    yield from _prelu(n, x, slope)
+
+
+@op("PRelu", since=7, emits=(PRELU, ADD))
+def prelu(n: Node) -> Iterator[Call]:
+    """X, times its slope where negative; slopes broadcast to x.
+
+    Source: ONNX PRelu-7, PRelu-9, PRelu-16; NDK ANEURALNETWORKS_PRELU.
+    """
+    yield from _prelu(n, n.input(0), n.input(1))
+
+
+def _prelu(n: Node, x: Value, slope: Value) -> Iterator[Call]:
+    """Where the level has no PRELU: RELU(x) - slope RELU(-x), which is as exact."""
+    y = n.output()
+    if n.takes(PRELU(x, slope, out=y)) or x.quantization is not None:
+        yield from broadcast(n, PRELU, (x, slope), y)
+        return
+    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    scaled = n.temp(x)
+    yield from broadcast(n, MUL, (below, slope), scaled)
+    opposite = yield from compute(n, MUL, scaled, n.scalar(-1, x))
+    yield ADD((yield from compute(n, RELU, x)), opposite, out=y)
+
+
+@op("ThresholdedRelu", since=10, emits=(SELECT,))
+def thresholded_relu(n: Node) -> Iterator[Call]:
+    """X where it exceeds `alpha`, else 0.
+
+    Source: ONNX ThresholdedRelu-10, ThresholdedRelu-22; NDK ANEURALNETWORKS_SELECT.
+    """
+    x = n.input(0)
+    alpha = n.scalar(n.real("alpha", 1.0), x)
+    above = yield from compute(n, GREATER, x, alpha, dtype=DType.BOOL)
+    zero = yield from full(n, 0, x.shape, x.dtype)
+    yield SELECT(above, x, zero, out=n.output())
+
+
+@op("Shrink", since=9, emits=(SELECT,))
+def shrink(n: Node) -> Iterator[Call]:
+    """X nearer to 0 by `bias` where it is beyond `lambd`, else 0.
+
+    Source: ONNX Shrink-9; NDK ANEURALNETWORKS_SELECT.
+    """
+    x, bias, limit = n.input(0), n.real("bias", 0.0), n.real("lambd", 0.5)
+    n.require(limit >= 0, Reason.ATTRIBUTE, f"lambd is {limit:g}; a limit is at least 0")
+    above = yield from compute(n, GREATER, x, n.scalar(limit, x), dtype=DType.BOOL)
+    below = yield from compute(n, LESS, x, n.scalar(-limit, x), dtype=DType.BOOL)
+    less = yield from compute(n, SUB, x, n.scalar(bias, x))
+    more = yield from compute(n, ADD, x, n.scalar(bias, x))
+    zero = yield from full(n, 0, x.shape, x.dtype)
+    rest = yield from compute(n, SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
+    yield SELECT(above, less, rest, out=n.output())

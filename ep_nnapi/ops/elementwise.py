@@ -2,7 +2,174 @@
 
 from __future__ import annotations
 
-from ep_nnapi.nnapi.spec import ADD
-from ep_nnapi.ops.node import one_to_one
+from collections.abc import Iterator, Sequence
 
-ONE_TO_ONE = (one_to_one("Add", ADD, since=7),)
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    DIV,
+    LESS,
+    LOGICAL_AND,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NOT_EQUAL,
+    POW,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.ops.broadcast import broadcast, select
+from ep_nnapi.ops.node import Node, Op, op
+from ep_nnapi.ops.steps import Steps, compute, each, recast, reshape
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import DType, Value
+
+
+def binary(op_type: str, row: Row, since: int = 7) -> Op:
+    """An operator that is one NNAPI operation on two tensors that broadcast."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
+
+    doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
+    return Op(op_type, "", since, (row,), lower, doc)
+
+
+def variadic(op_type: str, row: Row, since: int = 8) -> Op:
+    """An operator on any number of tensors that broadcast: one NNAPI operation after another."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield from _chain(n, row, n.inputs, n.output())
+
+    doc = (
+        f"{row.name} of the tensors, one after the other.\n\n"
+        f"Source: ONNX {op_type}-{since}; NDK {row.name}."
+    )
+    return Op(op_type, "", since, (row,), lower, doc)
+
+
+TABLE = (
+    binary("Add", ADD),
+    binary("Sub", SUB),
+    binary("Mul", MUL),
+    variadic("Max", MAXIMUM),
+    variadic("Min", MINIMUM),
+    variadic("Sum", ADD),
+)
+
+
+def _chain(n: Node, row: Row, tensors: Sequence[Value], y: Value) -> Iterator[Call]:
+    total = tensors[0]
+    if len(tensors) == 1:
+        yield from reshape(n, total, y)
+        return
+    for tensor in tensors[1:-1]:
+        shape = np.broadcast_shapes(total.shape, tensor.shape)
+        out = n.temp(y, shape)
+        yield from broadcast(n, row, (total, tensor), out)
+        total = out
+    yield from broadcast(n, row, (total, tensors[-1]), y)
+
+
+@op("Mean", since=8, emits=(ADD, MUL))
+def mean(n: Node) -> Iterator[Call]:
+    """The sum of the tensors, divided by their number.
+
+    Source: ONNX Mean-8, Mean-13; NDK ANEURALNETWORKS_ADD, ANEURALNETWORKS_MUL.
+    """
+    y = n.output()
+    share = n.scalar(1 / len(n.inputs), y)
+    total = n.temp(y)
+    yield from _chain(n, ADD, n.inputs, total)
+    yield MUL(total, share, out=y)
+
+
+@op("Div", since=7, emits=(DIV,))
+def div(n: Node) -> Iterator[Call]:
+    """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
+
+    Source: ONNX Div-7, Div-13, Div-14; NDK ANEURALNETWORKS_DIV.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    if y.dtype is DType.INT32:
+        yield from _truncated(n, a, b, y)
+    else:
+        yield from broadcast(n, DIV, (a, b), y)
+
+
+def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
+    """One more than the quotient rounded down, where the signs differ and something remains."""
+    n.require(
+        max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
+    )
+    down = yield from compute(n, DIV, a, b)
+    rest = yield from _remainder(n, a, b, down)
+    inexact = yield from compute(n, NOT_EQUAL, rest, n.scalar(0, y), dtype=DType.BOOL)
+    minus = yield from each(compute(n, LESS, x, n.scalar(0, y), dtype=DType.BOOL) for x in (a, b))
+    apart = yield from compute(n, NOT_EQUAL, *minus)
+    up = yield from compute(n, LOGICAL_AND, inexact, apart)
+    more = yield from compute(n, ADD, down, n.scalar(1, y))
+    yield from select(n, up, more, down, y)
+
+
+def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Steps:
+    """`a` without `quotient` times `b`."""
+    whole = yield from compute(n, MUL, quotient, b)
+    return (yield from compute(n, SUB, a, whole))
+
+
+@op("Mod", since=10, emits=(DIV, MUL, SUB))
+def mod(n: Node) -> Iterator[Call]:
+    """What remains of a division of integers, with the sign of the divisor.
+
+    Source: ONNX Mod-10, Mod-13; NDK ANEURALNETWORKS_DIV (INT32 rounds down).
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    n.require(
+        n.integer("fmod", 0) == 0,
+        Reason.ATTRIBUTE,
+        "fmod is 1; a remainder of floats is not exact through NNAPI's quotient",
+    )
+    n.require(y.rank <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers")
+    n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
+    quotient = yield from compute(n, DIV, a, b)
+    whole = yield from compute(n, MUL, quotient, b)
+    yield SUB(a, whole, out=y)
+
+
+@op("Pow", since=7, emits=(POW, MUL, SQRT, DIV))
+def power(n: Node) -> Iterator[Call]:
+    """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly.
+
+    Source: ONNX Pow-7, Pow-12, Pow-13, Pow-15; NDK ANEURALNETWORKS_POW.
+    """
+    x, exponent, y = n.input(0), n.input(1), n.output()
+    floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
+    if floats and exponent.constant is not None and exponent.size == 1 and x.shape == y.shape:
+        by_hand = _KNOWN.get(float(exponent.constant.array.reshape(-1)[0]))
+        if by_hand is not None:
+            yield from by_hand(n, x, y)
+            return
+    yield from broadcast(n, POW, (x, recast(n, exponent, x.dtype)), y)
+
+
+def _square(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield MUL(x, x, out=y)
+
+
+def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    square = yield from compute(n, MUL, x, x)
+    yield MUL(square, x, out=y)
+
+
+def _root(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield SQRT(x, out=y)
+
+
+def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield DIV(n.scalar(1, x), x, out=y)
+
+
+_KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}

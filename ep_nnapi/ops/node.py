@@ -89,7 +89,7 @@ class Node:
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
         """An attribute of integers."""
         given = self._attribute(name, tuple(default) if default is not None else None)
-        return tuple(int(i) for i in given)  # type: ignore[union-attr, arg-type]
+        return tuple(int(i) for i in given)  # type: ignore[union-attr]
 
     def given(self, name: str) -> bool:
         """Whether the node has the attribute."""
@@ -117,11 +117,33 @@ class Node:
         if not holds:
             raise Reject(reason, detail)
 
-    def temp(self, like: Value, shape: Sequence[int] | None = None) -> Value:
-        """A fresh intermediate of `like`'s element type, and of its shape unless one is given."""
+    def temp(
+        self, like: Value, shape: Sequence[int] | None = None, dtype: DType | None = None
+    ) -> Value:
+        """A fresh intermediate of `like`'s type and shape, as far as no others are given."""
         dims = tuple(shape) if shape is not None else like.shape
-        name = f"{self.output().name}/{next(self._serial)}"
+        first = next(o.name for o in self.node.outputs if o is not None)
+        name = f"{first}/{next(self._serial)}"
+        if dtype is not None and dtype is not like.dtype:
+            return Value(name, dtype, dims)
         return Value(name, like.dtype, dims, like.quantization)
+
+    def scalar(self, number: float, like: Value) -> Constant:
+        """One number of `like`'s element type, shape [1]; raises Reject for quantized numbers."""
+        if like.quantization is not None or like.dtype in (DType.UINT8, DType.INT8):
+            raise Reject(
+                Reason.QUANTIZATION,
+                f"{like.name} is quantized; {self.node.op_type} of it takes float arithmetic",
+            )
+        return Constant.of(np.array([number], like.dtype.numpy))
+
+    def takes(self, call: Call) -> bool:
+        """Whether the target's level has the operation with these operands."""
+        try:
+            call.match(self.target.feature_level)
+        except Reject:
+            return False
+        return True
 
 
 Lowering = Callable[[Node], Iterator[Call]]

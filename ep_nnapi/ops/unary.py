@@ -1,0 +1,179 @@
+"""Functions of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.spec import (
+    ABS,
+    ADD,
+    DIV,
+    EQUAL,
+    EXP,
+    FLOOR,
+    GREATER,
+    LOG,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    MAXIMUM,
+    MINIMUM,
+    MUL,
+    NEG,
+    NOT_EQUAL,
+    SELECT,
+    SIN,
+    SQRT,
+    SUB,
+    TANH,
+)
+from ep_nnapi.ops.curves import erf as error_function
+from ep_nnapi.ops.node import Node, one_to_one, op
+from ep_nnapi.ops.steps import absolute, compute, negative, widened
+from ep_nnapi.value import DType
+
+ONE_TO_ONE = (
+    one_to_one("Exp", EXP, since=6),
+    one_to_one("Floor", FLOOR, since=6),
+    one_to_one("Log", LOG, since=6),
+    one_to_one("Sin", SIN, since=7),
+    one_to_one("Sqrt", SQRT, since=6),
+)
+
+
+@op("Abs", since=6, emits=(ABS, ADD))
+def absolute_value(n: Node) -> Iterator[Call]:
+    """The magnitude; RELU(x) + RELU(-x) where the level has no ABS, which is as exact.
+
+    Source: ONNX Abs-6, Abs-13; NDK ANEURALNETWORKS_ABS.
+    """
+    yield from absolute(n, n.input(0), n.output())
+
+
+@op("Neg", since=6, emits=(NEG, MUL))
+def negation(n: Node) -> Iterator[Call]:
+    """The opposite; a product with -1 where the level has no NEG.
+
+    Source: ONNX Neg-6, Neg-13; NDK ANEURALNETWORKS_NEG.
+    """
+    yield from negative(n, n.input(0), n.output())
+
+
+@op("Ceil", since=6, emits=(FLOOR,))
+def ceil(n: Node) -> Iterator[Call]:
+    """The least integer above: -floor(-x).
+
+    Source: ONNX Ceil-6, Ceil-13; NDK ANEURALNETWORKS_FLOOR.
+    """
+    x, y = n.input(0), n.output()
+    below = n.temp(x)
+    yield from negative(n, x, below)
+    floor = yield from compute(n, FLOOR, below)
+    yield from negative(n, floor, y)
+
+
+@op("Round", since=11, emits=(FLOOR,))
+def round_half_to_even(n: Node) -> Iterator[Call]:
+    """The nearest integer, of two as near the even one: floor(x), or one more.
+
+    Source: ONNX Round-11, Round-22; NDK ANEURALNETWORKS_FLOOR, ANEURALNETWORKS_SELECT.
+    """
+    x, y = n.input(0), n.output()
+    half, boolean = n.scalar(0.5, x), DType.BOOL
+    floor = yield from compute(n, FLOOR, x)
+    fraction = yield from compute(n, SUB, x, floor)
+    halved = yield from compute(n, MUL, floor, half)
+    even = yield from compute(n, FLOOR, halved)
+    odd = yield from compute(n, NOT_EQUAL, even, halved, dtype=boolean)
+    tie = yield from compute(n, EQUAL, fraction, half, dtype=boolean)
+    tie_up = yield from compute(n, LOGICAL_AND, tie, odd)
+    above = yield from compute(n, GREATER, fraction, half, dtype=boolean)
+    up = yield from compute(n, LOGICAL_OR, above, tie_up)
+    more = yield from compute(n, ADD, floor, n.scalar(1, x))
+    yield SELECT(up, more, floor, out=y)
+
+
+@op("Reciprocal", since=6, emits=(DIV,))
+def reciprocal(n: Node) -> Iterator[Call]:
+    """1 / x.
+
+    Source: ONNX Reciprocal-6, Reciprocal-13; NDK ANEURALNETWORKS_DIV.
+    """
+    x = n.input(0)
+    yield DIV(n.scalar(1, x), x, out=n.output())
+
+
+@op("Sign", since=9, emits=(MUL, MAXIMUM))
+def sign(n: Node) -> Iterator[Call]:
+    """-1, 0 or 1: x clipped to [-1, 1] after being made large, twice for subnormal numbers.
+
+    Source: ONNX Sign-9, Sign-13; NDK ANEURALNETWORKS_MUL, FuseCode RELU1.
+    """
+    x, y = n.input(0), n.output()
+    if x.dtype is DType.INT32:
+        below = yield from compute(n, MINIMUM, x, n.scalar(1, x))
+        yield MAXIMUM(below, n.scalar(-1, x), out=y)
+        return
+    large = n.scalar(float(np.finfo(x.dtype.numpy).max), x)
+    once = yield from compute(n, MUL, x, large, activation=FuseCode.RELU1)
+    yield MUL(once, large, activation=FuseCode.RELU1, out=y)
+
+
+@op("Cos", since=7, emits=(SIN,))
+@widened
+def cosine(n: Node) -> Iterator[Call]:
+    """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits.
+
+    Source: ONNX Cos-7, Cos-22; NDK ANEURALNETWORKS_SIN.
+    """
+    x, y = n.input(0), n.output()
+    half = yield from compute(n, MUL, x, n.scalar(0.5, x))
+    sine = yield from compute(n, SIN, half)
+    square = yield from compute(n, MUL, sine, sine)
+    twice = yield from compute(n, MUL, square, n.scalar(-2, x))
+    yield ADD(twice, n.scalar(1, x), out=y)
+
+
+@op("Erf", since=9, emits=(TANH,))
+@widened
+def erf(n: Node) -> Iterator[Call]:
+    """The error function, within 2e-7.
+
+    Source: ONNX Erf-9, Erf-13; NDK ANEURALNETWORKS_TANH; `curves.erf`.
+    """
+    x, y = n.input(0), n.output()
+    yield from error_function(n, x, y)
+
+
+@op("IsNaN", since=9, emits=(NOT_EQUAL,))
+def is_nan(n: Node) -> Iterator[Call]:
+    """Whether x differs from itself.
+
+    Source: ONNX IsNaN-9, IsNaN-13, IsNaN-20; NDK ANEURALNETWORKS_NOT_EQUAL.
+    """
+    x = n.input(0)
+    yield NOT_EQUAL(x, x, out=n.output())
+
+
+@op("IsInf", since=10, emits=(EQUAL, NOT_EQUAL))
+def is_infinite(n: Node) -> Iterator[Call]:
+    """Whether x is infinite, with `detect_positive` and `detect_negative` as they are.
+
+    Source: ONNX IsInf-10, IsInf-20; NDK ANEURALNETWORKS_EQUAL.
+    """
+    x, y = n.input(0), n.output()
+    positive, negative_too = n.integer("detect_positive", 1), n.integer("detect_negative", 1)
+    infinity = n.scalar(float("inf"), x)
+    if positive and negative_too:
+        size = n.temp(x)
+        yield from absolute(n, x, size)
+        yield EQUAL(size, infinity, out=y)
+    elif positive or negative_too:
+        yield EQUAL(x, infinity if positive else n.scalar(float("-inf"), x), out=y)
+    else:
+        equal = yield from compute(n, EQUAL, x, x, dtype=DType.BOOL)
+        unequal = yield from compute(n, NOT_EQUAL, x, x, dtype=DType.BOOL)
+        yield LOGICAL_AND(equal, unequal, out=y)

@@ -1,0 +1,92 @@
+"""Clips, slopes and hard sigmoids: the cheapest operation that is exact."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import FL1, FL2, FL3, FL8, accepts, emitted, f16, f32, i32, matches, node, rejects
+
+
+def number(value, dtype=np.float32):
+    return np.array(value, dtype)
+
+
+RANGES = {
+    "0 and up": (0.0, None, ["RELU"]),
+    "-1 to 1": (-1.0, 1.0, ["RELU1"]),
+    "0 to 6": (0.0, 6.0, ["RELU6"]),
+    "0 to the greatest": (0.0, 3.4028234663852886e38, ["RELU"]),
+    "general": (-0.5, 1.5, ["MAXIMUM", "MINIMUM"]),
+    "up to": (None, 1.5, ["MINIMUM"]),
+    "from": (-0.5, None, ["MAXIMUM"]),
+    "unbounded": (None, None, ["RESHAPE"]),
+    "reversed": (1.0, -1.0, ["MAXIMUM", "MINIMUM"]),
+}
+
+
+@pytest.mark.parametrize(("low", "high", "operations"), RANGES.values(), ids=RANGES)
+def test_clip_11_matches(low, high, operations):
+    bounds = [None if b is None else number(b) for b in (low, high)]
+    case = node("Clip", f32(2, 30, low=-9, high=9), *bounds, opset=12)
+    assert emitted(case, FL8) == operations
+    matches(case, FL8)
+
+
+@pytest.mark.parametrize(("low", "high", "operations"), RANGES.values(), ids=RANGES)
+def test_clip_6_matches(low, high, operations):
+    attributes = {k: v for k, v in (("min", low), ("max", high)) if v is not None}
+    case = node("Clip", f32(2, 30, low=-9, high=9), opset=6, **attributes)
+    assert emitted(case, FL8) == operations
+    matches(case, FL8)
+
+
+def test_clip_by_computed_bounds_matches():
+    case = node("Clip", f32(2, 30), f32(low=-1, high=0), f32(low=0, high=1))
+    assert emitted(case, FL8) == ["MAXIMUM", "MINIMUM"]
+    matches(case, FL3)
+    matches(node("Clip", f32(2, 3, 1, 2, 2), f32(), number(1)), FL3)
+
+
+def test_clip_of_other_types_matches():
+    low, high = number(-3, np.int32), number(4, np.int32)
+    matches(node("Clip", i32(2, 30), low, high), FL3)
+    matches(node("Clip", i32(2, 30), number(0, np.int32), number(6, np.int32)), FL3)
+    halves = node("Clip", f16(2, 30), number(-0.5, np.float16), number(0.5, np.float16))
+    matches(halves, FL3)
+
+
+def test_clip_levels():
+    accepts(node("Clip", f32(3), number(0), number(6)), FL1)
+    general = node("Clip", f32(3), number(0), number(5))
+    accepts(general, FL3)
+    rejects(general, FL2, Reason.LEVEL, "MAXIMUM")
+
+
+SLOPES = {
+    "one": ((2, 3, 4, 5), (1,)),
+    "scalar": ((2, 3, 4, 5), ()),
+    "channels": ((2, 3, 4, 5), (3, 1, 1)),
+    "all": ((2, 3, 4, 5), (2, 3, 4, 5)),
+    "last": ((2, 3), (3,)),
+    "rank 5": ((2, 3, 2, 2, 2), (3, 1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize(("shape", "slope"), SLOPES.values(), ids=SLOPES)
+@pytest.mark.parametrize("target", [FL1, FL8], ids=["composed", "PRELU"])
+def test_prelu_matches(shape, slope, target):
+    slopes = np.random.default_rng(0).uniform(-1, 2, slope).astype(np.float32)
+    matches(node("PRelu", f32(*shape), slopes), target)
+    matches(node("PRelu", f32(*shape), f32(*slope)), target)
+
+
+def test_prelu_is_one_operation_where_the_level_has_it():
+    case = node("PRelu", f32(2, 3), f32(3))
+    assert emitted(case, FL3) == ["PRELU"]
+    assert "PRELU" not in emitted(case, FL2)
+    assert emitted(node("LeakyRelu", f32(2, 3)), FL3) == ["PRELU"]
+
+
+def test_hard_sigmoid_of_a_sixth_needs_no_product():
+    assert emitted(node("HardSigmoid", f32(3), alpha=1 / 6), FL1) == ["ADD", "MUL"]
+    matches(node("HardSigmoid", f32(99, low=-5, high=5), alpha=1 / 6), FL1, atol=2e-7)

@@ -1,0 +1,150 @@
+"""Arithmetic with broadcasting."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL4,
+    FL8,
+    accepts,
+    emitted,
+    f16,
+    f32,
+    i32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
+
+ROUNDING = 1e-6  # a few float32 operations on numbers below 10
+HALVES = 4e-3  # one rounding to float16 of a number below 4
+
+SHAPES = {
+    "equal": [(2, 3, 4), (2, 3, 4)],
+    "scalar": [(2, 3, 4), ()],
+    "scalars": [(), ()],
+    "row": [(2, 3, 4), (4,)],
+    "column": [(2, 3, 4, 5), (3, 1, 1)],
+    "both": [(1, 3, 1), (2, 1, 4)],
+    "rank 5, equal": [(2, 3, 1, 2, 2), (2, 3, 1, 2, 2)],
+    "rank 5, channels": [(2, 3, 4, 2, 2), (3, 1, 1, 1)],
+    "rank 5, alternating": [(2, 3, 2, 3, 2), (1, 3, 1, 3, 1)],
+    "rank 6, wide both": [(2, 1, 2, 1, 2, 3), (1, 3, 1, 3, 1, 1)],
+}
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Max", "Min", "Sum"])
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+def test_matches_broadcast(op_type, shapes):
+    matches(node(op_type, *(f32(*s) for s in shapes)), FL8)
+
+
+@pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
+def test_div_matches(shapes):
+    a, b = shapes
+    matches(node("Div", f32(*a), f32(*b, low=1)), FL8, rtol=ROUNDING)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Mul", "Sub", "Max"])
+def test_constant_operands_and_halves(op_type):
+    constant = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    matches(node(op_type, f32(2, 3, 4), constant), FL8)
+    matches(node(op_type, constant, f32(2, 1, 4)), FL8)
+    matches(node(op_type, f16(2, 3, 4), f16(4)), FL8, atol=HALVES)
+
+
+@pytest.mark.parametrize("op_type", ["Add", "Sub", "Mul", "Max", "Min"])
+def test_integers_match(op_type):
+    matches(node(op_type, i32(2, 3), i32(3)), FL8)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+@pytest.mark.parametrize("op_type", ["Max", "Min", "Sum", "Mean"])
+def test_any_number_of_tensors_matches(op_type, count):
+    shapes = [(2, 1, 3), (4, 1), (3,), (), (2, 4, 3)][:count]
+    case = node(op_type, *(f32(*s) for s in shapes))
+    matches(case, FL8, atol=ROUNDING, oracle=on_cpu)  # the evaluator's Mean does not broadcast
+
+
+def test_add_and_mul_at_level_1():
+    accepts(node("Add", f32(2, 3), f32(3)), FL1)
+    accepts(node("Mul", f32(2, 3), f32(3)), FL1)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "low", "high"),
+    [
+        ("Sub", f32(2, 3), FL1, FL2),
+        ("Div", f32(2, 3), FL1, FL2),
+        ("Max", f32(2, 3), FL2, FL3),
+        ("Min", f32(2, 3), FL2, FL3),
+        ("Add", f16(2, 3), FL2, FL3),
+        ("Add", i32(2, 3), FL3, FL4),
+    ],
+)
+def test_levels(op_type, given, low, high):
+    case = node(op_type, given, given)
+    accepts(case, high)
+    rejects(case, low, Reason.LEVEL, "needs feature level")
+
+
+def test_types_beyond_nnapi_are_refused():
+    double = np.ones(3, np.float64)
+    rejects(node("Add", double, double), FL8, Reason.DTYPE, "DOUBLE")
+
+
+@pytest.mark.parametrize("shapes", [[(40,), (40,)], [(40,), (1,)], [(2, 20), (20,)]])
+def test_integer_division_cuts_the_fraction_off(shapes):
+    a, b = shapes
+    dividend = node("Div", i32(*a, low=-40, high=40), i32(*b, low=1, high=7))
+    matches(dividend, FL8)
+    divisor = np.array([-3, 7, -1, 5] * 10, np.int32)[: b[-1]]
+    matches(node("Div", i32(*a, low=-40, high=40), divisor), FL8)
+
+
+def test_least_integer_is_divided():
+    least = np.array([-(2**31)] * 3, np.int32)
+    case = node("Div", i32(3, low=2, high=9), np.array([1, 2, -3], np.int32))
+    matches(case, FL8)
+    reference = [np.array([-(2**31), -(2**30), 715827882], np.int32)]
+    matches(node("Div", least, i32(3)), FL8, feeds={"x1": [1, 2, -3]}, reference=reference)
+
+
+@pytest.mark.parametrize("shapes", [[(30,), (30,)], [(3, 10), (1,)]])
+def test_mod_has_the_divisors_sign(shapes):
+    a, b = shapes
+    divisor = np.array([-3, 7, -1, 5, 4] * 6, np.int32)[: b[-1]]
+    matches(node("Mod", i32(*a, low=-40, high=40), divisor), FL8)
+
+
+def test_mod_of_floats_is_refused():
+    rejects(node("Mod", f32(3), f32(3), fmod=1), FL8, Reason.ATTRIBUTE, "fmod is 1")
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 0.5, -1, 1.7])
+def test_pow_by_a_constant_matches(exponent):
+    case = node("Pow", f32(2, 3, low=0.1), np.array(exponent, np.float32))
+    matches(case, FL8, rtol=2e-6)  # exp(e log b) in float32
+
+
+def test_pow_matches():
+    matches(node("Pow", f32(2, 3, low=0.1), f32(3)), FL8, rtol=2e-6)
+    matches(node("Pow", f32(2, 3), np.array(2, np.int64)), FL8, rtol=2e-6)
+    matches(node("Pow", f32(2, 3), np.array([2, 3, 4], np.int64)), FL8, rtol=2e-6)
+    matches(node("Pow", f32(2, 1, 2, 1, 2, low=0.1), f32(2, 1, 2)), FL8, rtol=2e-6)
+
+
+def test_pow_by_two_is_a_product_at_level_1():
+    assert emitted(node("Pow", f32(2, 3), np.array(2, np.float32)), FL1) == ["MUL"]
+    accepts(node("Pow", f32(2, 3), f32(2, 3)), FL3)
+    rejects(node("Pow", f32(2, 3), f32(2, 3)), FL2, Reason.LEVEL, "POW")
+
+
+def test_pow_by_an_exponent_beyond_float_is_refused():
+    odd = np.array([2**24 + 1, 3, 4], np.int64)
+    rejects(node("Pow", f32(2, 3), odd), FL8, Reason.CONSTANT, "FLOAT does not hold")

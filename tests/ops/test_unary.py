@@ -1,0 +1,233 @@
+"""Functions of one number, activations included: dense grids, every rank, halves, levels."""
+
+import numpy as np
+import pytest
+from scipy import special
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL4,
+    FL8,
+    accepts,
+    emitted,
+    f16,
+    f32,
+    i32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
+
+EXACT = (0.0, 0.0)
+ROUNDED = (1e-6, 1e-6)  # a few float32 operations
+# op type -> (range, attributes, (atol, rtol) against float32's exact result)
+FUNCTIONS = {
+    "Abs": ((-9, 9), {}, EXACT),
+    "Neg": ((-9, 9), {}, EXACT),
+    "Floor": ((-9, 9), {}, EXACT),
+    "Ceil": ((-9, 9), {}, EXACT),
+    "Round": ((-9, 9), {}, EXACT),
+    "Sign": ((-9, 9), {}, EXACT),
+    "Exp": ((-9, 9), {}, ROUNDED),
+    "Log": ((0.01, 9), {}, ROUNDED),
+    "Sqrt": ((0, 9), {}, ROUNDED),
+    "Reciprocal": ((0.1, 9), {}, ROUNDED),
+    "Sin": ((-99, 99), {}, ROUNDED),
+    "Cos": ((-99, 99), {}, ROUNDED),
+    "Erf": ((-6, 6), {}, ROUNDED),
+    "Sinh": ((-9, 9), {}, ROUNDED),
+    "Cosh": ((-9, 9), {}, ROUNDED),
+    "Atan": ((-99, 99), {}, ROUNDED),
+    "Asin": ((-1, 1), {}, ROUNDED),
+    "Acos": ((-1, 1), {}, ROUNDED),
+    "Asinh": ((-99, 99), {}, ROUNDED),
+    "Acosh": ((1, 99), {}, ROUNDED),
+    "Atanh": ((-0.99, 0.99), {}, ROUNDED),
+    "Relu": ((-2, 2), {}, EXACT),
+    "Sigmoid": ((-9, 9), {}, ROUNDED),
+    "Tanh": ((-9, 9), {}, ROUNDED),
+    "HardSigmoid": ((-9, 9), {"alpha": 0.3, "beta": 0.4}, ROUNDED),
+    "HardSwish": ((-9, 9), {}, ROUNDED),
+    "Elu": ((-9, 9), {"alpha": 0.7}, ROUNDED),
+    "LeakyRelu": ((-9, 9), {"alpha": 0.3}, EXACT),
+    "Selu": ((-9, 9), {}, ROUNDED),
+    "Celu": ((-9, 9), {"alpha": 0.7}, ROUNDED),
+    "ThresholdedRelu": ((-9, 9), {"alpha": 0.7}, EXACT),
+    "Shrink": ((-2, 2), {"bias": 0.3, "lambd": 0.7}, EXACT),
+    "Softplus": ((-30, 30), {}, ROUNDED),
+    "Softsign": ((-9, 9), {}, ROUNDED),
+    "Mish": ((-30, 30), {}, ROUNDED),
+    "Gelu": ((-9, 9), {}, ROUNDED),
+}
+SHAPES = [(3,), (2, 3), (2, 3, 4, 5), (), (2, 1, 2, 3, 2), (1, 2, 1, 2, 1, 2)]
+HALVES = 2e-3  # one rounding to float16, relative to max(1, |y|)
+
+
+def of(op_type, given, **more):
+    return node(op_type, given, **FUNCTIONS[op_type][1], **more)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("op_type", FUNCTIONS)
+def test_matches(op_type, shape):
+    (low, high), _, (atol, rtol) = FUNCTIONS[op_type]
+    if (op_type, shape) == ("Softsign", ()):
+        pytest.skip("the evaluator cannot; compared with the CPU provider below")
+    matches(of(op_type, f32(*shape, low=low, high=high)), FL8, atol=atol, rtol=rtol)
+
+
+@pytest.mark.parametrize("op_type", FUNCTIONS)
+def test_halves_match(op_type):
+    (low, high), _, _ = FUNCTIONS[op_type]
+    case = of(op_type, f16(2, 50, low=low, high=high))
+    exact = of(op_type, f32(2, 50, low=low, high=high))
+    feeds = {"x0": case.draw()["x0"].astype(np.float32)}
+    reference = [r.astype(np.float16) for r in exact.evaluate(feeds)]
+    matches(case, FL8, atol=HALVES, rtol=HALVES, reference=reference)
+
+
+# the lowest level, and the operations there
+LOWEST = {
+    "Abs": (FL1, ["RELU", "MUL", "ADD"]),
+    "Neg": (FL1, ["MUL"]),
+    "Ceil": (FL1, ["MUL", "FLOOR", "MUL"]),
+    "Sign": (FL1, ["MUL", "MUL"]),
+    "HardSigmoid": (FL1, ["MUL", "ADD", "MUL"]),
+    "HardSwish": (FL1, ["ADD", "MUL", "MUL"]),
+    "LeakyRelu": (FL1, ["MUL", "MUL", "MUL", "RELU", "ADD"]),
+    "Softsign": (FL2, ["RELU", "MUL", "ADD", "ADD", "DIV"]),
+    "Elu": (FL3, ["MINIMUM", "EXP", "ADD", "MUL", "RELU", "ADD"]),
+    "Celu": (FL3, ["MINIMUM", "MUL", "MINIMUM", "EXP", "ADD", "MUL", "RELU", "ADD"]),
+}
+
+
+@pytest.mark.parametrize("op_type", LOWEST)
+def test_composed_where_the_level_lacks_the_operation(op_type):
+    lowest, operations = LOWEST[op_type]
+    (low, high), _, (atol, rtol) = FUNCTIONS[op_type]
+    case = of(op_type, f32(2, 50, low=low, high=high))
+    assert emitted(case, lowest)[: len(operations)] == operations
+    matches(case, lowest, atol=atol, rtol=rtol)
+
+
+@pytest.mark.parametrize("op_type", ["Relu", "Sigmoid", "Tanh", "Floor", "Erf", "Gelu"])
+def test_at_level_1(op_type):
+    accepts(of(op_type, f32(2, 3)), FL1)
+
+
+@pytest.mark.parametrize(
+    "op_type", ["Exp", "Log", "Sqrt", "Sin", "Cos", "Round", "Elu", "Softplus", "ThresholdedRelu"]
+)
+def test_levels(op_type):
+    case = of(op_type, f32(2, 3))
+    accepts(case, FL3)
+    rejects(case, FL2, Reason.LEVEL, "needs feature level 3")
+
+
+@pytest.mark.parametrize("op_type", ["Abs", "Neg", "Sign", "Relu"])
+def test_integers_match(op_type):
+    case = node(op_type, i32(2, 30))
+    matches(case, FL4)
+    if op_type != "Abs":
+        accepts(case, FL3)
+    rejects(case, FL2, Reason.LEVEL, "needs feature level")
+
+
+def test_other_types_are_refused():
+    rejects(node("Abs", np.ones(3)), FL8, Reason.DTYPE, "DOUBLE")
+
+
+DENSE = {
+    "Erf": (special.erf, (-12, 12), 2e-7, 0),
+    "Cos": (np.cos, (-500, 500), 3e-7, 0),
+    "Atan": (np.arctan, (-40, 40), 4e-7, 0),
+    "Asin": (np.arcsin, (-1, 1), 4e-7, 0),
+    "Acos": (np.arccos, (-1, 1), 6e-7, 0),
+    "Sinh": (np.sinh, (-89, 89), 6e-7, 4e-7),
+    "Cosh": (np.cosh, (-89, 89), 0, 4e-7),
+    "Asinh": (np.arcsinh, (-40, 40), 2e-7, 2e-7),
+    "Acosh": (np.arccosh, (1, 40), 2e-7, 2e-7),
+    "Atanh": (np.arctanh, (-0.999, 0.999), 2e-7, 2e-7),
+    "Softplus": (lambda x: np.logaddexp(0, x), (-100, 100), 1.2e-7, 1.2e-7),
+    "Mish": (lambda x: x * np.tanh(np.logaddexp(0, x)), (-80, 100), 0, 6e-7),
+    "Gelu": (lambda x: x * special.ndtr(x), (-4, 4), 4e-7, 0),
+}
+
+
+@pytest.mark.parametrize("op_type", DENSE)
+def test_bounds_of_composed_functions(op_type):
+    function, (low, high), atol, rtol = DENSE[op_type]
+    numbers = np.linspace(low, high, 200_001, dtype=np.float32)
+    reference = [function(numbers.astype(np.float64)).astype(np.float32)]
+    case = of(op_type, f32(len(numbers)))
+    matches(case, FL8, atol=atol, rtol=rtol + 6e-8, reference=reference, feeds={"x0": numbers})
+
+
+def test_gelu_beyond_4():
+    numbers = np.linspace(-1e4, 1e4, 200_001, dtype=np.float32)
+    wide = numbers.astype(np.float64)
+    reference = [(wide * special.ndtr(wide)).astype(np.float32)]
+    for opset in (20, 21):
+        case = node("Gelu", f32(len(numbers)), opset=opset)
+        matches(case, FL1, atol=4e-7, rtol=2e-7, reference=reference, feeds={"x0": numbers})
+
+
+def test_gelu_by_tanh_matches():
+    matches(node("Gelu", f32(2, 300, low=-9, high=9), approximate="tanh"), FL1, atol=1e-6)
+
+
+TIES = [0.5, -0.5, 1.5, 2.5, -1.5, 0.49999997, -0.49999997, 8388609, 1e30, -0.0]
+
+
+def test_round_ties_match():
+    matches(node("Round", f32(len(TIES))), FL8, feeds={"x0": TIES})
+
+
+def test_sign_of_the_least_numbers():
+    numbers = np.array([1e-45, -1e-45, 1.2e-38, -3e38, 0, np.inf, -np.inf], np.float32)
+    matches(node("Sign", f32(7)), FL1, feeds={"x0": numbers})
+    halves = np.array([6e-8, -6e-8, 0, 65504, -np.inf], np.float16)
+    matches(node("Sign", f16(5)), FL3, feeds={"x0": halves})
+
+
+def test_extremes_of_inverse_functions():
+    numbers = np.array([0, 1e-30, 1e18, -1e30, 3e38, np.inf, -np.inf], np.float32)
+    matches(node("Atan", f32(7)), FL8, rtol=3e-7, feeds={"x0": numbers})
+    matches(node("Asinh", f32(5)), FL8, rtol=3e-7, feeds={"x0": numbers[:5]}, atol=1e-7)
+
+
+SPECIAL = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
+
+
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("negative", [0, 1])
+def test_is_inf_matches(positive, negative):
+    case = node("IsInf", f32(5), detect_positive=positive, detect_negative=negative)
+    matches(case, FL8, feeds={"x0": SPECIAL})
+
+
+def test_is_nan_matches():
+    matches(node("IsNaN", f32(5)), FL3, feeds={"x0": SPECIAL})
+    rejects(node("IsNaN", f32(5)), FL2, Reason.LEVEL, "NOT_EQUAL")
+
+
+def test_swish_matches():
+    numbers = np.linspace(-30, 30, 1001, dtype=np.float32)
+    wide = numbers.astype(np.float64)
+    reference = [(wide / (1 + np.exp(-1.5 * wide))).astype(np.float32)]
+    case = node("Swish", f32(1001), opset=24, alpha=1.5)
+    matches(case, FL1, atol=1e-6, rtol=1e-6, reference=reference, feeds={"x0": numbers})
+
+
+def test_shrink_with_a_negative_limit_is_refused():
+    rejects(node("Shrink", f32(3), lambd=-1.0), FL8, Reason.ATTRIBUTE, "lambd is -1")
+
+
+def test_softplus_as_the_cpu_provider_has_it():
+    matches(
+        node("Softplus", f32(2, 50, low=-90, high=90)), FL8, atol=1e-6, rtol=1e-6, oracle=on_cpu
+    )
