@@ -89,7 +89,7 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
     strides = n.integers("strides", (1, 1))
     dilations = n.integers("dilations", (1, 1))
     height, width = x.shape[2:]
-    top, left, bottom, right = _pads(n, (height, width), kernel, strides, dilations)
+    top, left, bottom, right = pads(n, (height, width), kernel, strides, dilations)
     return Window(
         (kernel[0], kernel[1]),
         (strides[0], strides[1]),
@@ -99,17 +99,17 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
     )
 
 
-def _pads(
+def pads(
     n: Node,
     size: tuple[int, ...],
     kernel: tuple[int, ...],
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """ONNX's order: all begins, then all ends."""
+    """The node's padding of any number of axes, in ONNX's order: all begins, then all ends."""
     auto = n.text("auto_pad", "NOTSET")
     if auto == "VALID":
-        return (0, 0, 0, 0)
+        return (0,) * 2 * len(kernel)
     if auto.startswith("SAME"):
         upper = auto == "SAME_UPPER"
         per_axis = [
@@ -117,9 +117,9 @@ def _pads(
             for axis in zip(size, kernel, strides, dilations, strict=True)
         ]
         return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
-    pads = n.integers("pads", (0, 0, 0, 0))
-    n.require(min(pads) >= 0, Reason.ATTRIBUTE, f"pads are {list(pads)}, NNAPI crops nothing")
-    return pads
+    given = n.integers("pads", (0,) * 2 * len(kernel))
+    n.require(min(given) >= 0, Reason.ATTRIBUTE, f"pads are {list(given)}, NNAPI crops nothing")
+    return given
 
 
 def images(n: Node, value: Value) -> Value | View:
