@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from ep_nnapi.nnapi.model import (
 FOLDER = Path(__file__).parents[2].parent / "shared" / "nnapi_conformance"
 
 
+@cache
 def _reader():
     found = importlib.util.spec_from_file_location("nnapi_cases", FOLDER / "cases.py")
     module = importlib.util.module_from_spec(found)
@@ -31,6 +34,22 @@ def _reader():
 def cases(**choice):
     """Cases whose folder is there; `choice` as cases.py has it."""
     return list(_reader().cases(FOLDER / "open", **choice)) if FOLDER.exists() else []
+
+
+def folder_cases():
+    """For each spec file, by name, what reads its cases."""
+    index = FOLDER / "open" / "index.json"
+    if not index.exists():
+        return {}
+    files = [entry["file"] for entry in json.loads(index.read_text())["specs"]]
+    return {file: partial(_file_cases, file) for file in files}
+
+
+def _file_cases(file):
+    reader = _reader()
+    with np.load(FOLDER / "open" / file) as arrays:
+        header, blob = json.loads(arrays["json"].tobytes()), arrays["data"].tobytes()
+    return [reader.Case(record, header, blob) for record in header["cases"]]
 
 
 def model(case, graph=None, *, dynamic=False) -> Model:

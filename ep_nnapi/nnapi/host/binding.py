@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.host.kernel import Function, Kernel, asked
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.host.site import Site, indexes
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.value import Array
 
 Values: TypeAlias = Sequence[object] | Mapping[int, object]
@@ -44,6 +45,7 @@ class Arguments:
     """A kernel's arguments by name: decoded, packed, and kept where they are constant."""
 
     def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
+        self._required = kernel.required
         fixed: dict[str, object] = {"types": at.types} if "types" in kernel.asks else {}
         self._fetches: list[tuple[str, Fetch]] = []
         for name, index in at.inputs.items():
@@ -67,7 +69,13 @@ class Arguments:
 
     def of(self, values: Values) -> dict[str, object]:
         """The arguments in a run with these values."""
-        given = {**self._fixed, **{name: fetch(values) for name, fetch in self._fetches}}
+        given = dict(self._fixed)
+        for name, fetch in self._fetches:
+            value = fetch(values)
+            if value is not None:
+                given[name] = value
+            elif name in self._required:
+                raise ShapeError(f"operand {name} was left out, its value is needed")
         if self._late:
             source = {**given, **self._unpacked}
             for name, pack, names in self._late:
@@ -108,6 +116,8 @@ class Call:
         if result is out and out is not None:
             return out
         array = np.asarray(result)
+        if out is not None and array.shape != out.shape:
+            raise ShapeError(f"a result of shape {array.shape} is declared as {out.shape}")
         if self._real and is_coded(operand):
             stored = np.empty(array.shape, operand.type.numpy) if out is None else out
             encode(array, operand, stored)

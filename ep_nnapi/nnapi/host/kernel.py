@@ -58,6 +58,14 @@ class Kernel:
         """Which of `out`, `types` and `run` the function takes besides operands."""
         return asked(self.function) & {"out", "types", "run"}
 
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """The names of operands that cannot be left out."""
+        parameters = signature(self.function).parameters.values()
+        return frozenset(
+            p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        )
+
 
 def asked(function: Function) -> frozenset[str]:
     """The names of a function's parameters that it can be given."""

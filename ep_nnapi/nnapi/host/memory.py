@@ -36,7 +36,7 @@ def arrange(extents: Iterable[Extent]) -> Layout:
     The largest is placed first, each at the lowest offset that is free during its life; ties go to
     the one that begins first. Cost: quadratic in the number of extents.
 
-    >>> arrange([Extent(0, 64, 0, 1), Extent(1, 64, 1, 2), Extent(2, 64, 2, 3)])
+    >>> arrange([Extent(0, 64, 0, 1), Extent(1, 64, 1, 2), Extent(2, 32, 2, 3)])
     Layout(offsets={0: 0, 1: 64, 2: 0}, size=128)
     """
     placed: list[tuple[int, int, Extent]] = []
@@ -48,7 +48,7 @@ def arrange(extents: Iterable[Extent]) -> Layout:
                 offset = -(-end // ALIGNMENT) * ALIGNMENT
         placed.append((offset, offset + extent.size, extent))
         placed.sort(key=lambda p: p[0])
-    offsets = {extent.key: start for start, _, extent in placed}
+    offsets = dict(sorted((extent.key, start) for start, _, extent in placed))
     return Layout(offsets, max((end for _, end, _ in placed), default=0))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.graph import PreparedGraph
@@ -14,12 +15,17 @@ from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 
 @dataclass(frozen=True, slots=True)
 class ReferenceDevice:
-    """The device that every host runtime has."""
+    """The device that every host runtime has.
+
+    relaxed   what becomes of float32 results in models with the relaxed flag: they stay ("fp32"),
+              as on Android's CPU, or are rounded ("fp16"), as an accelerator may
+    """
 
     name: str = REFERENCE_DEVICE
     type: DeviceCode = DeviceCode.CPU
     version: str = "1"
     feature_level: int = 8
+    relaxed: Literal["fp32", "fp16"] = "fp32"
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """For each operation, whether there is a kernel for its types."""
@@ -28,4 +34,5 @@ class ReferenceDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Binds a kernel to every operation; there is nothing that options could change."""
-        return PreparedGraph(model, self.feature_level)
+        halves = model.relaxed and self.relaxed == "fp16"
+        return PreparedGraph(model, self.feature_level, halves)

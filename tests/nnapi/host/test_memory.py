@@ -1,0 +1,48 @@
+"""Temporaries share memory, and never while both are needed."""
+
+from __future__ import annotations
+
+import doctest
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ep_nnapi.nnapi.host import memory
+from ep_nnapi.nnapi.host.memory import ALIGNMENT, Extent, arrange, block
+
+
+@st.composite
+def extents(draw):
+    found = []
+    for key in range(draw(st.integers(0, 12))):
+        first = draw(st.integers(0, 9))
+        last = draw(st.integers(first, 9))
+        found.append(Extent(key, draw(st.integers(0, 300)), first, last))
+    return found
+
+
+@given(extents())
+def test_what_lives_at_once_lies_apart(drawn):
+    layout = arrange(drawn)
+    for a in drawn:
+        start, end = layout.offsets[a.key], layout.offsets[a.key] + a.size
+        assert start % ALIGNMENT == 0
+        assert 0 <= start <= end <= layout.size
+        for b in drawn:
+            if a.key < b.key and a.first <= b.last and b.first <= a.last and a.size and b.size:
+                other = layout.offsets[b.key]
+                assert end <= other or other + b.size <= start
+
+
+def test_a_chain_needs_two_places():
+    steps = [Extent(n, 640, n, n + 1) for n in range(10)]
+    assert arrange(steps).size == 1280
+
+
+def test_examples():
+    assert doctest.testmod(memory).failed == 0
+
+
+def test_a_block_is_aligned():
+    assert block(100).ctypes.data % ALIGNMENT == 0
+    assert block(100).size == 100

@@ -1,0 +1,202 @@
+"""The host runtime: its devices, what it refuses, how it plans and runs models."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.runtime import Device, RunOptions
+from ep_nnapi.rejection import OptionError, RuntimeFailure, SpecError
+
+F32 = OperandCode.TENSOR_FLOAT32
+I32 = OperandCode.TENSOR_INT32
+RUNTIME = HostRuntime()
+(REFERENCE,) = RUNTIME.devices()
+
+
+def vector(*numbers):
+    return np.array(numbers, np.float32)
+
+
+def scalar(value):
+    return Operand(OperandCode.INT32, value=Data.of(np.array(value, np.int32)))
+
+
+def chain(dims, length=3):
+    """x + x, that + x, and so on: temporaries that may share memory."""
+    operands, operations = [Operand(F32, dims), scalar(0)], []
+    for _ in range(length):
+        before = len(operands) - 1 if operations else 0
+        operands.append(Operand(F32, dims))
+        operations.append(Operation(spec.ADD, (before, 0, 1), (len(operands) - 1,)))
+    return Model(tuple(operands), tuple(operations), (0,), (len(operands) - 1,))
+
+
+def compiled(model):
+    return RUNTIME.compile(model, REFERENCE)
+
+
+def test_the_reference_device_is_a_cpu_of_the_runtimes_level():
+    assert HostRuntime(feature_level=3).devices() == (
+        Device("nnapi-reference", DeviceCode.CPU, REFERENCE.version, 3),
+    )
+
+
+@pytest.mark.parametrize("level", [0, 9])
+def test_levels_beyond_1_to_8_are_refused(level):
+    with pytest.raises(OptionError, match="not one of 1 to 8"):
+        HostRuntime(feature_level=level)
+
+
+def test_an_illegal_model_is_refused():
+    with pytest.raises(SpecError, match="at least one operation"):
+        compiled(Model((), (), (), ()))
+
+
+def test_a_model_above_the_level_is_refused():
+    model = chain((2,))
+    exponent = Model(model.operands[:3], (Operation(spec.EXP, (0,), (2,)),), (0,), (2,))
+    HostRuntime(feature_level=3).supported(exponent, REFERENCE)
+    with pytest.raises(SpecError, match="EXP needs feature level 3"):
+        HostRuntime(feature_level=2).supported(exponent, REFERENCE)
+
+
+def test_an_unknown_device_is_refused():
+    with pytest.raises(RuntimeFailure, match="there is no device gpu") as caught:
+        RUNTIME.compile(chain((2,)), Device("gpu", DeviceCode.GPU, "1", 8))
+    assert caught.value.code == "ANEURALNETWORKS_BAD_DATA"
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros(3, np.float32), "shape"),
+        (np.zeros((2, 1), np.float32), "shape"),
+        (np.zeros(2, np.float64), "float64 is given for TENSOR_FLOAT32"),
+        (np.zeros(4, np.float32)[::2], "is given for TENSOR_FLOAT32"),
+    ],
+    ids=["size", "rank", "type", "strided"],
+)
+def test_an_input_that_does_not_fit_is_refused(array, message):
+    with pytest.raises(RuntimeFailure, match=f"input 0: .*{message}") as caught:
+        compiled(chain((2,))).run([array])
+    assert caught.value.code == "ANEURALNETWORKS_BAD_DATA"
+
+
+def test_too_few_inputs_are_refused():
+    with pytest.raises(RuntimeFailure, match="0 inputs"):
+        compiled(chain((2,))).run([])
+
+
+def test_an_input_left_out_whose_value_is_needed_is_refused():
+    with pytest.raises(RuntimeFailure, match="left out"):
+        compiled(chain((2,))).run([None])
+
+
+def test_outputs_are_written_where_the_caller_wants_them():
+    out = np.empty(2, np.float32)
+    (result,) = compiled(chain((2,))).run([vector(1, 2)], [out])
+    assert result is out
+    np.testing.assert_array_equal(out, [4, 8])
+
+
+def test_an_output_of_another_shape_is_refused():
+    with pytest.raises(RuntimeFailure, match=r"\(3,\), the output has \(2,\)") as caught:
+        compiled(chain((2,))).run([vector(1, 2)], [np.empty(3, np.float32)])
+    assert caught.value.code == "ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE"
+
+
+@pytest.mark.parametrize("dims", [(0,), ()], ids=["size", "rank"])
+def test_unknown_dimensions_are_settled_by_each_run(dims):
+    compilation = compiled(chain(dims))
+    for size in (2, 0, 5, 2):
+        (result,) = compilation.run([np.arange(size, dtype=np.float32)])
+        np.testing.assert_array_equal(result, 4 * np.arange(size))
+
+
+def test_a_declared_shape_that_the_operation_does_not_have_fails_the_run():
+    model = chain((2,), length=1)
+    wrong = Model((*model.operands[:2], Operand(F32, (3,))), model.operations, (0,), (2,))
+    with pytest.raises(RuntimeFailure, match="sizes 2 and 3") as caught:
+        compiled(wrong).run([vector(1, 2)])
+    assert caught.value.code == "ANEURALNETWORKS_OP_FAILED"
+
+
+def test_operations_run_in_an_order_that_is_possible():
+    model = chain((2,))
+    backwards = Model(model.operands, model.operations[::-1], model.inputs, model.outputs)
+    (result,) = compiled(backwards).run([vector(1, 2)])
+    np.testing.assert_array_equal(result, [4, 8])
+
+
+def test_a_reshaped_temporary_survives_the_memory_of_later_steps():
+    """y = reshape(x + x) is read last, after steps that need memory as large."""
+    shape = Operand(I32, (2,), value=Data.of(np.array([2, 2], np.int32)))
+    flat, square = Operand(F32, (4,)), Operand(F32, (2, 2))
+    operands = (flat, scalar(0), shape, flat, square, flat, flat, flat, square, square)
+    operations = (
+        Operation(spec.ADD, (0, 0, 1), (3,)),
+        Operation(spec.RESHAPE, (3, 2), (4,)),
+        Operation(spec.MUL, (0, 0, 1), (5,)),
+        Operation(spec.ADD, (5, 5, 1), (6,)),
+        Operation(spec.ADD, (6, 6, 1), (7,)),
+        Operation(spec.RESHAPE, (7, 2), (8,)),
+        Operation(spec.ADD, (4, 8, 1), (9,)),
+    )
+    x = vector(1, 2, 3, 4)
+    (result,) = compiled(Model(operands, operations, (0,), (9,))).run([x])
+    np.testing.assert_array_equal(result, (2 * x + 4 * x * x).reshape(2, 2))
+
+
+def test_an_output_that_is_an_input_reshaped_has_memory_of_its_own():
+    shape = Operand(I32, (2,), value=Data.of(np.array([2, 1], np.int32)))
+    operands = (Operand(F32, (2,)), shape, Operand(F32, (2, 1)))
+    x = vector(1, 2)
+    compilation = compiled(Model(operands, (Operation(spec.RESHAPE, (0, 1), (2,)),), (0,), (2,)))
+    (result,) = compilation.run([x])
+    assert not np.shares_memory(result, x)
+    np.testing.assert_array_equal(result, [[1], [2]])
+
+
+def test_threads_share_a_compilation():
+    compilation = compiled(chain((64, 64), length=6))
+
+    def run(seed):
+        x = np.full((64, 64), seed, np.float32)
+        return all((compilation.run([x])[0] == 7 * seed).all() for _ in range(50))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert all(threads.map(run, range(16)))
+
+
+def test_results_of_one_run_are_not_overwritten_by_the_next():
+    compilation = compiled(chain((3,)))
+    (first,) = compilation.run([vector(1, 1, 1)])
+    compilation.run([vector(2, 2, 2)])
+    np.testing.assert_array_equal(first, [4, 4, 4])
+
+
+def test_a_deadline_that_is_over_ends_the_run():
+    with pytest.raises(RuntimeFailure, match="deadline") as caught:
+        compiled(chain((2,))).run([vector(1, 2)], (), RunOptions(timeout_ns=0))
+    assert caught.value.code == "ANEURALNETWORKS_MISSED_DEADLINE_TRANSIENT"
+
+
+def test_relaxed_models_may_be_rounded_to_half():
+    """1 + 2**-11 is no float16; unrelaxed models are untouched."""
+    model = chain((1,), length=1)
+    relaxed = replace(model, relaxed=True)
+    rounding = HostRuntime((ReferenceDevice(relaxed="fp16"),))
+    x = vector(1 + 2.0**-11)
+    for tested, expected in ((model, 2 * x), (relaxed, vector(2))):
+        (result,) = rounding.compile(tested, REFERENCE).run([x])
+        np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(compiled(relaxed).run([x])[0], 2 * x)
