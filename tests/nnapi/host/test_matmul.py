@@ -28,7 +28,7 @@ def drawn(*shape):
     return np.random.default_rng([SEED, *shape]).uniform(-1, 1, shape)
 
 
-@pytest.mark.parametrize("shape", [(3, 20), (2, 3, 10), (1, 2, 2, 5)], ids=str)
+@pytest.mark.parametrize("shape", [(3, 20), (2, 3, 10), (1, 2, 2, 5), (0, 20)], ids=str)
 @pytest.mark.parametrize("code", DATA, ids=lambda c: c.name)
 def test_fully_connected_matches(shape, code):
     """Inputs of any rank are rows of 20 elements, or of 10 twice a matrix's."""

@@ -34,7 +34,8 @@ def fully_connected(
     """Rows of the input times all weights. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
     rows = as_factors(input, types["input"], weights.matrix.dtype)
     sums = weights.finish.receiver(out)
-    np.matmul(rows.reshape(out.shape[0], -1), weights.matrix, out=sums)
+    depth = weights.matrix.shape[0]
+    np.matmul(rows.reshape(out.shape[0], depth), weights.matrix, out=sums)
     weights.finish(sums, out)
 
 
