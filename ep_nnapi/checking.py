@@ -47,6 +47,8 @@ def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], 
     provider, ticket = Provider(options), uuid.uuid4().hex
 
     def found() -> Provider:
+        if isinstance(provider.error, NnapiError):
+            raise provider.error
         if provider.error is not None:
             raise NnapiError(f"planning failed: {provider.error!r}") from provider.error
         if not provider.opened:

@@ -133,7 +133,7 @@ def _listing(given: argparse.Namespace) -> int:
 
     provider = planned(given.model, **_options(given))
     for cluster in provider.clusters:
-        print(listing(cluster.lowered.model))
+        print(listing(cluster.models[0]))
     if not provider.clusters:
         print("ep-nnapi: NNAPI takes no node of this model", file=sys.stderr)
         return NEGATIVE

@@ -12,6 +12,7 @@ import numpy as np
 
 from ep_nnapi.border import Allocate, BoundBorder
 from ep_nnapi.lowering import Lowered
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, RunOptions
 from ep_nnapi.options import Fallback
 from ep_nnapi.rejection import RuntimeFailure
@@ -40,6 +41,11 @@ class CompiledCluster:
     fallback: Fallback
     cpu: CpuModel | None = None
     failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Its one NNAPI model."""
+        return (self.lowered.model,)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """What computes the cluster from tensors in this order."""
@@ -83,7 +89,9 @@ class Runner:
         with self._lock:
             self.cluster.failures.append(failure)
             if self._stand_in is None:
-                engine = self._on_cpu if self.cluster.cpu is not None else self._on_reference()
+                engine = self._on_reference()
+                if self.cluster.cpu is not None:
+                    engine = on_cpu(self.cluster.cpu, self.inputs, self.outputs)
                 if engine is None:
                     raise failure
                 report = self.cluster.report
@@ -99,16 +107,20 @@ class Runner:
 
     def _on_reference(self) -> Engine | None:
         """The same model on the reference device; None when that one failed or may not stand in."""
-        nowhere = self.cluster.fallback is Fallback.NONE
-        if nowhere or self.cluster.report.device == REFERENCE_DEVICE:
+        elsewhere = self.cluster.fallback is not Fallback.REFERENCE
+        if elsewhere or self.cluster.report.device == REFERENCE_DEVICE:
             return None
         runtime, reference = fallback_device()
         compilation = runtime.compile(self.cluster.lowered.model, reference)
         return lambda inputs, allocate: self.border.run(compilation, inputs, allocate, _RUN)
 
-    def _on_cpu(self, inputs: Sequence[Array], allocate: Allocate) -> None:
-        if self.cluster.cpu is None:
-            raise RuntimeFailure("fallback", "OP_FAILED", "the cluster's ONNX nodes were not kept")
-        feeds = dict(zip(self.inputs, inputs, strict=True))
-        for i, result in enumerate(self.cluster.cpu.run(feeds, self.outputs)):
+
+def on_cpu(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Engine:
+    """What computes a cluster from its ONNX nodes, with tensors in this order."""
+
+    def run(arrays: Sequence[Array], allocate: Allocate) -> None:
+        feeds = dict(zip(inputs, arrays, strict=True))
+        for i, result in enumerate(model.run(feeds, outputs)):
             np.copyto(allocate(i, result.shape), result)
+
+    return run

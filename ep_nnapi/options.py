@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache, reduce
 from operator import or_
+from typing import TypeAlias
 
 from ep_nnapi.rejection import OptionError
 from ep_nnapi.target import (
@@ -31,6 +32,21 @@ class Fallback(StrEnum):
     NONE = "none"
 
 
+class DynamicShapes(StrEnum):
+    """What becomes of symbolic sizes."""
+
+    SPECIALIZE = "specialize"
+    OFF = "off"
+
+
+Fixed: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""Sizes of inputs by name."""
+
+SHAPE_CACHE = 4
+"""Sets of sizes kept compiled: each holds its own packed weights, and models that see more than a
+few sizes (batches of one and of many, two orientations of an image) see too many to keep."""
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the user chose, checked. `feature_level` None means the runtime's own level."""
@@ -42,6 +58,9 @@ class Options:
     target: RuleSet = RuleSet.EP_NNAPI
     fallback: Fallback = Fallback.REFERENCE
     exclude: tuple[str, ...] = ()
+    dynamic_shapes: DynamicShapes = DynamicShapes.SPECIALIZE
+    shape_cache: int = SHAPE_CACHE
+    fix: Fixed = ()
 
     def lowering_target(self, runtime_level: int) -> Target:
         """The target under a runtime of that level; raises OptionError when it is too low."""
@@ -157,6 +176,46 @@ def _names(value: object) -> tuple[str, ...]:
     return names
 
 
+def _dynamic_shapes(value: object) -> DynamicShapes:
+    if value not in list(DynamicShapes):
+        known = ", ".join(DynamicShapes)
+        raise OptionError(f"dynamic_shapes is {str(value)!r}; it must be one of {known}")
+    return DynamicShapes(str(value))
+
+
+def _shape_cache(value: object) -> int:
+    kept = _integer("shape_cache", value)
+    if kept < 1:
+        raise OptionError(f"shape_cache is {kept}; it must be 1 or more")
+    return kept
+
+
+def _fix(value: object) -> Fixed:
+    """`x=1,3,224,224;y=8`, several such strings, or a mapping from names to sizes."""
+    if isinstance(value, Mapping):
+        return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())
+    if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
+        return tuple(pair for text in value for pair in _fix(text))
+    if not isinstance(value, str):
+        raise OptionError(f"fix is {value!r}; write name=1,3,224,224")
+    found = []
+    for part in filter(None, value.split(";")):
+        name, equals, sizes = part.rpartition("=")
+        if not equals or not name:
+            raise OptionError(f"fix is {part!r}; write name=1,3,224,224")
+        found.append((name, _sizes(name, sizes.split(","))))
+    return tuple(found)
+
+
+def _sizes(name: str, given: object) -> tuple[int, ...]:
+    if not isinstance(given, list | tuple):
+        raise OptionError(f"fix of {name} is {given!r}; it must be sizes such as (1, 3, 224, 224)")
+    sizes = tuple(_integer(f"fix of {name}", size) for size in given)
+    if any(size < 1 for size in sizes):
+        raise OptionError(f"fix of {name} is {list(sizes)}; sizes are 1 or more")
+    return sizes
+
+
 OPTIONS: tuple[Option, ...] = (
     Option(
         "flags",
@@ -185,6 +244,24 @@ OPTIONS: tuple[Option, ...] = (
         _names,
         "NAMES",
         "comma-separated node names or operator types to leave to the CPU provider",
+    ),
+    Option(
+        "dynamic_shapes",
+        _dynamic_shapes,
+        "HOW",
+        "symbolic sizes: specialize (default) compiles for the sizes of each run, off refuses them",
+    ),
+    Option(
+        "shape_cache",
+        _shape_cache,
+        "N",
+        f"sets of sizes that a cluster is kept compiled for (default {SHAPE_CACHE})",
+    ),
+    Option(
+        "fix",
+        _fix,
+        "NAME=SIZES",
+        "judge an input's symbolic sizes as these: name=1,3,224,224, several separated by ;",
     ),
 )
 _BY_NAME = {o.name: o for o in OPTIONS}
@@ -216,9 +293,15 @@ def to_strings(options: Options) -> dict[str, str]:
     for f in fields(Options):
         value = getattr(options, f.name)
         if value != getattr(default, f.name):
-            strings[f.name] = ",".join(value) if isinstance(value, tuple) else _text(value)
+            strings[f.name] = _text(value)
     return strings
 
 
 def _text(value: object) -> str:
-    return _flag_names(value) if isinstance(value, NnapiFlag) else str(value)
+    if isinstance(value, NnapiFlag):
+        return _flag_names(value)
+    if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
+        return ",".join(value)
+    if isinstance(value, tuple):
+        return ";".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in value)
+    return str(value)

@@ -6,160 +6,111 @@ cluster compiles: an error later would end the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import networkx as nx
 
-from ep_nnapi.capability import Judged, judge
+from ep_nnapi.binding import is_dynamic
+from ep_nnapi.capability import Judged
+from ep_nnapi.compiling import Compiler, Declined
 from ep_nnapi.dag import bytes_of, dag_of, inputs_of, outputs_of
+from ep_nnapi.dynamic import DynamicCluster, retained
 from ep_nnapi.engine import CompiledCluster
-from ep_nnapi.forms import Peel
 from ep_nnapi.graph import Graph, GraphNode
-from ep_nnapi.lowering import Lowered, lower
-from ep_nnapi.nnapi.runtime import CompileOptions, Device, Runtime
+from ep_nnapi.judging import Verdicts, judge_graph
 from ep_nnapi.options import Fallback, Options
-from ep_nnapi.qdq import quantized
-from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
+from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel, model_of
-from ep_nnapi.target import Target
 from ep_nnapi.value import Value
 from partitioner import partition
+
+Cluster: TypeAlias = CompiledCluster | DynamicCluster
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The clusters of one graph and the report on all its nodes."""
 
-    clusters: tuple[CompiledCluster, ...]
+    clusters: tuple[Cluster, ...]
     report: GraphReport
 
 
-Refused: TypeAlias = dict[int, tuple[Rejection, ...]]
-"""By node id the refusals of the single nodes that it stands for."""
-
-
-class _Declined(Exception):
-    """Nodes that cannot be in a cluster after all."""
-
-    def __init__(self, names: Iterable[str], reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.names = frozenset(names)
-        self.reason = reason
-        self.detail = detail
-
-
-@dataclass
+@dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans graphs for one target, runtime and device."""
+    """Plans graphs with one compiler and the user's options."""
 
-    target: Target
-    runtime: Runtime
-    device: Device
+    compiler: Compiler
     options: Options
-    compile_options: CompileOptions = field(default_factory=CompileOptions)
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
-        total = len(graph.nodes)
-        graph, judged, refused = self._judge(graph)
-        capable = sum(len(j.node.originals) for j in judged.values())
-        dag, readers = dag_of(graph), _readers(graph)
-        built: dict[tuple[int, ...], CompiledCluster] = {}
+        verdicts = judge_graph(graph, self.compiler.target, self.options)
+        capable = sum(len(m.node.originals) for m in verdicts.samples[0].values())
+        dag, readers = dag_of(verdicts.graph), _readers(verdicts.graph)
+        built: dict[tuple[int, ...], Cluster] = {}
         while True:
-            clusters = _partition(dag, judged)
-            declined = False
+            clusters = _partition(dag, verdicts.samples[0])
+            before = len(verdicts.refused)
             for cluster in clusters:
                 if cluster in built:
                     continue
-                members = [judged[i] for i in cluster]
                 try:
-                    built[cluster] = self._compile(members, readers, graph.opsets)
-                except _Declined as no:
-                    declined = True
-                    refused.update(_drop(judged, members, no))
-            if not declined:
+                    built[cluster] = self._build(cluster, verdicts, readers)
+                except Declined as no:
+                    verdicts.drop(cluster, no.names, no.reason, no.detail)
+            if len(verdicts.refused) == before:
                 break
         taken = tuple(built[c] for c in clusters)
-        rejections = tuple(r for n in graph.nodes for r in refused.get(n.id, ()))
         reports = tuple(c.report for c in taken)
-        return Plan(taken, GraphReport(total, capable, reports, rejections))
+        return Plan(taken, GraphReport(len(graph.nodes), capable, reports, verdicts.rejections()))
 
-    def _judge(self, graph: Graph) -> tuple[Graph, dict[int, Judged], Refused]:
-        """The graph with its QDQ groups formed, those that are refused as a whole dissolved."""
-        judged: dict[int, Judged] = {}
-        refused: Refused = {}
-        nodes: list[GraphNode] = []
-        pending = list(reversed(quantized(graph).nodes))
-        while pending:
-            node = pending.pop()
-            verdict = self._excluded(node) or judge(node, self.target)
-            if isinstance(verdict, Rejection) and node.parts:
-                pending.extend(reversed(node.parts))
-                continue
-            nodes.append(node)
-            if isinstance(verdict, Judged):
-                judged[node.id] = verdict
-            else:
-                refused[node.id] = (verdict,)
-        return replace(graph, nodes=tuple(nodes)), judged, refused
-
-    def _excluded(self, node: GraphNode) -> Rejection | None:
-        if node.claimed_by:
-            detail = f"{node.claimed_by} has it already"
-        elif {node.name, node.op_type} & set(self.options.exclude):
-            detail = "left out by the option exclude"
-        else:
-            return None
-        return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
-
-    def _compile(
+    def _build(
         self,
-        members: Sequence[Judged],
+        cluster: Sequence[int],
+        verdicts: Verdicts,
         readers: Mapping[str, frozenset[int]],
-        opsets: Mapping[str, int],
-    ) -> CompiledCluster:
-        names = [part.name for m in members for part in m.node.originals]
-        inputs, outputs = _crossing(members, readers)
+    ) -> Cluster:
+        nodes = [verdicts.nodes[i] for i in cluster]
+        inputs, outputs = _crossing(nodes, readers)
         if not inputs:
-            raise _Declined(
-                names, Reason.CLUSTER, "depends on constants only; ONNX Runtime computes it once"
+            raise Declined(
+                (), Reason.CLUSTER, "depends on constants only; ONNX Runtime computes it once"
             )
-        calls = [call for m in members for call in m.calls]
-        try:
-            lowered = lower(calls, inputs, outputs, self.target)
-            self._ask(lowered)
-            compilation = self.runtime.compile(lowered.model, self.device, self.compile_options)
-        except Peel as peel:
-            raise _Declined(peel.nodes, peel.reason, peel.detail) from None
-        except (RuntimeFailure, SpecError) as failure:
-            detail = f"{self.device.name} did not compile its cluster: {failure}"
-            raise _Declined(names, Reason.DRIVER, detail) from None
+        lowered = [
+            self.compiler.lower(members, *_crossing([m.node for m in members], readers))
+            for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
+        ]
+        originals = [part for n in nodes for part in n.originals]
         report = ClusterReport(
-            tuple(names),
+            tuple(n.name for n in originals),
             tuple(v.name for v in inputs),
             tuple(v.name for v in outputs),
             sum(bytes_of(v) for v in (*inputs, *outputs)),
-            self.device.name,
+            self.compiler.device.name,
         )
-        ids = tuple(i for m in members for i in m.node.members or (m.node.id,))
+        ids = tuple(n.id for n in originals)
+        opsets, fallback = verdicts.graph.opsets, self.options.fallback
+        if is_dynamic((*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))):
+            return DynamicCluster(
+                ids,
+                report,
+                retained(nodes),
+                tuple(inputs),
+                tuple(outputs),
+                opsets,
+                tuple(low.model for low in lowered),
+                self.compiler,
+                fallback,
+                self.options.shape_cache,
+            )
+        compilation = self.compiler.compile(lowered[0])
         cpu = None
-        if self.options.fallback is Fallback.CPU:
-            nodes = [part for m in members for part in m.node.originals]
-            cpu = CpuModel.keep(model_of(nodes, inputs, outputs, opsets))
-        return CompiledCluster(ids, report, lowered, compilation, self.options.fallback, cpu)
-
-    def _ask(self, lowered: Lowered) -> None:
-        """Raises _Declined with the nodes of the first operations that the device declines."""
-        answers = self.runtime.supported(lowered.model, self.device)
-        pairs = zip(lowered.model.operations, answers, strict=True)
-        declined = [op for op, yes in pairs if not yes]
-        if declined:
-            names = {name for op in declined for name in op.origin}
-            kinds = ", ".join(sorted({op.spec.name for op in declined}))
-            raise _Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
+        if fallback is Fallback.CPU:
+            cpu = CpuModel.keep(model_of(originals, inputs, outputs, opsets))
+        return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu)
 
 
 def _partition(dag: nx.DiGraph, capable: Mapping[int, Judged]) -> list[tuple[int, ...]]:
@@ -179,29 +130,13 @@ def _readers(graph: Graph) -> dict[str, frozenset[int]]:
 
 
 def _crossing(
-    members: Sequence[Judged], readers: Mapping[str, frozenset[int]]
+    nodes: Sequence[GraphNode], readers: Mapping[str, frozenset[int]]
 ) -> tuple[list[Value], list[Value]]:
-    """What enters and what leaves the members, each once."""
-    ids = {m.node.id for m in members}
-    written = {v.name for m in members for v in outputs_of(m.node)}
-    entering = {v.name: v for m in members for v in inputs_of(m.node) if v.name not in written}
+    """What enters and what leaves the nodes, each once."""
+    ids = {n.id for n in nodes}
+    written = {v.name for n in nodes for v in outputs_of(n)}
+    entering = {v.name: v for n in nodes for v in inputs_of(n) if v.name not in written}
     leaving = {
-        v.name: v
-        for m in members
-        for v in outputs_of(m.node)
-        if readers.get(v.name, frozenset()) - ids
+        v.name: v for n in nodes for v in outputs_of(n) if readers.get(v.name, frozenset()) - ids
     }
     return list(entering.values()), list(leaving.values())
-
-
-def _drop(judged: dict[int, Judged], members: Sequence[Judged], no: _Declined) -> Refused:
-    """Takes the declined members out of `judged`; all of them when none is named."""
-    named = [m for m in members if no.names & {p.name for p in m.node.originals}] or list(members)
-    for member in named:
-        del judged[member.node.id]
-    return {
-        m.node.id: tuple(
-            Rejection(p.name, p.op_type, no.reason, no.detail) for p in m.node.originals
-        )
-        for m in named
-    }

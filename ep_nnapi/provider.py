@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-from ep_nnapi.engine import CompiledCluster
+from ep_nnapi.compiling import Compiler
 from ep_nnapi.graph import Graph
 from ep_nnapi.options import Options, parse
-from ep_nnapi.planning import Plan, Planner
+from ep_nnapi.planning import Cluster, Plan, Planner
 from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import Report, combine
 from ep_nnapi.runtimes import choose_device, open_runtime
@@ -26,13 +26,13 @@ class Provider:
         runtime = open_runtime(options.runtime)
         self.target = options.lowering_target(runtime.feature_level)
         device = choose_device(runtime, options.device, self.target.flags)
-        self._planner = Planner(self.target, runtime, device, options)
+        self._planner = Planner(Compiler(self.target, runtime, device), options)
         self._plans: dict[str, Plan] = {}
         self._lock = Lock()
         self.opened = False
         self.error: Exception | None = None
 
-    def plan(self, graph: Graph) -> tuple[CompiledCluster, ...]:
+    def plan(self, graph: Graph) -> tuple[Cluster, ...]:
         """The clusters to take from `graph`, compiled. May be asked again for the same graph.
 
         What it raises ONNX Runtime only logs, going on without NNAPI; so it stays in `error`.
@@ -54,7 +54,7 @@ class Provider:
         return combine(self.target.feature_level, str(self.target.rules), graphs)
 
     @property
-    def clusters(self) -> tuple[CompiledCluster, ...]:
+    def clusters(self) -> tuple[Cluster, ...]:
         """Of all graphs planned so far."""
         with self._lock:
             return tuple(c for plan in self._plans.values() for c in plan.clusters)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from threading import Lock
 
@@ -18,6 +19,7 @@ from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.value import Array, Constant, Value
 
 _EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
+_SHAPE_LIKE = 64  # elements: larger constants cannot be shapes
 
 
 def model_of(
@@ -27,18 +29,46 @@ def model_of(
     opsets: Mapping[str, int],
 ) -> onnx.ModelProto:
     """The nodes as an ONNX model; constants are read now and become initializers."""
-    constants = {
+    tensors = [numpy_helper.from_array(c.array, name) for name, c in _constants(nodes).items()]
+    return _model(nodes, inputs, outputs, tensors, opsets)
+
+
+def skeleton(
+    nodes: Sequence[GraphNode],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    opsets: Mapping[str, int],
+) -> onnx.ModelProto:
+    """The same without weights, for shape inference: only small constants keep their numbers."""
+    constants = _constants(nodes)
+    small = {n: c for n, c in constants.items() if prod(c.shape) <= _SHAPE_LIKE}
+    large = [Value(n, c.dtype, c.shape) for n, c in constants.items() if n not in small]
+    tensors = [numpy_helper.from_array(c.array, name) for name, c in small.items()]
+    return _model(nodes, [*inputs, *large], outputs, tensors, opsets)
+
+
+def _constants(nodes: Iterable[GraphNode]) -> dict[str, Constant]:
+    return {
         v.name: v.constant
         for n in nodes
         for v in n.inputs
         if v is not None and v.constant is not None
     }
+
+
+def _model(
+    nodes: Sequence[GraphNode],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    tensors: Sequence[onnx.TensorProto],
+    opsets: Mapping[str, int],
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         [_node(n) for n in nodes],
         "cluster",
         [_info(v) for v in inputs],
         [_info(v) for v in outputs],
-        [numpy_helper.from_array(c.array, name) for name, c in constants.items()],
+        list(tensors),
     )
     domains = {n.domain for n in nodes} | {""}
     imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in sorted(domains)]

@@ -54,11 +54,16 @@ ALLOWED = {
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
     "submodel": "graph value onnx onnxruntime",
-    "engine": "border lowering options report runtimes submodel nnapi.runtime rejection value"
+    "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
+    " value numpy",
+    "binding": "dag graph rejection submodel value onnx",
+    "judging": "binding capability graph options qdq rejection target",
+    "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
+    "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
-    "planning": "capability dag engine forms graph lowering options qdq report submodel"
-    " nnapi.runtime rejection target value networkx partitioner",
-    "provider": "engine graph options planning rejection report runtimes",
+    "planning": "binding capability compiling dag dynamic engine graph judging options rejection"
+    " report submodel value networkx partitioner",
+    "provider": "compiling graph options planning rejection report runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort provider",

@@ -1,0 +1,158 @@
+"""A graph with symbolic dimensions, bound to the sizes of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from onnx import shape_inference
+
+from ep_nnapi.dag import inputs_of, outputs_of
+from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.rejection import OptionError
+from ep_nnapi.submodel import skeleton
+from ep_nnapi.value import Dim, Value
+
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Sizes by value name."""
+
+_SAMPLES = ((64, 32), (96, 64))
+"""First size and step of the sizes tried for dimensions that nothing settles.
+
+Multiples of 32, which survive the usual five halvings; two samples, so that nothing is taken that
+holds for one size by chance.
+"""
+
+
+def is_dynamic(values: Iterable[Value]) -> bool:
+    """Whether any value has a dimension that is not a number."""
+    return any(v.dims is None or any(not isinstance(d, int) for d in v.dims) for v in values)
+
+
+def entering(graph: Graph) -> tuple[Value, ...]:
+    """What nodes read and no node computes, constants left out; each once."""
+    written = {v.name for n in graph.nodes for v in outputs_of(n)}
+    read = (v for n in graph.nodes for v in inputs_of(n))
+    return tuple({v.name: v for v in (*graph.inputs, *read) if v.name not in written}.values())
+
+
+def samples(graph: Graph, fixed: Shapes) -> tuple[Shapes, ...]:
+    """Sizes of the inputs to judge the graph with: one set when `fixed` settles all, else two.
+
+    Raises OptionError when `fixed` names no input or does not fit one.
+    """
+    free = entering(graph)
+    strange = sorted(fixed.keys() - {v.name for v in free})
+    if strange:
+        inputs = ", ".join(v.name for v in graph.inputs)
+        raise OptionError(f"fix names {strange[0]}, which is no input; the inputs are {inputs}")
+    symbols = _symbols(free, fixed)
+    unknown = sorted({d for v in free for d in _dims(v) if isinstance(d, str)} - symbols.keys())
+    anonymous = any(d is None for v in free if v.name not in fixed for d in _dims(v))
+    if not unknown and not anonymous:
+        return (_sizes(free, fixed, symbols, 1),)
+    found = []
+    for first, step in _SAMPLES:
+        tried = {name: first + step * i for i, name in enumerate(unknown)}
+        found.append(_sizes(free, fixed, {**symbols, **tried}, first))
+    return tuple(found)
+
+
+def bound(graph: Graph, shapes: Shapes) -> Graph:
+    """The graph with every size that follows from its inputs' `shapes` filled in."""
+    symbols = _symbols(entering(graph), shapes)
+    known = {v.name: _substituted(v, shapes, symbols) for v in _values(graph)}
+    if is_dynamic(known.values()):
+        known.update(_inferred(graph, known))
+    return _with(graph, known)
+
+
+def _dims(value: Value) -> tuple[Dim, ...]:
+    return value.dims or ()
+
+
+def _symbols(values: Iterable[Value], shapes: Shapes) -> dict[str, int]:
+    """What the symbolic dimensions are when `values` have these shapes."""
+    symbols: dict[str, int] = {}
+    for value in values:
+        shape = shapes.get(value.name)
+        if shape is None or value.dims is None:
+            continue
+        if len(shape) != len(value.dims) or not _fits(value.dims, shape):
+            declared = ",".join(str(d or "?") for d in value.dims)
+            raise OptionError(f"{value.name} is fixed to {list(shape)}; the model has [{declared}]")
+        symbols.update((d, s) for d, s in zip(value.dims, shape, strict=True) if isinstance(d, str))
+    return symbols
+
+
+def _fits(dims: Sequence[Dim], shape: Sequence[int]) -> bool:
+    return all(not isinstance(d, int) or d == s for d, s in zip(dims, shape, strict=True))
+
+
+def _sizes(
+    values: Iterable[Value], fixed: Shapes, symbols: Mapping[str, int], anonymous: int
+) -> Shapes:
+    def size(dim: Dim) -> int:
+        if isinstance(dim, str):
+            return symbols[dim]
+        return anonymous if dim is None else dim
+
+    return {
+        v.name: fixed.get(v.name) or tuple(size(d) for d in v.dims)
+        for v in values
+        if v.dims is not None
+    }
+
+
+def _values(graph: Graph) -> Iterator[Value]:
+    yield from entering(graph)
+    for node in graph.nodes:
+        for part in node.originals:
+            yield from outputs_of(part)
+
+
+def _substituted(value: Value, shapes: Shapes, symbols: Mapping[str, int]) -> Value:
+    if value.name in shapes:
+        return replace(value, dims=shapes[value.name])
+    if value.dims is None:
+        return value
+    dims = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in value.dims)
+    return replace(value, dims=dims)
+
+
+def _inferred(graph: Graph, known: Mapping[str, Value]) -> Mapping[str, Value]:
+    """What ONNX's shape inference adds, from the sizes that are known."""
+    nodes = [part for n in graph.nodes for part in n.originals]
+    inputs = [known[v.name] for v in entering(graph)]
+    model = skeleton(nodes, inputs, [known.get(v.name, v) for v in graph.outputs], graph.opsets)
+    typed = shape_inference.infer_shapes(model, data_prop=True)
+    found = {}
+    for info in (*typed.graph.value_info, *typed.graph.output):
+        shape = info.type.tensor_type.shape.dim
+        sizes = tuple(d.dim_value for d in shape if d.HasField("dim_value"))
+        value = known.get(info.name)
+        if value is not None and is_dynamic([value]) and len(sizes) == len(shape):
+            found[info.name] = replace(value, dims=sizes)
+    return found
+
+
+def _with(graph: Graph, known: Mapping[str, Value]) -> Graph:
+    def settled(value: Value | None) -> Value | None:
+        return value if value is None or value.constant is not None else known[value.name]
+
+    def rebound(node: GraphNode) -> GraphNode:
+        return replace(
+            node,
+            inputs=tuple(settled(v) for v in node.inputs),
+            outputs=tuple(settled(v) for v in node.outputs),
+            parts=tuple(rebound(p) for p in node.parts),
+            activation=rebound(node.activation) if node.activation is not None else None,
+        )
+
+    return replace(
+        graph,
+        nodes=tuple(rebound(n) for n in graph.nodes),
+        inputs=tuple(known.get(v.name, v) for v in graph.inputs),
+        outputs=tuple(known.get(v.name, v) for v in graph.outputs),
+    )

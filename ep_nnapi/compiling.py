@@ -1,0 +1,90 @@
+"""One cluster's way to a device: lowered, asked about, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ep_nnapi.binding import Shapes, bound
+from ep_nnapi.capability import Judged, judge
+from ep_nnapi.forms import Peel
+from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.lowering import Lowered, lower
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
+from ep_nnapi.target import Target
+from ep_nnapi.value import Value
+
+
+class Declined(Exception):
+    """Nodes that cannot be in a cluster after all; none named means all of them."""
+
+    def __init__(self, names: Iterable[str], reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.names = frozenset(names)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Lowers and compiles clusters for one target and device."""
+
+    target: Target
+    runtime: Runtime
+    device: Device
+    options: CompileOptions = field(default_factory=CompileOptions)
+
+    def lower(
+        self, members: Sequence[Judged], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> Lowered:
+        """The NNAPI model of a cluster that the device says it executes; raises Declined."""
+        calls = [call for m in members for call in m.calls]
+        try:
+            lowered = lower(calls, inputs, outputs, self.target)
+            answers = self.runtime.supported(lowered.model, self.device)
+        except Peel as peel:
+            raise Declined(peel.nodes, peel.reason, peel.detail) from None
+        except (RuntimeFailure, SpecError) as failure:
+            raise self._failed(failure) from None
+        pairs = zip(lowered.model.operations, answers, strict=True)
+        declined = [op for op, yes in pairs if not yes]
+        if declined:
+            names = {name for op in declined for name in op.origin}
+            kinds = ", ".join(sorted({op.spec.name for op in declined}))
+            raise Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
+        return lowered
+
+    def compile(self, lowered: Lowered) -> Compilation:
+        """The model compiled; raises Declined."""
+        try:
+            return self.runtime.compile(lowered.model, self.device, self.options)
+        except (RuntimeFailure, SpecError) as failure:
+            raise self._failed(failure) from None
+
+    def lower_for(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        shapes: Shapes,
+    ) -> Lowered:
+        """The NNAPI model of a cluster with symbolic sizes, for inputs of these `shapes`.
+
+        edges   what enters and what leaves
+        Raises Declined where these sizes have no lowering.
+        """
+        inputs, outputs = edges
+        whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
+        graph = bound(whole, shapes)
+        members = []
+        for node in graph.nodes:
+            verdict = judge(node, self.target)
+            if isinstance(verdict, Rejection):
+                raise Declined((verdict.node,), verdict.reason, verdict.detail)
+            members.append(verdict)
+        return self.lower(members, graph.inputs, graph.outputs)
+
+    def _failed(self, failure: Exception) -> Declined:
+        detail = f"{self.device.name} did not compile its cluster: {failure}"
+        return Declined((), Reason.DRIVER, detail)

@@ -1,0 +1,92 @@
+"""Every node of a graph judged, with the sizes that its inputs may have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from ep_nnapi.binding import bound, entering, is_dynamic, samples
+from ep_nnapi.capability import Judged, judge
+from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.qdq import quantized
+from ep_nnapi.rejection import Reason, Rejection
+from ep_nnapi.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What may go to NNAPI, and why the rest may not.
+
+    graph     with its QDQ groups formed; those that are refused as a whole are dissolved
+    nodes     its nodes by id
+    samples   for each set of sizes the judged nodes by id; the same ids in each
+    refused   by node id, for each of the single nodes that it stands for
+    """
+
+    graph: Graph
+    nodes: dict[int, GraphNode]
+    samples: tuple[dict[int, Judged], ...]
+    refused: dict[int, tuple[Rejection, ...]]
+
+    def drop(
+        self, cluster: Sequence[int], names: Collection[str], reason: Reason, detail: str
+    ) -> None:
+        """Refuses the nodes of a cluster that have one of `names`; all when none is named."""
+        named = [i for i in cluster if set(names) & {p.name for p in self.nodes[i].originals}]
+        for i in named or cluster:
+            for sample in self.samples:
+                del sample[i]
+            self.refused[i] = tuple(
+                Rejection(p.name, p.op_type, reason, detail) for p in self.nodes[i].originals
+            )
+
+    def rejections(self) -> tuple[Rejection, ...]:
+        """All refusals, in the graph's order."""
+        return tuple(r for n in self.graph.nodes for r in self.refused.get(n.id, ()))
+
+
+def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
+    """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
+    graph = quantized(graph)
+    views = _views(graph, options)
+    verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
+    pending = [(n, list(v)) for n, *v in zip(graph.nodes, *(v.nodes for v in views), strict=True)]
+    pending.reverse()
+    nodes: list[GraphNode] = []
+    while pending:
+        node, seen = pending.pop()
+        found = [_excluded(node, options) or judge(v, target) for v in seen]
+        refusal = next((f for f in found if isinstance(f, Rejection)), None)
+        if refusal is not None and node.parts:
+            parts = zip(node.parts, *(v.parts for v in seen), strict=True)
+            pending.extend(reversed([(p, list(views_of)) for p, *views_of in parts]))
+            continue
+        nodes.append(node)
+        if refusal is not None:
+            verdicts.refused[node.id] = (refusal,)
+            continue
+        for sample, verdict in zip(verdicts.samples, found, strict=True):
+            if isinstance(verdict, Judged):
+                sample[node.id] = verdict
+    verdicts.nodes.update((n.id, n) for n in nodes)
+    return replace(verdicts, graph=replace(graph, nodes=tuple(nodes)))
+
+
+def _views(graph: Graph, options: Options) -> list[Graph]:
+    """The graph with the sizes to judge it with."""
+    if options.dynamic_shapes is DynamicShapes.OFF and not options.fix:
+        return [graph]
+    if not is_dynamic(v for v in entering(graph)):
+        return [graph]
+    return [bound(graph, shapes) for shapes in samples(graph, dict(options.fix))]
+
+
+def _excluded(node: GraphNode, options: Options) -> Rejection | None:
+    if node.claimed_by:
+        detail = f"{node.claimed_by} has it already"
+    elif {node.name, node.op_type} & set(options.exclude):
+        detail = "left out by the option exclude"
+    else:
+        return None
+    return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)

@@ -1,0 +1,123 @@
+"""Models with symbolic sizes: compiled for the sizes of each run."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.cli import main
+from tests.faulty import FaultyDevice, installed
+
+CLOSE = 1e-5  # both sum the same float32 products in another order
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """x [batch, 3, height, width] -> Conv, Relu, MaxPool, Conv -> y."""
+    rng = np.random.default_rng(0)
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        return numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["c", "w"], ["y"], "second"),
+    ]
+    sizes = ["batch", 3, "height", "width"]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weights("v", 8, 3, 3, 3), weights("w", 4, 8, 3, 3)],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "dynamic.onnx"
+    onnx.save(made, path)
+    return str(path)
+
+
+def session(model: str, **options: object) -> ort.InferenceSession:
+    chosen = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen, **options)
+    return ort.InferenceSession(model, chosen)
+
+
+def picture(*shape: int) -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
+
+
+def assert_right(model: str, made: ort.InferenceSession, *shape: int) -> None:
+    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    feeds = picture(*shape)
+    (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
+    assert got.shape == want.shape
+    assert np.abs(got - want).max() <= CLOSE * max(1, np.abs(want).max())
+
+
+def test_every_size_runs_in_one_cluster(model: str) -> None:
+    report = ep_nnapi.check(model)
+    assert (report.taken, report.nodes, len(report.clusters)) == (4, 4, 1)
+    made = session(model)
+    for shape in [(1, 3, 8, 8), (2, 3, 8, 8), (1, 3, 16, 10), (1, 3, 8, 8), (3, 3, 9, 7)]:
+        assert_right(model, made, *shape)
+
+
+def test_known_sizes_are_compiled_once_and_the_oldest_are_dropped(model: str) -> None:
+    with installed(FaultyDevice()) as device:
+        made = session(model, shape_cache=2)
+        compiled = []
+        for size in (8, 8, 16, 8, 24, 8):
+            made.run(None, picture(1, 3, size, size))
+            compiled.append(len(device.compiled))
+    assert compiled == [1, 1, 2, 2, 3, 3]
+
+
+def test_off_refuses_and_names_the_dimension(model: str) -> None:
+    report = ep_nnapi.check(model, dynamic_shapes="off")
+    assert report.taken == 0
+    refusal = report.rejections[0]
+    assert refusal.reason is ep_nnapi.Reason.SHAPE
+    assert "x dimension 0 is 'batch'" in refusal.detail
+
+
+def test_off_with_fixed_sizes_judges_those(model: str) -> None:
+    report = ep_nnapi.check(model, dynamic_shapes="off", fix={"x": (1, 3, 8, 8)})
+    assert report.taken == 4
+
+
+def test_fix_on_the_command_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", model, "--strict", "--fix", "x=1,3,8,8"]) == 0
+    assert main(["check", model, "--fix", "z=1,3,8,8"]) == 2
+    assert "fix names z" in capsys.readouterr().err
+
+
+def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(
+    model: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        installed(FaultyDevice(fails_on=frozenset({"MAX_POOL_2D"}))),
+        caplog.at_level(logging.WARNING),
+    ):
+        assert_right(model, session(model), 1, 3, 8, 8)
+    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.dynamic"]
+    assert "run on the CPU provider: DRIVER" in warning
+
+
+def test_concurrent_runs_with_different_sizes(model: str) -> None:
+    made = session(model, shape_cache=3)
+    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    feeds = [picture(1 + i % 3, 3, 8 + i % 5, 8 + i % 4) for i in range(60)]
+    want = [cpu.run(None, f)[0] for f in feeds]
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda f: made.run(None, f)[0], feeds))
+    for a, b in zip(got, want, strict=True):
+        assert np.abs(a - b).max() <= CLOSE * max(1, np.abs(b).max())

@@ -1,0 +1,65 @@
+"""Symbolic sizes bound to numbers."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from ep_nnapi.binding import bound, is_dynamic, samples
+from ep_nnapi.graph import Graph
+from ep_nnapi.rejection import OptionError
+from tests.onnx_graph import graph_of
+
+
+def convolution() -> Graph:
+    """x [batch, 3, height, width] -> Conv stride 2 -> GlobalAveragePool -> Flatten -> y."""
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, "height", None])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 8])
+    weights = helper.make_tensor("w", TensorProto.FLOAT, [8, 3, 3, 3], np.zeros(216))
+    made = helper.make_graph(nodes, "g", [x], [y], [weights])
+    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
+    return {o.name: o.shape for n in graph.nodes for o in n.outputs if o is not None}
+
+
+def test_every_size_follows_from_the_inputs() -> None:
+    graph = bound(convolution(), {"x": (2, 3, 9, 11)})
+    assert shapes(graph) == {"c": (2, 8, 5, 6), "p": (2, 8, 1, 1), "y": (2, 8)}
+    assert graph.inputs[0].shape == (2, 3, 9, 11)
+
+
+def test_a_graph_without_symbols_needs_no_inference() -> None:
+    static = bound(convolution(), {"x": (1, 3, 8, 8)})
+    assert not is_dynamic(o for n in static.nodes for o in n.outputs if o is not None)
+    assert bound(static, {}) == static
+
+
+def test_unsettled_sizes_are_tried_twice_with_different_numbers() -> None:
+    first, second = samples(convolution(), {})
+    assert first["x"][1] == second["x"][1] == 3
+    assert all(
+        a != b for i, (a, b) in enumerate(zip(first["x"], second["x"], strict=True)) if i - 1
+    )
+
+
+def test_fixed_sizes_are_the_only_sample() -> None:
+    assert samples(convolution(), {"x": (1, 3, 32, 48)}) == ({"x": (1, 3, 32, 48)},)
+
+
+@pytest.mark.parametrize("fixed", [(1, 4, 32, 48), (1, 3, 32)])
+def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]) -> None:
+    with pytest.raises(
+        OptionError, match=r"x is fixed to \[1, .*the model has \[batch,3,height,\?"
+    ):
+        samples(convolution(), {"x": fixed})
+
+
+def test_a_fixed_name_that_is_no_input_is_named() -> None:
+    with pytest.raises(OptionError, match=r"fix names z, .*inputs are x"):
+        samples(convolution(), {"z": (1,)})
