@@ -10,8 +10,10 @@ from ep_nnapi.ops import (
     elementwise,
     matmul,
     movement,
+    normalization,
     pooling,
     smooth,
+    softmax,
     trigonometry,
     unary,
 )
@@ -23,8 +25,10 @@ FAMILIES = (
     elementwise,
     matmul,
     movement,
+    normalization,
     pooling,
     smooth,
+    softmax,
     trigonometry,
     unary,
 )

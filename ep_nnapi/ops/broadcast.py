@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import LOGICAL_AND, NOT_EQUAL, SELECT, TILE
 from ep_nnapi.ops.fold import common
 from ep_nnapi.ops.node import Node, int32
-from ep_nnapi.ops.steps import Steps, as_number, compute, each, reshape, reshaped
+from ep_nnapi.ops.steps import Steps, as_number, compute, each, place, reshaped, settle
 from ep_nnapi.value import MAX_RANK, Constant, DType, Value, held
 
 
@@ -26,10 +26,9 @@ def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterato
         shapes, out = [[y.size]] * len(operands), [y.size]
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
     parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
-    whole = y if held(y.shape) == tuple(out) else n.temp(y, out)
+    whole = place(n, y, out)
     yield row(*parts, out=whole)
-    if whole is not y:
-        yield from reshape(n, whole, y)
+    yield from settle(n, whole, y)
 
 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:

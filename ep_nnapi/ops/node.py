@@ -137,6 +137,10 @@ class Node:
             )
         return Constant.of(np.array([number], like.dtype.numpy))
 
+    def value(self, name: str, constant: Constant) -> Value:
+        """A constant of the lowering's own as a value."""
+        return Value(name, constant.dtype, constant.shape, constant=constant)
+
     def takes(self, call: Call) -> bool:
         """Whether the target's level has the operation with these operands."""
         try:

@@ -101,6 +101,17 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
         yield from _expanded_dims(n, x, y) or (call,)
 
 
+def place(n: Node, y: Value, shape: Sequence[int]) -> Value:
+    """`y`, or an intermediate of that shape if NNAPI holds `y` in another; see `settle`."""
+    return y if held(y.shape) == tuple(shape) else n.temp(y, shape)
+
+
+def settle(n: Node, made: Value, y: Value) -> Iterator[Call]:
+    """Makes `y` of what `place` gave for it."""
+    if made is not y:
+        yield from reshape(n, made, y)
+
+
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
     """EXPAND_DIMS from `x` to `y`, where `y` only has more sizes of 1; else nothing."""
     added = _added(held(x.shape), held(y.shape))

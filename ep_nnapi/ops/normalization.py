@@ -1,0 +1,280 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    DIV,
+    INSTANCE_NORMALIZATION,
+    LOCAL_RESPONSE_NORMALIZATION,
+    MAXIMUM,
+    MEAN,
+    MUL,
+    REDUCE_SUM,
+    RSQRT,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.ops.broadcast import expanded
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.moments import Standard, reduced, scaled, standardized
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.steps import (
+    Steps,
+    absolute_of,
+    compute,
+    each,
+    place,
+    reshape,
+    reshaped,
+    settle,
+    widened,
+)
+from ep_nnapi.ops.window import images
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import MAX_RANK, Array, Constant, DType, Value
+
+Normalize: TypeAlias = Callable[
+    [Node, Value, Sequence[int], float], Generator[Call, None, Standard]
+]
+
+
+@op("BatchNormalization", since=7, emits=(MUL, ADD))
+def batch_normalization(n: Node) -> Iterator[Call]:
+    """Each channel times a factor, plus a term; both computed beforehand where they are constant.
+
+    x [N, C, ...]; scale, B, mean and var [C] (`spatial` 0, opset 7: [C, ...])
+    Source: ONNX BatchNormalization-7, -9, -14, -15; NDK ANEURALNETWORKS_MUL, ANEURALNETWORKS_ADD.
+    """
+    x, y = n.input(0), n.output()
+    trains = n.integer("training_mode", 0) or any(n.has_output(i) for i in range(1, 5))
+    n.require(not trains, Reason.ATTRIBUTE, "it trains; NNAPI only infers")
+    shape = (*x.shape[:2], prod(x.shape[2:])) if x.rank > MAX_RANK else x.shape
+    stored = n.input(3).shape
+    factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
+    seen = yield from reshaped(n, x, shape)
+    product = yield from compute(n, MUL, seen, factor, shape=shape)
+    total = place(n, y, shape)
+    yield ADD(product, term, out=total)
+    yield from settle(n, total, y)
+
+
+def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
+    """Scale / sqrt(var + epsilon) and B - mean times that, in that shape."""
+    x, epsilon = n.input(0), n.real("epsilon", 1e-5)
+    scale, shift, mean, var = (n.input(i) for i in range(1, 5))
+    known = [v.constant for v in (scale, shift, mean, var) if v.constant is not None]
+    if len(known) == 4:
+        factor = Constant(tuple(shape), x.dtype, lambda: _factor(known, epsilon, shape, x.dtype))
+        term = Constant(tuple(shape), x.dtype, lambda: _term(known, epsilon, shape, x.dtype))
+        return n.value("factor", factor), n.value("term", term)
+    more = yield from compute(n, ADD, var, n.scalar(epsilon, var))
+    root = yield from compute(n, SQRT, more)
+    ratio = yield from compute(n, DIV, scale, root)
+    product = yield from compute(n, MUL, mean, ratio)
+    rest = yield from compute(n, SUB, shift, product)
+    first, second = yield from each(reshaped(n, v, shape) for v in (ratio, rest))
+    return first, second
+
+
+def _factor(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype: DType) -> Array:
+    scale, _, _, var = (c.array.astype(np.float64) for c in known)
+    return (scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
+
+
+def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype: DType) -> Array:
+    scale, shift, mean, var = (c.array.astype(np.float64) for c in known)
+    return (shift - mean * scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
+
+
+@op("InstanceNormalization", since=6, emits=(INSTANCE_NORMALIZATION,))
+@widened
+def instance_normalization(n: Node) -> Iterator[Call]:
+    """Each image's channel to mean B and deviation `scale`: NNAPI's own takes one of each for all.
+
+    x [N, C, ...], scale and B [C]
+    Source: ONNX InstanceNormalization-6, -22; NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
+    """
+    x, y = n.input(0), n.output()
+    shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
+    seen = yield from reshaped(n, x, shape)
+    standard = n.temp(x, shape)
+    yield INSTANCE_NORMALIZATION(
+        images(n, seen),
+        gamma=1.0,
+        beta=0.0,
+        epsilon=n.real("epsilon", 1e-5),
+        layout=n.target.nchw,
+        out=images(n, standard),
+    )
+    yield from _per_channel(n, standard, y)
+
+
+def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
+    one = (n.input(1).size, 1, 1)
+    factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
+    product = yield from compute(n, MUL, x, factor, shape=x.shape)
+    total = place(n, y, x.shape)
+    yield ADD(product, term, out=total)
+    yield from settle(n, total, y)
+
+
+@op("GroupNormalization", since=18, emits=(RSQRT,))
+@widened
+def group_normalization_18(n: Node) -> Iterator[Call]:
+    """Each group of channels to mean `bias` and deviation `scale`, one of each a group.
+
+    x [N, C, ...], scale and bias [num_groups]
+    Source: ONNX GroupNormalization-18; NDK ANEURALNETWORKS_RSQRT.
+    """
+    standard = yield from _grouped(n)
+    shape = (n.input(1).size, 1)
+    factor, term = yield from each(reshaped(n, n.input(i), shape) for i in (1, 2))
+    product = yield from compute(n, MUL, standard, factor)
+    yield from reshape(n, (yield from compute(n, ADD, product, term)), n.output())
+
+
+@op("GroupNormalization", since=21, emits=(RSQRT,))
+@widened
+def group_normalization_21(n: Node) -> Iterator[Call]:
+    """Each group of channels to mean 0 and deviation 1, times `scale` plus `bias` by channel.
+
+    x [N, C, ...], scale and bias [C]
+    Source: ONNX GroupNormalization-21; NDK ANEURALNETWORKS_RSQRT.
+    """
+    x = n.input(0)
+    standard = yield from _grouped(n)
+    shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
+    yield from _per_channel(n, (yield from reshaped(n, standard, shape)), n.output())
+
+
+def _grouped(n: Node) -> Steps:
+    """X [N, num_groups, all in the group] with mean 0 and deviation 1 in each group."""
+    x, groups = n.input(0), n.integer("num_groups")
+    rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
+    found = yield from standardized(n, rows, [2], n.real("epsilon", 1e-5))
+    return found.value
+
+
+@op("LayerNormalization", since=1, emits=(RSQRT,))
+@widened
+def layer_normalization(n: Node) -> Iterator[Call]:
+    """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
+
+    y, mean and inverse deviation, of which any may be left out
+    Source: ONNX LayerNormalization-17 (and ONNX Runtime's of version 1); NDK
+    ANEURALNETWORKS_RSQRT.
+    """
+    yield from _normalized_from(n, standardized)
+
+
+@op("RMSNormalization", since=23, emits=(RSQRT,))
+@widened
+def rms_normalization(n: Node) -> Iterator[Call]:
+    """All from `axis` on divided by its root mean square, times scale.
+
+    Source: ONNX RMSNormalization-23; NDK ANEURALNETWORKS_RSQRT.
+    """
+    yield from _normalized_from(n, scaled)
+
+
+def _normalized_from(n: Node, normalize: Normalize) -> Iterator[Call]:
+    """Normalizes from the axis on; beyond rank 4 these are one axis, and so are those before."""
+    x, y, axis = n.input(0), n.output(), n.axis(default=-1)
+    shape, axes = x.shape, range(axis, x.rank)
+    if x.rank > MAX_RANK:
+        shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
+    seen = yield from reshaped(n, x, shape)
+    found = yield from normalize(n, seen, axes, n.real("epsilon", 1e-5))
+    made = place(n, y, shape)
+    factor = yield from _along(n, n.input(1), axis)
+    if n.has(2):
+        product = yield from compute(n, MUL, found.value, factor, shape=shape)
+        yield ADD(product, (yield from _along(n, n.input(2), axis)), out=made)
+    else:
+        yield MUL(found.value, factor, out=made)
+    yield from settle(n, made, y)
+    for i, more in enumerate((found.mean, found.inverse), start=1):
+        if n.has_output(i) and more is not None:
+            yield from reshape(n, more, n.output(i))
+
+
+def _along(n: Node, param: Value, axis: int) -> Steps:
+    """A parameter of the axes from `axis` on, as one axis where the tensor is beyond rank 4."""
+    shape = n.input(0).shape
+    if len(shape) <= MAX_RANK:
+        return param
+    wide = yield from expanded(n, param, shape[axis:])
+    return (yield from reshaped(n, wide, (prod(shape[axis:]),)))
+
+
+@op("LRN", since=1, emits=(LOCAL_RESPONSE_NORMALIZATION,))
+def lrn(n: Node) -> Iterator[Call]:
+    """Each number divided by a power of the squares of its neighbours in other channels.
+
+    x [N, C, H, W]; an even `size` is refused: NNAPI's neighbourhood has a centre
+    Source: ONNX LRN-1, LRN-13; NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
+    """
+    x, y, size = n.input(0), n.output(), n.integer("size")
+    n.require(size % 2 == 1, Reason.ATTRIBUTE, f"size is {size}; NNAPI's radius makes it odd")
+    n.require(x.rank == 4, Reason.RANK, f"{x.name} has rank {x.rank}; images have 4")
+    yield LOCAL_RESPONSE_NORMALIZATION(
+        images(n, x),
+        radius=size // 2,
+        bias=n.real("bias", 1.0),
+        alpha=n.real("alpha", 1e-4) / size,
+        beta=n.real("beta", 0.75),
+        axis=1 if n.target.nchw else None,
+        out=images(n, y),
+    )
+
+
+@op("LpNormalization", since=1, emits=(DIV,))
+@widened
+def lp_normalization(n: Node) -> Iterator[Call]:
+    """X divided by its norm along `axis`; what has no norm stays 0.
+
+    NNAPI's L2_NORMALIZATION divides vectors shorter than 1e-6 by that: it is not used.
+    Source: ONNX LpNormalization-1, -22; NDK ANEURALNETWORKS_REDUCE_SUM, ANEURALNETWORKS_DIV.
+    """
+    x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)
+    n.require(p in (1, 2), Reason.ATTRIBUTE, f"p is {p}; ONNX has 1 and 2")
+    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+    seen = yield from reshaped(n, x, shape)
+    if p == 1:
+        parts = yield from absolute_of(n, seen)
+        norm = yield from reduced(n, REDUCE_SUM, parts, [at])
+    else:
+        parts = yield from compute(n, MUL, seen, seen)
+        norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
+    least = n.scalar(float(np.finfo(np.float32).tiny), x)
+    made = place(n, y, shape)
+    yield DIV(seen, (yield from compute(n, MAXIMUM, norm, least)), out=made)
+    yield from settle(n, made, y)
+
+
+@op("MeanVarianceNormalization", since=9, emits=(MEAN,))
+@widened
+def mean_variance_normalization(n: Node) -> Iterator[Call]:
+    """Mean 0 and deviation 1 along `axes` (default: all but the channels).
+
+    Source: ONNX MeanVarianceNormalization-9, -13; NDK ANEURALNETWORKS_MEAN.
+    """
+    x = n.input(0)
+    n.require(x.rank <= MAX_RANK, Reason.RANK, f"{x.name} has rank {x.rank}; NNAPI takes 1-4")
+    axes = [n.normalized(a, x.rank) for a in n.integers("axes", (0, 2, 3))]
+    mean = yield from reduced(n, MEAN, x, axes)
+    centred = yield from compute(n, SUB, x, mean)
+    square = yield from compute(n, MUL, centred, centred)
+    variance = yield from reduced(n, MEAN, square, axes)
+    deviation = yield from compute(n, SQRT, variance)
+    more = yield from compute(n, ADD, deviation, n.scalar(1e-9, x))
+    yield DIV(centred, more, out=n.output())

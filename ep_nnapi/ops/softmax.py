@@ -1,0 +1,87 @@
+"""Softmax and its logarithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ep_nnapi.nnapi.call import Call, nhwc
+from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.steps import place, reshaped, settle
+from ep_nnapi.value import MAX_RANK, Value
+
+
+@op("Softmax", since=1, emits=(SOFTMAX,))
+def softmax_1(n: Node) -> Iterator[Call]:
+    """Normalizes all from `axis` (default 1) on as one row.
+
+    Source: ONNX Softmax-1, Softmax-11; NDK ANEURALNETWORKS_SOFTMAX.
+    """
+    x, axis = n.input(0), n.axis(default=1)
+    if prod(x.shape[axis + 1 :]) == 1:
+        yield from _softmax(n, x, axis, n.output())
+        return
+    row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
+    rows = yield from reshaped(n, x, row)
+    out = place(n, n.output(), row)
+    yield SOFTMAX(rows, beta=1.0, out=out)
+    yield from settle(n, out, n.output())
+
+
+@op("Softmax", since=13, emits=(SOFTMAX,))
+def softmax_13(n: Node) -> Iterator[Call]:
+    """Normalizes along the one `axis` (default: the last).
+
+    Source: ONNX Softmax-13; NDK ANEURALNETWORKS_SOFTMAX.
+    """
+    yield from _softmax(n, n.input(0), n.axis(default=-1), n.output())
+
+
+def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
+    """Where the level takes no axis, the tensor is seen as an image, whose channels are last."""
+    direct = SOFTMAX(x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
+    if x.rank <= MAX_RANK and n.takes(direct):
+        yield direct
+        return
+    before, size, after = around(x.shape, axis)
+    shape = (before, size) if after == 1 else (before, size, 1, after)
+    seen = yield from reshaped(n, x, shape)
+    out = place(n, y, shape)
+    if after == 1:
+        yield SOFTMAX(seen, beta=1.0, out=out)
+    else:
+        yield SOFTMAX(nhwc(seen), beta=1.0, out=nhwc(out))
+    yield from settle(n, out, y)
+
+
+@op("LogSoftmax", since=1, emits=(LOG_SOFTMAX,))
+def log_softmax_1(n: Node) -> Iterator[Call]:
+    """The logarithm of Softmax-1: all from `axis` (default 1) on is one row.
+
+    Source: ONNX LogSoftmax-1, LogSoftmax-11; NDK ANEURALNETWORKS_LOG_SOFTMAX.
+    """
+    x, axis = n.input(0), n.axis(default=1)
+    yield from _log_softmax(n, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
+
+
+@op("LogSoftmax", since=13, emits=(LOG_SOFTMAX,))
+def log_softmax_13(n: Node) -> Iterator[Call]:
+    """The logarithm of Softmax-13, along the one `axis` (default: the last).
+
+    Source: ONNX LogSoftmax-13; NDK ANEURALNETWORKS_LOG_SOFTMAX.
+    """
+    x, axis = n.input(0), n.axis(default=-1)
+    if x.rank <= MAX_RANK:
+        yield LOG_SOFTMAX(x, beta=1.0, axis=axis, out=n.output())
+    else:
+        yield from _log_softmax(n, x, around(x.shape, axis))
+
+
+def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
+    """Along the second dimension of `x` in that shape."""
+    seen = yield from reshaped(n, x, shape)
+    out = place(n, n.output(), shape)
+    yield LOG_SOFTMAX(seen, beta=1.0, axis=1, out=out)
+    yield from settle(n, out, n.output())
