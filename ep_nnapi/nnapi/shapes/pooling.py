@@ -13,7 +13,7 @@ def pool_2d(input: Tensor, filter_height: int, filter_width: int, **scalars: Sca
     Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D.
     """
     require(min(filter_height, filter_width) > 0, "a pool's window is empty")
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     for side, taps in ((window.height, filter_height), (window.width, filter_width)):
         require(max(side.before, side.after) < taps, "a pool's window is all padding")
     batch, height, width, channels = window.image(input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, ShapeError, Tensor, require
@@ -67,7 +68,8 @@ class Window:
     nchw: bool = False
 
     @staticmethod
-    def of(scalars: dict[str, Scalar]) -> Window:
+    @lru_cache(maxsize=1024)
+    def of(**scalars: Scalar) -> Window:
         """The window that an operation's scalar operands, by name, describe."""
 
         def side(axis: str, before: str, after: str) -> Side:

@@ -7,7 +7,6 @@ from functools import partial
 from math import prod
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
@@ -21,6 +20,9 @@ from ep_nnapi.value import Array
 
 _BLOCK = 1 << 21
 """Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""
+
+_SHORT = 12
+"""A row of a window with fewer elements is not worth a copying loop of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +61,7 @@ def conv_2d(
     **scalars: Scalar,
 ) -> None:
     """Every output is the sum of a window times a filter. Source: NDK ANEURALNETWORKS_CONV_2D."""
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     _convolve(images, filter, window, types["input"], results)
     if window.nchw:
@@ -102,14 +104,14 @@ def _convolve(images: Array, filter: Filter, window: Window, source: Operand, ou
 def _columns(windows: Array, groups: int) -> Array:
     """Windows [rows, columns, kH, kW, C] as [groups, rows * columns, kH * kW * C / groups]."""
     rows, columns, high, wide, channels = windows.shape
+    if groups == 1 and wide * channels < _SHORT:  # copied tap by tap, not window by window
+        taps = np.ascontiguousarray(windows.transpose(2, 3, 4, 0, 1))
+        return taps.reshape(1, high * wide * channels, rows * columns).swapaxes(1, 2)
+    if groups == 1:
+        return windows.reshape(1, rows * columns, high * wide * channels)
     depth = channels // groups
-    unrolled = np.empty((groups, rows, columns, high, wide, depth), windows.dtype)
-    split = as_strided(
-        windows,
-        (*windows.shape[:4], groups, depth),
-        (*windows.strides[:4], depth * windows.strides[4], windows.strides[4]),
-    )
-    np.copyto(unrolled, split.transpose(4, 0, 1, 2, 3, 5))
+    split = windows.reshape(rows, columns, high, wide, groups, depth)
+    unrolled = np.ascontiguousarray(split.transpose(4, 0, 1, 2, 3, 5))
     return unrolled.reshape(groups, rows * columns, high * wide * depth)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from math import log
 
 import numpy as np
@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.value import Array
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 20
 """Bytes of output made at once."""
 _STRETCH = 1024
 """Elements that one inner loop best multiplies."""
@@ -30,6 +30,14 @@ class Filter:
 
     weights: Array
     finish: Finish
+    _repeated: dict[int, Array] = field(default_factory=dict)
+
+    def repeated(self, columns: int) -> Array:
+        """The weights for that many adjacent positions: [height, width, columns * channels]."""
+        found = self._repeated.get(columns)
+        if found is None:
+            found = self._repeated[columns] = np.tile(self.weights, columns)
+        return found
 
 
 def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
@@ -54,7 +62,7 @@ def depthwise_conv_2d(
 
     Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
     """
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     taps = filter.weights.shape[:2]
     sliding = Sliding.of(window, (taps[0], taps[1]), images, results)
@@ -67,20 +75,23 @@ def depthwise_conv_2d(
 def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, out: Array) -> None:
     dtype, multiplier = filter.weights.dtype, out.shape[2] // image.shape[2]
     columns = _columns_at_once(sliding, out.shape[2]) if multiplier == 1 else 1
-    weights = np.tile(filter.weights, columns)
+    weights = filter.repeated(columns)
     load = partial(read, operand=source)
     for start, end in sliding.blocks(_BLOCK // max(1, out[0].size * dtype.itemsize)):
         windows = sliding.windows(sliding.rows(image, (start, end), dtype, load), columns)
-        sums = filter.finish.receiver(out[start:end])
+        part = out[start:end]
+        sums = filter.finish.receiver(part)
         if multiplier == 1:
-            np.einsum("rwijc,ijc->rwc", windows, weights, out=sums.reshape(*windows.shape[:2], -1))
+            target = sums.reshape(*windows.shape[:2], -1)
+            np.einsum("rwijc,ijc->rwc", windows, weights, out=target)
         else:
             each = weights.reshape(*sliding.taps, image.shape[2], multiplier)
             target = sums.reshape(*sums.shape[:2], image.shape[2], multiplier)
             np.einsum("rwijc,ijcm->rwcm", windows, each, out=target)
-        filter.finish(sums, out[start:end])
+        filter.finish(sums, part)
 
 
+@lru_cache(maxsize=1024)
 def _columns_at_once(sliding: Sliding, channels: int) -> int:
     """How many positions of a row are one stretch of memory in each tap, so that loops are long.
 

@@ -29,16 +29,19 @@ def _pool(
 
 def _reduce(ufunc: np.ufunc, seen: Array, sliding: Sliding, axis: int) -> Array:
     """Windows along one axis of [H, W, C] reduced."""
-    positions, stride = sliding.extent[axis], sliding.stride[axis]
-    along = np.moveaxis(seen, axis, 0)
+    positions, stride, taps = sliding.extent[axis], sliding.stride[axis], sliding.taps[axis]
+    before: tuple[slice, ...] = (slice(None),) * axis
     if positions == 1:
-        found = ufunc.reduce(along[: sliding.taps[axis]], axis=0, keepdims=True)
-    else:
-        last = (positions - 1) * stride + 1
-        found = along[:last:stride].copy()
-        for tap in range(1, sliding.taps[axis]):
-            ufunc(found, along[tap : tap + last : stride], out=found)
-    return np.moveaxis(found, 0, axis)
+        found: Array = ufunc.reduce(seen[(*before, slice(taps))], axis=axis, keepdims=True)
+        return found
+    last = (positions - 1) * stride + 1
+    each = [seen[(*before, slice(tap, tap + last, stride))] for tap in range(taps)]
+    if taps == 1:
+        return each[0]
+    total = np.asarray(ufunc(each[0], each[1]))
+    for tap in each[2:]:
+        ufunc(total, tap, out=total)
+    return total
 
 
 def max_pool_2d(
@@ -51,7 +54,7 @@ def max_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """The greatest element of each window. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     taps = (filter_height, filter_width)
     results, _ = _pool(np.maximum, -np.inf, input, taps, out, window)
     _deliver(results, out, window, activation)
@@ -67,7 +70,7 @@ def average_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """The mean of each window, padding left out. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
     results /= sliding.counts()
     _deliver(results, out, window, activation)
@@ -83,7 +86,7 @@ def l2_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """The root of the mean square of each window. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     taps = (filter_height, filter_width)
     results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
     results /= sliding.counts()

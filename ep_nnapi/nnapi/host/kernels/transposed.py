@@ -49,7 +49,7 @@ def transpose_conv_2d(
     **scalars: Scalar,
 ) -> None:
     """Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D."""
-    window = Window.of(scalars)
+    window = Window.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     for image, result in zip(images, results, strict=True):
         sums = _spread(image, filter, window, types["input"])

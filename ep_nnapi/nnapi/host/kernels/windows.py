@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,18 +45,7 @@ class Sliding:
     @staticmethod
     def of(window: Window, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
         """The window of an operation from `image` to `out`."""
-        height, width = window.height, window.width
-        return Sliding(
-            taps,
-            (out.shape[1], out.shape[2]),
-            (height.stride, width.stride),
-            (height.dilation, width.dilation),
-            (
-                height.pads(image.shape[1], taps[0])[0],
-                width.pads(image.shape[2], taps[1])[0],
-            ),
-            (image.shape[1], image.shape[2]),
-        )
+        return _sliding(window, taps, image.shape[1:3], out.shape[1:3])
 
     @property
     def pointwise(self) -> bool:
@@ -134,3 +124,18 @@ class Sliding:
         inside: Array = (at >= 0) & (at < self.image[axis])
         seen: Array = inside.sum(axis=1, dtype=np.float32)
         return seen
+
+
+@lru_cache(maxsize=1024)
+def _sliding(
+    window: Window, taps: tuple[int, int], image: tuple[int, int], out: tuple[int, int]
+) -> Sliding:
+    height, width = window.height, window.width
+    return Sliding(
+        taps,
+        out,
+        (height.stride, width.stride),
+        (height.dilation, width.dilation),
+        (height.pads(image[0], taps[0])[0], width.pads(image[1], taps[1])[0]),
+        image,
+    )
