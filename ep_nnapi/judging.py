@@ -6,12 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from ep_nnapi.binding import bound, entering, is_dynamic, samples
+from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.qdq import quantized
 from ep_nnapi.rejection import Reason, Rejection
-from ep_nnapi.target import Target
+from ep_nnapi.target import RuleSet, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,15 @@ def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     nodes: list[GraphNode] = []
     while pending:
         node, seen = pending.pop()
-        found = [_excluded(node, options) or judge(v, target) for v in seen]
-        refusal = next((f for f in found if isinstance(f, Rejection)), None)
-        if refusal is not None and node.parts:
+        found = [_left_out(node, options) or _judge(v, target) for v in seen]
+        refused = next((f for f in found if isinstance(f, Rejection)), None)
+        if refused is not None and node.parts:
             parts = zip(node.parts, *(v.parts for v in seen), strict=True)
             pending.extend(reversed([(p, list(views_of)) for p, *views_of in parts]))
             continue
         nodes.append(node)
-        if refusal is not None:
-            verdicts.refused[node.id] = (refusal,)
+        if refused is not None:
+            verdicts.refused[node.id] = (refused,)
             continue
         for sample, verdict in zip(verdicts.samples, found, strict=True):
             if isinstance(verdict, Judged):
@@ -82,7 +83,13 @@ def _views(graph: Graph, options: Options) -> list[Graph]:
     return [bound(graph, shapes) for shapes in samples(graph, dict(options.fix))]
 
 
-def _excluded(node: GraphNode, options: Options) -> Rejection | None:
+def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
+    if target.rules is RuleSet.BUILTIN:
+        return refusal(node, target) or judge(node, target)
+    return judge(node, target)
+
+
+def _left_out(node: GraphNode, options: Options) -> Rejection | None:
     if node.claimed_by:
         detail = f"{node.claimed_by} has it already"
     elif {node.name, node.op_type} & set(options.exclude):

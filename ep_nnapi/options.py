@@ -154,9 +154,9 @@ def _device(value: object) -> str | None:
 
 
 def _target(value: object) -> RuleSet:
-    if value != RuleSet.EP_NNAPI:
-        raise OptionError(f"target is {str(value)!r}; this version has only {RuleSet.EP_NNAPI!s}")
-    return RuleSet.EP_NNAPI
+    if value not in list(RuleSet):
+        raise OptionError(f"target is {str(value)!r}; it must be one of {', '.join(RuleSet)}")
+    return RuleSet(str(value))
 
 
 def _fallback(value: object) -> Fallback:
@@ -232,7 +232,12 @@ OPTIONS: tuple[Option, ...] = (
     Option("api_level", _api_level, "N", "the same as an Android API level, 27 to 31"),
     Option("runtime", _runtime, "RUNTIME", "the NNAPI runtime: host (default)"),
     Option("device", _device, "NAME", "the NNAPI device by name (default: the runtime's choice)"),
-    Option("target", _target, "RULES", "whose rules decide what is taken: ep-nnapi (default)"),
+    Option(
+        "target",
+        _target,
+        "RULES",
+        "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
+    ),
     Option(
         "fallback",
         _fallback,

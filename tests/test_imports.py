@@ -57,7 +57,9 @@ ALLOWED = {
     "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
     " value numpy",
     "binding": "dag graph rejection submodel value onnx",
-    "judging": "binding capability graph options qdq rejection target",
+    "builtin_checks": "ops.node rejection value",
+    "builtin": "builtin_checks graph ops.node rejection target value",
+    "judging": "binding builtin capability graph options qdq rejection target",
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
