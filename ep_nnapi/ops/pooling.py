@@ -1,38 +1,126 @@
-"""Pools."""
+"""Pools over windows and over whole images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.spec import MAX_POOL_2D
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import (
+    AVERAGE_POOL_2D,
+    L2_POOL_2D,
+    MAX_POOL_2D,
+    MEAN,
+    POW,
+    REDUCE_MAX,
+)
+from ep_nnapi.ops.moments import reduce
 from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.window import images, layout, window
+from ep_nnapi.ops.sides import Plane, Side, pooled, sides, whole
+from ep_nnapi.ops.steps import absolute_of, compute
 from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Array, Value
 
 
 @op("MaxPool", since=1, emits=(MAX_POOL_2D,))
 def max_pool(n: Node) -> Iterator[Call]:
-    """Two-dimensional maximum over a window.
+    """The greatest element of each window.
 
-    x [N, C, H, W], y [N, C, H', W']
+    x [N, C, ...], y [N, C, ...] with one to three dimensions after the channels
     Source: ONNX MaxPool-1 to MaxPool-22; NDK ANEURALNETWORKS_MAX_POOL_2D.
     """
     n.require(
         not n.has_output(1), Reason.ATTRIBUTE, "output Indices is asked for; NNAPI has no such"
     )
-    n.require(n.integer("ceil_mode", 0) == 0, Reason.ATTRIBUTE, "ceil_mode is 1; use 0")
-    win = window(n, n.integers("kernel_shape"))
-    n.require(
-        not win.dilated,
-        Reason.ATTRIBUTE,
-        f"dilations are {list(win.dilations)}, MAX_POOL_2D has none; use 1",
-    )
-    yield MAX_POOL_2D(
-        images(n, n.input(0)),
-        **win.operands(),
-        filter_width=win.kernel[1],
-        filter_height=win.kernel[0],
-        layout=layout(n),
-        out=images(n, n.output()),
-    )
+    x, y = n.input(0), n.output()
+    yield from pooled(n, MAX_POOL_2D, x, sides(n, x, y), y)
+
+
+@op("AveragePool", since=1, emits=(AVERAGE_POOL_2D,))
+def average_pool(n: Node) -> Iterator[Call]:
+    """The mean of each window, of which padding is a part with `count_include_pad`.
+
+    NNAPI leaves padding out, so that a product with constants puts it in.
+    Source: ONNX AveragePool-1 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
+    """
+    x, y = n.input(0), n.output()
+    padding_counts = n.integer("count_include_pad", 0) == 1
+
+    def factors(plane: Plane) -> tuple[Array, Array]:
+        both = (plane.high, plane.wide)
+        counts = (s.seen_padded() if padding_counts else s.seen() for s in both)
+        high, wide = (a / c for a, c in zip(plane.averaged(), counts, strict=True))
+        return high, wide
+
+    yield from pooled(n, AVERAGE_POOL_2D, x, sides(n, x, y), y, factors)
+
+
+@op("LpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
+def lp_pool(n: Node) -> Iterator[Call]:
+    """The p-norm of each window, `p` being 2 by default.
+
+    Source: ONNX LpPool-1 to LpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
+    """
+    x, y = n.input(0), n.output()
+    yield from _norms(n, x, sides(n, x, y), y)
+
+
+@op("GlobalLpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
+def global_lp_pool(n: Node) -> Iterator[Call]:
+    """The p-norm of each channel, `p` being 2 by default.
+
+    Source: ONNX GlobalLpPool-1 to GlobalLpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
+    """
+    x, y = n.input(0), n.output()
+    yield from _norms(n, x, whole(x), y)
+
+
+def _norms(n: Node, x: Value, windows: Sequence[Side], y: Value) -> Iterator[Call]:
+    """NNAPI divides by the number of elements, which the factors undo."""
+    p = n.real("p", 2.0)
+    n.require(p > 0, Reason.ATTRIBUTE, f"p is {p:g}; a norm has p > 0")
+    if p == 2:
+        yield from pooled(n, L2_POOL_2D, x, windows, y, _lengths)
+        return
+    size = yield from absolute_of(n, x)
+    if p == 1:
+        yield from pooled(n, AVERAGE_POOL_2D, size, windows, y, Plane.averaged)
+        return
+    power = yield from compute(n, POW, size, n.scalar(p, x))
+    total = n.temp(y)
+    yield from pooled(n, AVERAGE_POOL_2D, power, windows, total, Plane.averaged)
+    yield POW(total, n.scalar(1 / p, x), out=y)
+
+
+def _lengths(plane: Plane) -> tuple[Array, Array]:
+    high, wide = plane.averaged()
+    return np.sqrt(high), np.sqrt(wide)
+
+
+@op("GlobalAveragePool", since=1, emits=(MEAN, AVERAGE_POOL_2D))
+def global_average_pool(n: Node) -> Iterator[Call]:
+    """The mean of each channel.
+
+    Source: ONNX GlobalAveragePool-1, GlobalAveragePool-22; NDK ANEURALNETWORKS_MEAN,
+    ANEURALNETWORKS_AVERAGE_POOL_2D.
+    """
+    yield from _global(n, MEAN, AVERAGE_POOL_2D)
+
+
+@op("GlobalMaxPool", since=1, emits=(REDUCE_MAX, MAX_POOL_2D))
+def global_max_pool(n: Node) -> Iterator[Call]:
+    """The greatest element of each channel.
+
+    Source: ONNX GlobalMaxPool-1, GlobalMaxPool-22; NDK ANEURALNETWORKS_REDUCE_MAX,
+    ANEURALNETWORKS_MAX_POOL_2D.
+    """
+    yield from _global(n, REDUCE_MAX, MAX_POOL_2D)
+
+
+def _global(n: Node, reduction: Row, pool: Row) -> Iterator[Call]:
+    """By a reduction, which takes any layout, or by a window as large as the image."""
+    x, y = n.input(0), n.output()
+    calls = list(reduce(n, reduction, x, range(2, x.rank), y, keep=True))
+    alike = x.quantization == y.quantization
+    yield from calls if alike and all(map(n.takes, calls)) else pooled(n, pool, x, whole(x), y)
