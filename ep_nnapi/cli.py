@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from ep_nnapi import printing
 from ep_nnapi.checking import check, planned
@@ -46,6 +47,14 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     checked = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
     checked.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
+    checked.add_argument(
+        "--levels", action="store_true", help="one row for each feature level instead"
+    )
+    checked.add_argument(
+        "--baseline",
+        metavar="JSON",
+        help="an earlier check --json: exit 1 when clusters or border bytes grew",
+    )
     _json(checked)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     running.add_argument(
@@ -107,12 +116,47 @@ def _dump(data: object) -> None:
 
 
 def _check(given: argparse.Namespace) -> int:
-    report = check(given.model, **_options(given))
+    options = _options(given)
+    if given.levels:
+        return _levels(given, options)
+    baseline = _baseline(given.baseline)
+    report = check(given.model, **options)
     if given.json:
         _dump(report.to_json())
     else:
         printing.report(report)
-    return NEGATIVE if given.strict and report.taken < report.nodes else DONE
+    grown = report.grown(baseline) if baseline is not None else []
+    for way in grown:
+        print(f"ep-nnapi: {way} since {given.baseline}", file=sys.stderr)
+    left = given.strict and report.taken < report.nodes
+    return NEGATIVE if left or grown else DONE
+
+
+def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
+    """The model at each feature level: the default one flatters old phones."""
+    if {"feature_level", "api_level"} & options.keys():
+        raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
+    levels = range(1, open_runtime(parse(options).runtime).feature_level + 1)
+    reports = [check(given.model, **options, feature_level=level) for level in levels]
+    if given.json:
+        _dump([r.to_json() for r in reports])
+    else:
+        printing.levels(reports)
+    return DONE
+
+
+def _baseline(path: str | None) -> dict[str, object] | None:
+    if path is None:
+        return None
+    try:
+        found = json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise OptionError(f"{path}: no such baseline; write one with check --json") from None
+    except (OSError, ValueError):
+        raise OptionError(f"{path}: not a report of check --json") from None
+    if not isinstance(found, dict):
+        raise OptionError(f"{path}: not a report of check --json")
+    return found
 
 
 def _run(given: argparse.Namespace) -> int:

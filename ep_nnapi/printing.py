@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -14,6 +15,7 @@ from rich.text import Text
 
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.ops.node import Op
+from ep_nnapi.rejection import ADVICE, Rejection
 from ep_nnapi.report import ClusterReport, Report
 from ep_nnapi.running import Difference, RunResult
 
@@ -54,8 +56,34 @@ def report(found: Report) -> None:
         )
     if found.rejections:
         print()
-        rows = ((r.node, r.op_type, str(r.reason), r.detail) for r in found.rejections)
-        _table(("left to the CPU", "operator", "reason", "detail"), rows)
+        _rejections(found.rejections)
+
+
+def _rejections(found: Sequence[Rejection]) -> None:
+    """Refusals grouped by reason, the most frequent first, and what to do about each."""
+    reasons = Counter(r.reason for r in found)
+    print(f"Left to the CPU: {len(found)} nodes")
+    for reason, count in reasons.most_common():
+        print(f"\n{reason} ({count}): {ADVICE[reason]}")
+        rows = [(r.op_type, r.node, r.detail) for r in found if r.reason is reason]
+        _table(("operator", "node", "detail"), rows)
+
+
+def levels(reports: Sequence[Report]) -> None:
+    """One row for each feature level."""
+    _table(
+        ("level", "nodes", "taken", "clusters", "border bytes"),
+        (
+            (
+                str(r.feature_level),
+                str(r.nodes),
+                str(r.taken),
+                str(len(r.clusters)),
+                str(r.boundary_bytes),
+            )
+            for r in reports
+        ),
+    )
 
 
 def _cluster_row(index: int, cluster: ClusterReport) -> tuple[str, ...]:

@@ -23,6 +23,23 @@ class Reason(StrEnum):
     DRIVER = "DRIVER"
 
 
+ADVICE = {
+    Reason.OP: "there is no NNAPI form: replace the operator, or leave it to the CPU",
+    Reason.OPSET: "convert the model to an opset that is known here",
+    Reason.LEVEL: "target newer phones, or replace what needs the level",
+    Reason.DTYPE: "convert the tensor to a type that NNAPI has",
+    Reason.RANK: "reshape to four dimensions or fewer",
+    Reason.SHAPE: "fix the sizes (--fix name=1,3,224,224) and run shape inference",
+    Reason.CONSTANT: "make it an initializer",
+    Reason.ATTRIBUTE: "export with settings that NNAPI has",
+    Reason.QUANTIZATION: "quantize with parameters that NNAPI has",
+    Reason.SIZE: "make it smaller, or leave it to the CPU",
+    Reason.CLUSTER: "nothing: it was left out on purpose",
+    Reason.DRIVER: "try another device (--device) or a newer driver",
+}
+"""What a user can do about each."""
+
+
 class Reject(Exception):
     """A node that cannot be lowered: raised by operators and spec rows, caught by `judge` only."""
 

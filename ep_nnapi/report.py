@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ep_nnapi.rejection import Rejection
+from ep_nnapi.rejection import ModelError, Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,30 @@ class Report:
     def taken(self) -> int:
         """Nodes in clusters."""
         return sum(len(c.nodes) for c in self.clusters)
+
+    @property
+    def boundary_bytes(self) -> int:
+        """Bytes that cross the borders of all clusters."""
+        return sum(c.boundary_bytes for c in self.clusters)
+
+    def grown(self, baseline: Mapping[str, object]) -> list[str]:
+        """In which ways it is worse than an earlier report in its JSON form.
+
+        More clusters, or more bytes over their borders. Raises ModelError for other JSON.
+        """
+        clusters = baseline.get("clusters")
+        if not isinstance(clusters, list) or not all(isinstance(c, dict) for c in clusters):
+            raise ModelError("the baseline is no report of `check --json`: it has no clusters")
+        before = {
+            "clusters": len(clusters),
+            "border bytes": sum(int(c.get("boundary_bytes", 0)) for c in clusters),
+        }
+        now = {"clusters": len(self.clusters), "border bytes": self.boundary_bytes}
+        return [
+            f"{name} grew from {before[name]} to {now[name]}"
+            for name in now
+            if now[name] > before[name]
+        ]
 
     def to_json(self) -> dict[str, object]:
         """Plain data for `json.dumps`, the form that `check --json` prints."""

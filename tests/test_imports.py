@@ -77,7 +77,7 @@ ALLOWED = {
     "inputs": "rejection value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report"
     " nnapi.runtime value numpy onnxruntime",
-    "printing": "ops.node report running nnapi.runtime numpy rich",
+    "printing": "ops.node rejection report running nnapi.runtime numpy rich",
     "cli": "checking ops options printing rejection running runtimes nnapi.listing",
     "__main__": "cli",
     "": "checking nnapi.capi ort.session rejection report running target",

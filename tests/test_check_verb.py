@@ -1,0 +1,74 @@
+"""`check` beyond one report: all levels, a baseline as a gate, refusals by reason."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.cli import main
+
+DIGITS = "models/digits.onnx"
+BUILTIN = ["--target", "builtin-nnapi"]
+
+
+def test_levels_show_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--levels", *BUILTIN]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert head[0] == "level"
+    assert [row[:4] for row in rows] == [
+        ["1", "8", "4", "3"],  # its Conv and MaxPool need level 2
+        *[[str(level), "8", "8", "1"] for level in range(2, 9)],
+    ]
+
+
+def test_levels_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--levels", "--json"]) == 0
+    reports = json.loads(capsys.readouterr().out)
+    assert [r["feature_level"] for r in reports] == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("option", ["--feature-level", "--api-level"])
+def test_levels_and_a_level_exclude_each_other(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", DIGITS, "--levels", option, "28"[: 1 if "feature" in option else 2]]) == 2
+    assert "--levels shows every feature level" in capsys.readouterr().err
+
+
+def test_a_baseline_that_is_kept_and_one_that_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "old.json"
+    assert main(["check", DIGITS, "--json"]) == 0
+    baseline.write_text(capsys.readouterr().out)
+    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 0
+    assert main(["check", DIGITS, "--baseline", str(baseline), "--exclude", "MaxPool"]) == 1
+    printed = capsys.readouterr().err
+    assert "clusters grew from 1 to 3" in printed
+    assert "border bytes grew from 296 to " in printed
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json"])
+def test_a_baseline_that_is_no_report(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    baseline = tmp_path / "old.json"
+    baseline.write_text(text)
+    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_baseline_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", DIGITS, "--baseline", "nowhere.json"]) == 2
+    assert "nowhere.json: no such baseline" in capsys.readouterr().err
+
+
+def test_refusals_are_grouped_by_reason_with_counts_and_advice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["check", DIGITS, "--feature-level", "1", "--exclude", "Relu", *BUILTIN]) == 0
+    printed = capsys.readouterr().out
+    assert "Left to the CPU: 6 nodes" in printed
+    assert "LEVEL (4): target newer phones" in printed
+    assert "CLUSTER (2): nothing: it was left out on purpose" in printed
+    assert printed.index("LEVEL") < printed.index("CLUSTER")
