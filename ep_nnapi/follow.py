@@ -113,6 +113,21 @@ def _rows(arg: Given, perm: Perm) -> Constant | None:
     return arg.constant.map(arg.shape, lambda a: a[list(perm)])
 
 
+def _gather(call: Call, perm: Perm) -> Changes | None:
+    """As an axis, where one row of indexes keeps the rank."""
+    indices = call.named()["indices"]
+    one_row = isinstance(indices, Value) and indices.rank == 1
+    return _axis()(call, perm) if one_row else None
+
+
+def _strided_slice(call: Call, perm: Perm) -> Changes | None:
+    """Bounds by axis, where no mask says otherwise."""
+    named = call.named()
+    if any(named[f"{mask}_mask"] for mask in ("begin", "end", "shrink_axis")):
+        return None
+    return _by_axis("begin", "end", "strides")(call, perm)
+
+
 def _reduction(call: Call, perm: Perm) -> Changes | None:
     """Axes renumbered; without `keep_dims` the axes that stay must keep their order."""
     named = call.named()
@@ -263,11 +278,13 @@ RULES: Mapping[OperationSpec, Rule] = {
     **dict.fromkeys((spec.L2_NORMALIZATION, spec.LOG_SOFTMAX, spec.SOFTMAX), _axis(default=-1)),
     **dict.fromkeys((spec.MIRROR_PAD, spec.PAD, spec.PAD_V2), _by_axis("paddings")),
     spec.CONCATENATION: _concatenation,
+    spec.GATHER: _gather,
     spec.POW: _tensors("base", "exponent"),
     spec.PRELU: _tensors("input", "alpha"),
     spec.RESHAPE: _reshape,
     spec.SELECT: _tensors("condition", "input1", "input2"),
     spec.SLICE: _by_axis("begin", "size"),
     spec.SPLIT: _axis(),
+    spec.STRIDED_SLICE: _strided_slice,
     spec.TILE: _by_axis("multiples"),
 }

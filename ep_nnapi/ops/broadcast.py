@@ -9,10 +9,19 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.nnapi.call import Call, Row
-from ep_nnapi.nnapi.spec import LOGICAL_AND, NOT_EQUAL, SELECT, TILE
+from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.fold import common
 from ep_nnapi.ops.node import Node, int32
-from ep_nnapi.ops.steps import Steps, as_number, compute, each, place, reshaped, settle
+from ep_nnapi.ops.steps import (
+    Steps,
+    compute,
+    each,
+    of_any_type,
+    place,
+    reshape,
+    reshaped,
+    settle,
+)
 from ep_nnapi.value import MAX_RANK, Constant, DType, Value, held
 
 
@@ -36,48 +45,56 @@ def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
     shape = tuple(shape)
     if held(x.shape) == held(shape):
         return x
-    sizes = (1,) * (len(shape) - x.rank) + x.shape
     if x.constant is not None:
-        repeated = x.constant.map(shape, lambda a: np.broadcast_to(a.reshape(sizes), shape))
-        return replace(x, dims=shape, constant=repeated)
-    if x.dtype is DType.BOOL:
-        return (yield from _expanded_booleans(n, x, shape))
-    (before,), after = (common([sizes], shape)) if len(shape) > MAX_RANK else ([sizes], shape)
-    wide = yield from tiled(n, x, before, [b // a for a, b in zip(before, after, strict=True)])
-    return (yield from reshaped(n, wide, held(shape)))
+        sizes = (1,) * (len(shape) - x.rank) + x.shape
+        wide = x.constant.map(shape, lambda a: np.broadcast_to(a.reshape(sizes), shape))
+        return replace(x, dims=shape, constant=wide)
+    out = n.temp(x, shape)
+    yield from expand(n, x, out)
+    return out
 
 
-def _expanded_booleans(n: Node, x: Value, shape: tuple[int, ...]) -> Steps:
-    """TILE has no booleans: they are broadcast against True, or as numbers beyond rank 4."""
-    if len(shape) > MAX_RANK:
-        number = yield from as_number(n, x)
-        wide = yield from expanded(n, number, shape)
-        return (yield from compute(n, NOT_EQUAL, wide, n.scalar(0, wide), dtype=DType.BOOL))
-    sizes = (1,) * (len(shape) - x.rank) + x.shape
-    missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
-    holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
-    return (yield from compute(n, LOGICAL_AND, x, holds, shape=shape))
+def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is `x` broadcast to its shape, element by element."""
+    sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
+    if held(x.shape) == held(shape):
+        yield from reshape(n, x, y)
+    elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
+        missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
+        holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
+        yield LOGICAL_AND(x, holds, out=y)
+    else:
+        yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
 
 
-def tiled(n: Node, x: Value, sizes: Sequence[int], repeats: Sequence[int]) -> Steps:
-    """`x`, seen in the shape `sizes`, repeated along each of its axes.
+def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Call]:
+    before, after = list(sizes), list(y.shape)
+    if y.rank > MAX_RANK:
+        (before,), after = common([sizes], y.shape)
+    yield from tile(n, x, before, [b // a for a, b in zip(before, after, strict=True)], y)
 
-    Beyond rank 4 one axis after the other, which leaves the result flat.
+
+def tile(
+    n: Node, x: Value, sizes: Sequence[int], repeats: Sequence[int], y: Value
+) -> Iterator[Call]:
+    """`y` is `x`, seen in the shape `sizes`, repeated along each of its axes.
+
+    Beyond rank 4 one axis after the other.
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
-        shape = [s * r for s, r in zip(sizes, repeats, strict=True)]
-        return (yield from compute(n, TILE, seen, multiples=int32(repeats), shape=shape))
+        made = place(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        yield TILE(seen, multiples=int32(repeats), out=made)
+        yield from settle(n, made, y)
+        return
     done = list(sizes)
-    for axis, repeat in enumerate(repeats):
-        if repeat == 1:
-            continue
-        view = (prod(done[:axis]), prod(done[axis:]))
-        seen = yield from reshaped(n, x, view)
-        times = int32((1, repeat))
-        x = yield from compute(n, TILE, seen, multiples=times, shape=(view[0], view[1] * repeat))
-        done[axis] *= repeat
-    return (yield from reshaped(n, x, (prod(done),)))
+    for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
+        rows, row, times = prod(done[:axis]), prod(done[axis:]), repeats[axis]
+        seen = yield from reshaped(n, x, (rows, row))
+        multiples = int32((1, times))
+        x = yield from compute(n, TILE, seen, multiples=multiples, shape=(rows, row * times))
+        done[axis] *= times
+    yield from reshape(n, x, y)
 
 
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:

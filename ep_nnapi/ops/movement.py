@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
-from ep_nnapi.ops.node import Node, int32, op
+from ep_nnapi.nnapi.spec import (
+    CONCATENATION,
+    DEPTH_TO_SPACE,
+    GATHER,
+    LOGICAL_AND,
+    NOT_EQUAL,
+    PACK,
+    SLICE,
+    SPACE_TO_DEPTH,
+    SPLIT,
+    STRIDED_SLICE,
+    TILE,
+    TRANSPOSE,
+)
+from ep_nnapi.ops.broadcast import expand, tile
+from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.steps import (
+    Steps,
+    as_number,
+    each,
+    of_any_type,
+    place,
+    reshape,
+    reshaped,
+    settle,
+)
+from ep_nnapi.ops.transposition import transpose as permute
+from ep_nnapi.ops.window import images, layout
+from ep_nnapi.value import MAX_RANK, Constant, DType, Value
 
 
-@op("Reshape", since=1, emits=(RESHAPE,))
-def reshape(n: Node) -> Iterator[Call]:
-    """The elements in another shape, which shape inference has settled (0 and -1 included).
-
-    x, y   as many elements
-    Source: ONNX Reshape-1 to Reshape-25; NDK ANEURALNETWORKS_RESHAPE.
-    """
-    x, y = n.input(0), n.output()
-    yield RESHAPE(x, shape=int32(y.shape or (1,)), out=y)
-
-
-@op("Flatten", since=1, emits=(RESHAPE,))
-def flatten(n: Node) -> Iterator[Call]:
-    """All dimensions before `axis` as one, the others as another.
-
-    Source: ONNX Flatten-1 to Flatten-25; NDK ANEURALNETWORKS_RESHAPE.
-    """
-    yield from reshape.lower(n)
-
-
-@op("Transpose", since=1, emits=(TRANSPOSE,))
+@op("Transpose", since=1, emits=(TRANSPOSE, GATHER))
 def transpose(n: Node) -> Iterator[Call]:
     """Axes permuted; reversed without `perm`.
 
@@ -37,4 +48,163 @@ def transpose(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     perm = n.integers("perm", range(x.rank)[::-1])
-    yield TRANSPOSE(x, perm=int32(perm), out=n.output())
+    yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
+
+
+@op("Concat", since=4, emits=(CONCATENATION, PACK))
+def concat(n: Node) -> Iterator[Call]:
+    """Tensors one behind the other along `axis`.
+
+    Source: ONNX Concat-4, Concat-11, Concat-13; NDK ANEURALNETWORKS_CONCATENATION.
+    """
+    y, axis = n.output(), n.axis()
+    if len(n.inputs) == 1:
+        yield from of_any_type(n, n.input(0), y, lambda a, b: reshape(n, a, b))
+    elif y.dtype is DType.BOOL:
+        numbers = yield from each(as_number(n, x) for x in n.inputs)
+        whole = n.temp(numbers[0], y.shape)
+        yield from _concatenated(n, numbers, axis, whole)
+        yield NOT_EQUAL(whole, n.scalar(0, whole), out=y)
+    else:
+        yield from _concatenated(n, n.inputs, axis, y)
+
+
+def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
+    """CONCATENATION has no integers; PACK has, for tensors of one shape."""
+    alike = len({p.shape for p in parts}) == 1
+    if y.dtype is DType.INT32 and alike:
+        before, size, after = around(parts[0].shape, axis)
+        rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
+        packed = n.temp(y, (before, len(parts), size * after))
+        yield PACK(axis=1, inputs=rows, out=packed)
+        yield from reshape(n, packed, y)
+    elif y.rank <= MAX_RANK:
+        yield CONCATENATION(inputs=parts, axis=axis, out=y)
+    else:
+        rows = yield from each(reshaped(n, p, around(p.shape, axis)) for p in parts)
+        whole = place(n, y, around(y.shape, axis))
+        yield CONCATENATION(inputs=rows, axis=1, out=whole)
+        yield from settle(n, whole, y)
+
+
+@op("Split", since=2, emits=(SPLIT, SLICE, STRIDED_SLICE))
+def split(n: Node) -> Iterator[Call]:
+    """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE.
+
+    Source: ONNX Split-2, -11, -13, -18; NDK ANEURALNETWORKS_SPLIT, ANEURALNETWORKS_SLICE.
+    """
+    x, axis = n.input(0), n.axis(default=0)
+    wanted = [n.has_output(i) for i in range(len(n.node.outputs))]
+    if all(wanted) and x.rank <= MAX_RANK and len({y.shape for y in n.outputs}) == 1:
+        call = SPLIT(x, axis=axis, num_splits=len(wanted), out=n.outputs)
+        if len(wanted) > 1 and n.takes(call):
+            yield call
+            return
+    begin = 0
+    for i in range(len(wanted)):
+        y = n.output(i)
+        taken = [range(size) for size in x.shape]
+        taken[axis] = range(begin, begin + y.shape[axis])
+        begin += y.shape[axis]
+        yield from crop(n, x, taken, y)
+
+
+@op("Slice", since=1, emits=(SLICE, STRIDED_SLICE, GATHER))
+def slice_1(n: Node) -> Iterator[Call]:
+    """From `starts` to `ends` along `axes` (default: the first ones), attributes.
+
+    Source: ONNX Slice-1; NDK ANEURALNETWORKS_SLICE.
+    """
+    starts, ends = n.integers("starts"), n.integers("ends")
+    axes = n.integers("axes", range(len(starts)))
+    yield from _slice(n, starts, ends, axes, [1] * len(starts))
+
+
+@op("Slice", since=10, emits=(SLICE, STRIDED_SLICE, GATHER))
+def slice_10(n: Node) -> Iterator[Call]:
+    """From `starts` to `ends` in `steps` (default: 1) along `axes` (default: the first ones).
+
+    All constant; negative ones count from the end.
+    Source: ONNX Slice-10, Slice-11, Slice-13; NDK ANEURALNETWORKS_SLICE,
+    ANEURALNETWORKS_STRIDED_SLICE.
+    """
+    starts, ends = n.integers_at(1), n.integers_at(2)
+    axes = n.integers_at(3) if n.has(3) else range(len(starts))
+    steps = n.integers_at(4) if n.has(4) else [1] * len(starts)
+    yield from _slice(n, starts, ends, axes, steps)
+
+
+def _slice(
+    n: Node, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int], steps: Sequence[int]
+) -> Iterator[Call]:
+    x = n.input(0)
+    taken = [range(size) for size in x.shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        at = n.normalized(axis, x.rank, "an axis")
+        taken[at] = range(*slice(start, end, step).indices(x.shape[at]))
+    yield from crop(n, x, taken, n.output())
+
+
+@op("Expand", since=8, emits=(TILE, LOGICAL_AND))
+def expand_8(n: Node) -> Iterator[Call]:
+    """Broadcast to the shape that shape inference has settled.
+
+    Source: ONNX Expand-8, Expand-13; NDK ANEURALNETWORKS_TILE.
+    """
+    x = n.input(0)
+    yield from expand(n, x, n.output())
+
+
+@op("Tile", since=6, emits=(TILE,))
+def tile_6(n: Node) -> Iterator[Call]:
+    """Repeated along each axis, as often as the shapes say.
+
+    Source: ONNX Tile-6, Tile-13; NDK ANEURALNETWORKS_TILE.
+    """
+    x, y = n.input(0), n.output()
+    repeats = [b // a for a, b in zip(x.shape, y.shape, strict=True)]
+    yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
+
+
+@op("DepthToSpace", since=1, emits=(DEPTH_TO_SPACE,))
+def depth_to_space(n: Node) -> Iterator[Call]:
+    """Channels as blocks of pixels; in mode CRD the channels are put in the order of DCR first.
+
+    x [N, C, H, W]
+    Source: ONNX DepthToSpace-1, -11, -13; NDK ANEURALNETWORKS_DEPTH_TO_SPACE.
+    """
+    x, y, size = n.input(0), n.output(), n.integer("blocksize")
+    if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
+        x = yield from _block_first(n, x, size * size)
+    yield DEPTH_TO_SPACE(images(n, x), block_size=size, layout=layout(n), out=images(n, y))
+
+
+def _block_first(n: Node, x: Value, pixels: int) -> Steps:
+    """The channels [C, pixels] of `x` as [pixels, C]: gathered, or transposed below that level."""
+    batch, channels, high, wide = x.shape
+    order = np.arange(channels, dtype=np.int32).reshape(-1, pixels).T.reshape(-1)
+    out = n.temp(x)
+    call = GATHER(x, axis=1, indices=Constant.of(order), out=out)
+    if n.takes(call):
+        yield call
+        return out
+    apart = (batch, channels // pixels, pixels, high * wide)
+    seen = yield from reshaped(n, x, apart)
+    moved = n.temp(x, [apart[i] for i in (0, 2, 1, 3)])
+    yield from permute(n, seen, (0, 2, 1, 3), moved)
+    return (yield from reshaped(n, moved, x.shape))
+
+
+@op("SpaceToDepth", since=1, emits=(SPACE_TO_DEPTH,))
+def space_to_depth(n: Node) -> Iterator[Call]:
+    """Blocks of pixels as channels.
+
+    x [N, C, H, W]
+    Source: ONNX SpaceToDepth-1, SpaceToDepth-13; NDK ANEURALNETWORKS_SPACE_TO_DEPTH.
+    """
+    yield SPACE_TO_DEPTH(
+        images(n, n.input(0)),
+        block_size=n.integer("blocksize"),
+        layout=layout(n),
+        out=images(n, n.output()),
+    )

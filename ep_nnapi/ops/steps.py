@@ -5,7 +5,7 @@ A step yields its calls and returns what they compute: `t = yield from compute(n
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from math import prod
@@ -35,6 +35,8 @@ from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Array, Constant, DType, Value, held
 
 Steps: TypeAlias = Generator[Call, None, Value]
+Move: TypeAlias = Callable[[Value, Value], Iterator[Call]]
+"""`move(x, y)` yields what makes `y` of `x`."""
 
 SMALL = 4096
 """Elements up to which a tensor of one number is stored rather than filled at run time."""
@@ -90,9 +92,7 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
         if before == after:
             yield LOGICAL_OR(x, x, out=y)
             return
-        number = yield from as_number(n, x)
-        moved = yield from reshaped(n, number, after)
-        yield NOT_EQUAL(moved, n.scalar(0, moved), out=y)
+        yield from of_any_type(n, x, y, lambda a, b: reshape(n, a, b))
     elif n.takes(call) or x.dtype is not DType.INT32:
         yield call
     elif before == after:
@@ -168,6 +168,27 @@ def number_into(n: Node, x: Value, y: Value) -> Iterator[Call]:
     one = yield from full(n, 1, x.shape, y.dtype)
     zero = yield from full(n, 0, x.shape, y.dtype)
     yield SELECT(x, one, zero, out=y)
+
+
+def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
+    """`move(x, y)`, which moves elements without computing; booleans are moved as numbers."""
+    require_same_quantization(n, x, y)
+    if x.dtype is not DType.BOOL:
+        yield from move(x, y)
+        return
+    number = yield from as_number(n, x)
+    moved = n.temp(number, y.shape)
+    yield from move(number, moved)
+    yield NOT_EQUAL(moved, n.scalar(0, moved), out=y)
+
+
+def require_same_quantization(n: Node, x: Value, y: Value) -> None:
+    """Raises Reject(QUANTIZATION) unless what stands for a number in `x` does in `y`."""
+    n.require(
+        x.quantization == y.quantization,
+        Reason.QUANTIZATION,
+        f"{y.name} is quantized otherwise than {x.name}; NNAPI moves elements as they are",
+    )
 
 
 def narrow(value: Value) -> Value:

@@ -1,0 +1,141 @@
+"""Pad in all its modes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
+from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.fold import around, runs
+from ep_nnapi.ops.node import Node, int32, op
+from ep_nnapi.ops.steps import of_any_type, place, reshape, reshaped, settle
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import MAX_RANK, Constant, Value
+
+Paddings = Sequence[tuple[int, int]]
+_EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)
+_REFLECT = 0
+"""MIRROR_PAD's mode that does not repeat the edge."""
+
+
+@op("Pad", since=2, emits=_EMITS)
+def pad_2(n: Node) -> Iterator[Call]:
+    """Around the tensor by the attributes `pads`, `value` and `mode`.
+
+    Source: ONNX Pad-2; NDK ANEURALNETWORKS_PAD, ANEURALNETWORKS_PAD_V2.
+    """
+    pads = n.integers("pads")
+    half = len(pads) // 2
+    given = dict(enumerate(zip(pads[:half], pads[half:], strict=True)))
+    yield from _pad(n, given, n.real("value", 0.0))
+
+
+@op("Pad", since=11, emits=_EMITS)
+def pad_11(n: Node) -> Iterator[Call]:
+    """Around the tensor by constant pads (negative ones cut), along `axes` or all of them.
+
+    Source: ONNX Pad-11, -13, -18, -19, -21, -23 to -25; NDK ANEURALNETWORKS_PAD,
+    ANEURALNETWORKS_PAD_V2, ANEURALNETWORKS_MIRROR_PAD, ANEURALNETWORKS_GATHER.
+    """
+    x, pads = n.input(0), n.integers_at(1)
+    axes = n.integers_at(3) if n.has(3) else range(x.rank)
+    half = len(pads) // 2
+    at = [n.normalized(axis, x.rank, "an axis") for axis in axes]
+    given = dict(zip(at, zip(pads[:half], pads[half:], strict=True), strict=True))
+    yield from _pad(n, given, float(n.array(2).reshape(-1)[0]) if n.has(2) else 0.0)
+
+
+def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterator[Call]:
+    x, y, mode = n.input(0), n.output(), n.text("mode", "constant")
+    paddings = [given.get(axis, (0, 0)) for axis in range(x.rank)]
+    if mode == "constant":
+        yield from of_any_type(n, x, y, lambda a, b: _constant(n, a, paddings, number, b))
+    else:
+        yield from of_any_type(n, x, y, lambda a, b: _copied(n, a, paddings, mode, b))
+
+
+def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) -> Iterator[Call]:
+    """What is cut away first, then PAD where zeros are added, else PAD_V2."""
+    ranges = [
+        range(max(0, -before), size - max(0, -after))
+        for size, (before, after) in zip(x.shape, paddings, strict=True)
+    ]
+    shape = [len(r) for r in ranges]
+    n.require(min(shape) > 0, Reason.SHAPE, f"pads cut all of {x.name} away")
+    if tuple(shape) != x.shape:
+        part = n.temp(x, shape)
+        yield from crop(n, x, ranges, part)
+        x = part
+    added = [(max(0, before), max(0, after)) for before, after in paddings]
+    sizes, rows = list(shape), added
+    if x.rank > MAX_RANK:
+        groups = runs([i if any(p) else -1 for i, p in enumerate(added)])
+        sizes = [prod(shape[i] for i in g) for g in groups]
+        rows = [added[g[0]] for g in groups]
+        n.require(
+            len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
+        )
+    seen = yield from reshaped(n, x, sizes)
+    made = place(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
+    yield _added(n, seen, rows, number, made)
+    yield from settle(n, made, y)
+
+
+def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
+    """PAD adds what stands for 0; a single quantized tensor is padded with numbers as stored."""
+    paddings = Constant.of(np.array(rows, np.int32))
+    q = x.quantization
+    if q is not None:
+        stored = not n.node.parts or n.has(2)
+        if stored and number != q.zero_point[0]:
+            return PAD_V2(x, paddings=paddings, pad_value=int(number), out=y)
+        return PAD(x, paddings=paddings, out=y)
+    if number == 0:
+        return PAD(x, paddings=paddings, out=y)
+    return PAD_V2(x, paddings=paddings, pad_value=number, out=y)
+
+
+def _copied(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
+    """Mirrored at the edges by MIRROR_PAD; other modes and lower levels gather along each axis."""
+    known = ("reflect", "edge", "wrap")
+    n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
+    if mode == "reflect" and x.rank <= MAX_RANK and min(min(p) for p in paddings) >= 0:
+        rows = Constant.of(np.array(paddings, np.int32))
+        call = MIRROR_PAD(x, paddings=rows, mode=_REFLECT, out=y)
+        within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
+        if within and n.takes(call):
+            yield call
+            return
+    yield from _gathered(n, x, paddings, mode, y)
+
+
+def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
+    shape = list(x.shape)
+    axes = [axis for axis, padding in enumerate(paddings) if any(padding)]
+    if not axes:
+        yield from reshape(n, x, y)
+    for axis in axes:
+        places = _places(shape[axis], paddings[axis], mode)
+        seen = around(shape, axis) if x.rank > MAX_RANK or len(shape) > MAX_RANK else None
+        part = x if seen is None else (yield from reshaped(n, x, seen))
+        shape[axis] = len(places)
+        last = axis == axes[-1]
+        target = shape if seen is None else around(shape, axis)
+        made = place(n, y, target) if last else n.temp(x, target)
+        yield GATHER(part, axis=axis if seen is None else 1, indices=int32(places), out=made)
+        x = made
+    if axes:
+        yield from settle(n, x, y)
+
+
+def _places(size: int, padding: tuple[int, int], mode: str) -> list[int]:
+    """Where each element along an axis comes from, negative padding cut away first."""
+    before, after = padding
+    kept = np.arange(max(0, -before), size - max(0, -after))
+    added = (max(0, before), max(0, after))
+    found: list[int] = np.pad(kept, added, mode=mode).tolist()  # type: ignore[call-overload]
+    return found

@@ -1,0 +1,57 @@
+"""Operators that only see a tensor in another shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import CAST, EXPAND_DIMS, LOGICAL_OR, RESHAPE
+from ep_nnapi.ops.node import Lowering, Node, Op, op
+from ep_nnapi.ops.steps import require_same_quantization, reshape
+from ep_nnapi.rejection import Reason
+
+_EMITS = (RESHAPE, EXPAND_DIMS, CAST, LOGICAL_OR)
+
+
+def lower(n: Node) -> Iterator[Call]:
+    """The first input in the shape of the output, which shape inference has settled."""
+    require_same_quantization(n, n.input(0), n.output())
+    yield from reshape(n, n.input(0), n.output())
+
+
+def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
+    """An operator whose output has the elements of its first input, in order."""
+    source = f"Source: ONNX {op_type}-{since} and later; NDK ANEURALNETWORKS_RESHAPE."
+    return Op(op_type, "", since, _EMITS, lower, f"{doc}\n\n{source}")
+
+
+TABLE = (
+    reshaping("Reshape", 1, "The elements in another shape (0 and -1 are settled beforehand)."),
+    reshaping("Flatten", 1, "All dimensions before `axis` as one, the others as another."),
+    reshaping("Squeeze", 1, "Without dimensions of 1."),
+    reshaping("Unsqueeze", 1, "With more dimensions of 1."),
+    reshaping("Identity", 1, "The same tensor."),
+)
+
+
+@op("Dropout", since=7, emits=(RESHAPE,))
+def dropout_7(n: Node) -> Iterator[Call]:
+    """The input as it is: nothing is dropped in inference.
+
+    Source: ONNX Dropout-7, Dropout-10; NDK ANEURALNETWORKS_RESHAPE.
+    """
+    n.require(
+        not n.has_output(1), Reason.ATTRIBUTE, "output mask is asked for; NNAPI drops nothing"
+    )
+    yield from lower(n)
+
+
+@op("Dropout", since=12, emits=(RESHAPE,))
+def dropout_12(n: Node) -> Iterator[Call]:
+    """The input as it is, where `training_mode` is constant and false or left out.
+
+    Source: ONNX Dropout-12, Dropout-13, Dropout-22; NDK ANEURALNETWORKS_RESHAPE.
+    """
+    trains = n.has(2) and bool(n.array(2).any())
+    n.require(not trains, Reason.ATTRIBUTE, "training_mode is true; NNAPI only infers")
+    yield from dropout_7.lower(n)

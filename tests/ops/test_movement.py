@@ -1,0 +1,313 @@
+"""Elements moved without computing: exact, so every comparison is for equality."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL4,
+    FL5,
+    FL6,
+    FL8,
+    NCHW3,
+    accepts,
+    boolean,
+    emitted,
+    f16,
+    f32,
+    i32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
+
+
+def ints(*numbers):
+    return np.array(numbers, np.int64)
+
+
+PERMS = [
+    ((2, 3), (1, 0)),
+    ((2, 3, 4), (2, 0, 1)),
+    ((2, 3, 4, 5), (0, 2, 3, 1)),
+    ((2, 3, 4, 5), (3, 2, 1, 0)),
+    ((2, 2, 3, 4, 5), (0, 2, 1, 3, 4)),
+    ((2, 3, 4, 1, 5), (4, 3, 2, 1, 0)),
+    ((1, 2, 3, 2, 3, 2), (0, 1, 4, 2, 5, 3)),
+    ((1, 2, 3, 2, 3, 2), (0, 1, 3, 5, 2, 4)),
+    ((2, 3, 2, 3, 2, 3), (5, 4, 3, 2, 1, 0)),
+    ((2, 1, 1, 1, 3, 1), (1, 0, 2, 3, 4, 5)),
+    ((3,), (0,)),
+]
+
+
+@pytest.mark.parametrize("given", [f32, f16, i32, boolean])
+@pytest.mark.parametrize(("shape", "perm"), PERMS, ids=str)
+def test_transpose_matches(shape, perm, given):
+    matches(node("Transpose", given(*shape), perm=perm), FL8)
+
+
+def test_transpose_reverses_by_default():
+    matches(node("Transpose", f32(2, 3, 4)), FL2)
+    matches(node("Transpose", f32(2, 3, 2, 3, 2)), FL2)
+    matches(node("Transpose", f32()), FL2)
+
+
+def test_transpose_levels():
+    inner = node("Transpose", f32(2, 2, 3, 4, 5), perm=(0, 2, 1, 3, 4))
+    accepts(inner, FL2)
+    rejects(inner, FL1, Reason.LEVEL, "TRANSPOSE")
+    integers = node("Transpose", i32(2, 3), perm=(1, 0))
+    accepts(integers, FL6)
+    rejects(integers, FL5, Reason.LEVEL, "RESHAPE of TENSOR_INT32")
+
+
+def test_transpose_beyond_rank_4_swaps_as_little_as_it_can():
+    window = node("Transpose", f32(1, 2, 3, 2, 3, 4), perm=(0, 1, 3, 2, 4, 5))
+    assert emitted(window, FL2) == ["RESHAPE", "TRANSPOSE", "RESHAPE"]
+    pixels = node("Transpose", f32(2, 2, 2, 3, 3), perm=(0, 3, 1, 4, 2))
+    assert emitted(pixels, FL2).count("TRANSPOSE") == 2
+
+
+CONCATS = [
+    ([(2, 3), (2, 4)], 1),
+    ([(2, 3), (1, 3)], 0),
+    ([(2, 3, 4), (2, 1, 4), (2, 2, 4)], -2),
+    ([(1, 2, 2, 2, 2), (1, 2, 2, 3, 2)], 3),
+    ([(3,), (2,)], 0),
+    ([(2, 3)], 1),
+]
+
+
+@pytest.mark.parametrize("given", [f32, f16, boolean])
+@pytest.mark.parametrize(("shapes", "axis"), CONCATS, ids=str)
+def test_concat_matches(shapes, axis, given):
+    matches(node("Concat", *(given(*s) for s in shapes), axis=axis), FL8)
+
+
+def test_concat_with_constants_and_repeats_matches():
+    constant = np.ones((2, 3), np.float32)
+    matches(node("Concat", constant, f32(2, 3), constant, axis=0), FL1)
+
+
+def test_concat_of_integers_takes_equal_shapes():
+    equal = node("Concat", i32(2, 3), i32(2, 3), i32(2, 3), axis=1)
+    matches(equal, FL6)
+    rejects(equal, FL5, Reason.LEVEL, "needs feature level 6")
+    unequal = node("Concat", i32(2, 3), i32(2, 4), axis=1)
+    rejects(unequal, FL8, Reason.DTYPE, "CONCATENATION.inputs takes")
+
+
+SPLITS = {
+    "equal": ((6, 4), 0, (2, 2, 2), ["SPLIT"]),
+    "unequal": ((2, 6), 1, (1, 2, 3), ["SLICE"] * 3),
+    "whole": ((2, 6), 1, (6,), ["RESHAPE"]),
+    "rank 5": ((1, 2, 6, 2, 2), 2, (3, 3), ["RESHAPE", "SLICE", "RESHAPE"] * 2),
+}
+
+
+@pytest.mark.parametrize(("shape", "axis", "parts", "operations"), SPLITS.values(), ids=SPLITS)
+@pytest.mark.parametrize("opset", [2, 11, 13, 18])
+def test_split_matches(shape, axis, parts, operations, opset):
+    count = len(parts)
+    if opset < 13:
+        case = node("Split", f32(*shape), axis=axis, split=parts, outputs=count, opset=opset)
+    else:
+        case = node("Split", f32(*shape), ints(*parts), axis=axis, outputs=count, opset=opset)
+    assert emitted(case, FL3) == operations
+    matches(case, FL3)
+    matches(case, FL2)
+
+
+@pytest.mark.parametrize("given", [f32, f16, i32, boolean])
+def test_split_of_any_type_matches(given):
+    matches(node("Split", given(2, 6), ints(1, 5), axis=1, outputs=2), FL8)
+    matches(node("Split", given(2, 6), axis=1, outputs=3, opset=18, num_outputs=3), FL8)
+
+
+def test_split_18_with_a_smaller_last_part():
+    matches(node("Split", f32(7, 2), outputs=3, opset=18, num_outputs=3), FL8)
+
+
+def test_split_levels():
+    case = node("Split", f32(6, 4), ints(3, 3), outputs=2)
+    accepts(case, FL2)
+    rejects(case, FL1, Reason.LEVEL, "STRIDED_SLICE")
+
+
+LAST = 2**63 - 1
+SLICES = {
+    "front": ((5, 4), [0], [3], [0], [1]),
+    "negative": ((5, 4), [-3], [-1], [1], [1]),
+    "to the end": ((5, 4), [1, 1], [LAST, LAST], None, None),
+    "stepped": ((7, 5), [1, 0], [6, 5], [0, 1], [2, 3]),
+    "reversed": ((5, 4), [-1], [-LAST], [0], [-1]),
+    "reversed part": ((9, 4), [7], [1], [0], [-2]),
+    "all": ((5, 4), [0], [9], [0], [1]),
+    "rank 4": ((2, 3, 4, 5), [1, 1], [3, 4], [1, -1], [1, 2]),
+    "rank 5": ((2, 3, 4, 2, 2), [1], [3], [2], [1]),
+    "rank 5, three axes": ((3, 2, 4, 2, 4), [1, 0, 3], [3, 3, 0], [0, 2, 4], [1, 2, -1]),
+    "rank 6": ((3, 2, 3, 2, 3, 2), [1, 1, 1], [3, 3, 3], [0, 2, 4], None),
+}
+
+
+@pytest.mark.parametrize(("shape", "starts", "ends", "axes", "steps"), SLICES.values(), ids=SLICES)
+@pytest.mark.parametrize("given", [f32, i32, boolean, f16])
+def test_slice_matches(shape, starts, ends, axes, steps, given):
+    inputs = [ints(*v) if v is not None else None for v in (starts, ends, axes, steps)]
+    while inputs[-1] is None:
+        inputs.pop()
+    case = node("Slice", given(*shape), *inputs)
+    matches(case, FL8)
+    if given is f32:
+        matches(case, FL2)
+
+
+def test_slice_1_matches():
+    case = node("Slice", f32(5, 4), starts=[-3, 0], ends=[-1, 9], axes=[0, 1], opset=9)
+    reference = [case.draw()["x0"][-3:-1]]
+    matches(case, FL2, reference=reference)
+
+
+def test_slice_limits():
+    case = node("Slice", f32(5, 4), ints(1), ints(3))
+    assert emitted(case, FL3) == ["SLICE"]
+    assert emitted(case, FL2) == ["STRIDED_SLICE"]
+    rejects(case, FL1, Reason.LEVEL, "STRIDED_SLICE")
+    rejects(node("Slice", f32(5), ints(3), ints(3)), FL8, Reason.SHAPE, "has no elements")
+
+
+def test_slice_by_a_computed_bound_is_refused():
+    from tests.oracle import i64
+
+    case = node("Slice", f32(5, 4), i64(1), ints(3))
+    rejects(case, FL8, Reason.CONSTANT, "x1 must be constant")
+
+
+EXPANDS = [
+    ((1, 3), (2, 3)),
+    ((3, 1), (2, 3, 4)),
+    ((), (2, 3)),
+    ((4,), (2, 3, 4)),
+    ((2, 3), (2, 3)),
+    ((1, 2, 1, 2, 1), (3, 2, 3, 2, 3)),
+    ((2, 1), (2, 2, 2, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("given", [f32, f16, i32, boolean])
+@pytest.mark.parametrize(("shape", "to"), EXPANDS, ids=str)
+def test_expand_matches(shape, to, given):
+    matches(node("Expand", given(*shape), ints(*to)), FL8)
+
+
+TILES = [
+    ((2, 3), (2, 1)),
+    ((2, 3), (1, 3)),
+    ((2, 1, 3), (2, 2, 2)),
+    ((2, 1, 2, 1, 2), (2, 1, 3, 2, 1)),
+    ((3,), (1,)),
+]
+
+
+@pytest.mark.parametrize("given", [f32, f16, i32, boolean])
+@pytest.mark.parametrize(("shape", "repeats"), TILES, ids=str)
+def test_tile_matches(shape, repeats, given):
+    matches(node("Tile", given(*shape), ints(*repeats)), FL8)
+
+
+def test_tile_and_expand_levels():
+    for case in (node("Tile", f32(2, 3), ints(2, 2)), node("Expand", f32(1, 3), ints(2, 3))):
+        accepts(case, FL3)
+        rejects(case, FL2, Reason.LEVEL, "TILE")
+    booleans = node("Expand", boolean(2, 1), ints(2, 3))
+    assert emitted(booleans, FL3) == ["LOGICAL_AND"]
+    integers = node("Expand", i32(3), ints(2, 3))
+    assert emitted(integers, FL4) == ["EXPAND_DIMS", "TILE"]
+
+
+@pytest.mark.parametrize("target", [FL1, FL3, NCHW3, FL8], ids=["1", "3", "NCHW", "8"])
+@pytest.mark.parametrize("channels", [4, 12])
+def test_depth_to_space_matches(channels, target):
+    x = f32(2, channels, 2, 3)
+    matches(node("DepthToSpace", x, blocksize=2), target)
+    matches(node("DepthToSpace", x, blocksize=2, opset=1), target)
+    if target is not FL1 or channels == 4:
+        matches(node("DepthToSpace", x, blocksize=2, mode="CRD"), target)
+    matches(node("SpaceToDepth", f32(2, 3, 4, 6), blocksize=2), target)
+
+
+def test_depth_to_space_of_one_channel_needs_no_order():
+    one = node("DepthToSpace", f32(1, 9, 2, 3), blocksize=3, mode="CRD")
+    assert emitted(one, FL1) == ["DEPTH_TO_SPACE"]
+    several = node("DepthToSpace", f32(1, 18, 2, 3), blocksize=3, mode="CRD")
+    assert emitted(several, FL3) == ["GATHER", "DEPTH_TO_SPACE"]
+    matches(several, FL2)
+    rejects(several, FL1, Reason.LEVEL, "TRANSPOSE")
+
+
+PADS = {
+    "around": ((3, 3), (1, 0, 2, 1)),
+    "image": ((1, 2, 3, 4), (0, 0, 1, 1, 0, 0, 1, 2)),
+    "cut": ((4, 5), (-1, 1, 0, -2)),
+    "rank 5": ((1, 2, 3, 2, 3), (0, 0, 1, 0, 0, 0, 0, 1, 0, 0)),
+    "none": ((2, 3), (0, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+@pytest.mark.parametrize(("shape", "pads"), PADS.values(), ids=PADS)
+@pytest.mark.parametrize("target", [FL3, FL8], ids=["3", "8"])
+def test_pad_matches(shape, pads, mode, target):
+    case = node("Pad", f32(*shape), ints(*pads), mode=mode)
+    if mode != "constant" and min(pads) < 0:
+        accepts(case, target)  # the evaluator and the CPU provider disagree on these
+    else:
+        matches(case, target, oracle=on_cpu)
+
+
+@pytest.mark.parametrize(("shape", "pads"), PADS.values(), ids=PADS)
+def test_pad_with_a_number_matches(shape, pads):
+    number = np.array(1.5, np.float32)
+    matches(node("Pad", f32(*shape), ints(*pads), number), FL3, oracle=on_cpu)
+    if min(pads) < 0:
+        return  # the evaluator cuts nothing
+    matches(node("Pad", f16(*shape), ints(*pads), number.astype(np.float16)), FL3)
+    matches(node("Pad", boolean(*shape), ints(*pads), np.array(True)), FL3)
+
+
+def test_pad_2_matches():
+    case = node("Pad", f32(2, 3), pads=[1, 0, 2, 1], value=2.0, opset=2)
+    x = case.draw()["x0"]
+    matches(case, FL3, reference=[np.pad(x, [(1, 2), (0, 1)], constant_values=2)])
+
+
+def test_pad_along_some_axes_matches():
+    axes = np.array([-1, 0], np.int64)
+    matches(node("Pad", f32(2, 3, 4), ints(1, 2, 0, 1), None, axes, opset=18), FL2)
+
+
+def test_pad_levels():
+    zeros = node("Pad", f32(2, 3), ints(1, 0, 2, 1))
+    assert emitted(zeros, FL2) == ["PAD"]
+    rejects(zeros, FL1, Reason.LEVEL, "PAD")
+    ones = node("Pad", f32(2, 3), ints(1, 0, 2, 1), np.array(1, np.float32))
+    assert emitted(ones, FL3) == ["PAD_V2"]
+    rejects(ones, FL2, Reason.LEVEL, "PAD_V2")
+    mirrored = node("Pad", f32(2, 3), ints(1, 0, 1, 1), mode="reflect")
+    assert emitted(mirrored, FL8) == ["MIRROR_PAD"]
+    assert emitted(mirrored, FL3) == ["GATHER", "GATHER"]
+    rejects(mirrored, FL2, Reason.LEVEL, "GATHER")
+
+
+def test_pad_refusals():
+    from tests.oracle import i64
+
+    rejects(node("Pad", f32(2, 3), i64(4)), FL8, Reason.CONSTANT, "x1 must be constant")
+    wide = node("Pad", f32(2, 3, 2, 3, 2), ints(1, 0, 1, 0, 1, 0, 0, 0, 0, 0))
+    rejects(wide, FL8, Reason.RANK, "folds to 5 axes")
+    rejects(node("Pad", i32(2, 3), ints(1, 0, 1, 0)), FL8, Reason.DTYPE, "TENSOR_INT32")
