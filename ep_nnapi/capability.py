@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ep_nnapi.consistency import check_shapes
@@ -12,6 +12,7 @@ from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.rejection import Reason, Reject, Rejection, SpecError
 from ep_nnapi.target import Target
+from ep_nnapi.value import Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,23 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
-    for value in (*node.inputs, *node.outputs):
-        if value is not None and value.dims is not None and 0 in value.dims:
-            raise Reject(
-                Reason.SHAPE, f"{value.name} has no elements; NNAPI reads a size of 0 as unknown"
-            )
+    # an empty constant may stand for "none given"; it must only not become an operand
+    _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     origin = tuple(part.name for part in node.originals)
     calls = tuple(replace(c, origin=origin) for c in _calls(node, target))
     for call in calls:
         call.match(target.feature_level)
         check_shapes(call)
+        _require_elements(arg for arg in call.inputs if isinstance(arg, Value))
     return calls
+
+
+def _require_elements(values: Iterable[Value]) -> None:
+    for value in values:
+        if value.dims is not None and 0 in value.dims:
+            raise Reject(
+                Reason.SHAPE, f"{value.name} has no elements; NNAPI reads a size of 0 as unknown"
+            )
 
 
 def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
