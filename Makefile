@@ -1,12 +1,15 @@
-# Each target sets up .venv by itself; only Python >= 3.11, a C compiler and make are needed.
+# Each target sets up its virtual environment; Python >= 3.11, a C compiler and make are needed.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
+FLOOR := .venv-ort-floor
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo test test-long test-ort-floor lint bench zoo clean
+.PHONY: demo test test-long test-ort-floor test-torch fuzz lint bench zoo clean
 
-demo: $(READY)
+demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
 	@echo
 	$(BIN)/ep-nnapi run models/digits.onnx --input models/digits/samples.npz
@@ -17,10 +20,24 @@ test: $(READY) lint
 test-long: $(READY)
 	$(BIN)/python -m pytest -m long
 
-# The whole short suite on the oldest onnxruntime that is supported.
-test-ort-floor: $(READY)
-	$(MAKE) VENV=.venv-ort-floor ORT="onnxruntime==1.25.*" .venv-ort-floor/.ready
-	.venv-ort-floor/bin/python -m pytest -m "not long and not torch" tests/ort tests/end_to_end
+# What touches onnxruntime, on the oldest one that is supported.
+test-ort-floor:
+	$(MAKE) VENV=$(FLOOR) ORT="onnxruntime==1.25.*" $(FLOOR)/.ready
+	$(FLOOR)/bin/python -m pytest -m "not long and not torch" tests/ort tests/end_to_end
+
+# Stock PyTorch as a client of libneuralnetworks.so, in an environment of its own. Where plain
+# `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
+TORCH ?= torch==2.13.0
+test-torch: $(READY)
+	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
+	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" numpy cffi pytest
+	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py
+	PYTHONPATH=. .venv-torch/bin/python -W ignore examples/torch_nnapi.py
+
+# Random calls of the C API; the seed is printed, SEED= repeats it.
+SECONDS ?= 600
+fuzz: $(READY)
+	$(BIN)/python -m tests.capi.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -33,14 +50,18 @@ bench: $(READY)
 zoo: $(READY)
 	$(BIN)/python -m models.zoo zoo
 
-# Installed when missing or when what it is made from is newer.
-$(READY): pyproject.toml setup.py $(wildcard ep_nnapi/ort/*.[ch] ep_nnapi/*/_build.py)
+# The package, installed when it is missing or when what it is built from is newer.
+$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi -name '*.[ch]' -o -name _build.py -o -name functions.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --group dev $(ORT)
-	$(BIN)/python -m pip install --quiet --editable .
+	$(PIP) --upgrade "pip>=25.1"
+	$(PIP) --editable . $(ORT)
+	touch $@
+
+# And what its tests need.
+$(READY): $(PACKAGE)
+	$(PIP) --group dev $(ORT)
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-ort-floor build *.egg-info
+	rm -rf $(VENV) $(FLOOR) build *.egg-info
