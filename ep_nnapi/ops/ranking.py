@@ -1,0 +1,121 @@
+"""Where the greatest and least elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
+from ep_nnapi.ops.backwards import backwards, from_the_end
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.node import Node, Op, op
+from ep_nnapi.ops.steps import (
+    Steps,
+    compute,
+    narrow,
+    negative_of,
+    place,
+    reshape,
+    reshaped,
+    settle,
+)
+from ep_nnapi.ops.transposition import transpose
+from ep_nnapi.value import MAX_RANK, DType, Value
+
+
+def place_of(op_type: str, row: Row, which: str) -> Op:
+    """ArgMax or ArgMin."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        x, y, axis = n.input(0), narrow(n.output()), n.axis(default=0)
+        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+        seen = yield from reshaped(n, x, shape)
+        made = place(n, y, tuple(size for i, size in enumerate(shape) if i != at) or (1,))
+        if n.integer("select_last_index", 0):
+            mirrored = yield from backwards(n, seen, at)
+            found = yield from compute(
+                n, row, mirrored, axis=at, shape=made.shape, dtype=DType.INT32
+            )
+            yield from from_the_end(n, found, shape[at], made)
+        else:
+            yield row(seen, axis=at, out=made)
+        yield from settle(n, made, y)
+
+    doc = (
+        f"Where the {which} element along `axis` is: the first of several, or the last with "
+        f"`select_last_index`.\n\nSource: ONNX {op_type}-1 to {op_type}-13; NDK {row.name}."
+    )
+    return Op(op_type, "", 1, (row,), lower, doc)
+
+
+TABLE = (place_of("ArgMax", ARGMAX, "greatest"), place_of("ArgMin", ARGMIN, "least"))
+
+
+@op("TopK", since=1, emits=(TOPK_V2,))
+def top_k_1(n: Node) -> Iterator[Call]:
+    """The attribute `k` greatest elements along `axis` and where they are.
+
+    Source: ONNX TopK-1; NDK ANEURALNETWORKS_TOPK_V2.
+    """
+    yield from _top_k(n, n.integer("k"))
+
+
+@op("TopK", since=10, emits=(TOPK_V2,))
+def top_k_10(n: Node) -> Iterator[Call]:
+    """The `k` greatest elements along `axis`, or least with `largest` 0, and where they are.
+
+    They are always sorted, of equal elements the first first.
+    Source: ONNX TopK-10 to TopK-24; NDK ANEURALNETWORKS_TOPK_V2.
+    """
+    yield from _top_k(n, n.integers_at(1)[0])
+
+
+def _top_k(n: Node, k: int) -> Iterator[Call]:
+    """NNAPI puts the last of equal elements first, so that it is given the axis mirrored."""
+    x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) == 0
+    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+    last = (*(i for i in range(len(shape)) if i != at), at)
+    seen = yield from _transposed(n, (yield from reshaped(n, x, shape)), last)
+    ordered = (yield from _opposite(n, seen)) if least else seen
+    mirrored = yield from backwards(n, ordered, len(shape) - 1)
+    y, shape = n.output(0), (*seen.shape[:-1], k)
+    as_found = seen is ordered and list(last) == sorted(last)
+    values = place(n, y, shape) if as_found else n.temp(seen, shape)
+    places = n.temp(values, dtype=DType.INT32)
+    yield TOPK_V2(mirrored, k=k, out=(values, places))
+    back = [last.index(i) for i in range(len(shape))]
+    if as_found:
+        yield from settle(n, values, y)
+    else:
+        found = (yield from _opposite(n, values)) if least else values
+        yield from reshape(n, (yield from _transposed(n, found, back)), y)
+    yield from _indexes(n, places, seen.shape[-1], back)
+
+
+def _opposite(n: Node, x: Value) -> Steps:
+    """Elements in the opposite order; -1 - x of integers, which none overflows."""
+    if x.dtype is DType.INT32:
+        return (yield from compute(n, SUB, n.scalar(-1, x), x))
+    return (yield from negative_of(n, x))
+
+
+def _transposed(n: Node, x: Value, perm: Sequence[int]) -> Steps:
+    if list(perm) == sorted(perm):
+        return x
+    out = n.temp(x, [x.shape[p] for p in perm])
+    yield from transpose(n, x, perm, out)
+    return out
+
+
+def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator[Call]:
+    """Output 1: places in the mirrored axis as indexes; transposed as the floats they fit."""
+    y = narrow(n.output(1))
+    shape = tuple(places.shape[p] for p in back)
+    made = place(n, y, shape)
+    if list(back) == sorted(back):
+        yield from from_the_end(n, places, size, made)
+    else:
+        numbers = n.temp(places, dtype=DType.FLOAT)
+        yield from from_the_end(n, places, size, numbers)
+        yield CAST((yield from _transposed(n, numbers, back)), out=made)
+    yield from settle(n, made, y)

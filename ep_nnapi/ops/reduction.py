@@ -1,0 +1,202 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    EXP,
+    LOG,
+    MAXIMUM,
+    MEAN,
+    MINIMUM,
+    MUL,
+    REDUCE_ALL,
+    REDUCE_ANY,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_PROD,
+    REDUCE_SUM,
+    SLICE,
+    SQRT,
+    SUB,
+)
+from ep_nnapi.ops.broadcast import broadcast
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.moments import reduce, reduced
+from ep_nnapi.ops.node import Node, Op, int32
+from ep_nnapi.ops.steps import Steps, absolute_of, compute, reshape, reshaped, widened
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import MAX_RANK, DType, Value, held
+
+Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
+"""`y` is `x` reduced along axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A reduction: what it computes and with which operations.
+
+    axes_are_input   since which version, before which they are an attribute
+    widens           whether float16 is computed in float32
+    """
+
+    op_type: str
+    lower: Reduction
+    emits: tuple[Row, ...]
+    doc: str
+    axes_are_input: int = 18
+    widens: bool = False
+
+
+def variants(kind: _Kind) -> Iterator[Op]:
+    """The operator with `axes` as an attribute, and as an input."""
+
+    def by_attribute(n: Node) -> Iterator[Call]:
+        rank = n.input(0).rank
+        yield from _lower(n, kind.lower, n.integers("axes", range(rank)))
+
+    def by_input(n: Node) -> Iterator[Call]:
+        axes = n.integers_at(1) if n.has(1) else ()
+        if not axes and not n.integer("noop_with_empty_axes", 0):
+            axes = tuple(range(n.input(0).rank))
+        yield from _lower(n, kind.lower, axes)
+
+    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in kind.emits)
+    for since, lower in ((1, by_attribute), (kind.axes_are_input, by_input)):
+        doc = f"{kind.doc}\n\nSource: ONNX {kind.op_type}-{since}; NDK {names}."
+        yield Op(kind.op_type, "", since, kind.emits, widened(lower) if kind.widens else lower, doc)
+
+
+def _lower(n: Node, lower: Reduction, axes: Sequence[int]) -> Iterator[Call]:
+    x, y = n.input(0), n.output()
+    n.require(
+        x.quantization == y.quantization,
+        Reason.QUANTIZATION,
+        f"{y.name} is quantized otherwise than {x.name}; NNAPI's reductions keep the scale",
+    )
+    yield from lower(n, x, sorted({n.normalized(a, x.rank, "axes") for a in axes}), y)
+
+
+def _keeps(n: Node) -> bool:
+    return n.integer("keepdims", 1) == 1
+
+
+def _by(row: Row, integers: Row | None = None, booleans: Row | None = None) -> Reduction:
+    """By NNAPI's own reduction; of integers, which it lacks, by an operation on halves."""
+
+    def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+        if x.dtype is DType.INT32 and integers is not None:
+            yield from _by_halves(n, integers, x, axes, y)
+        else:
+            own = booleans if x.dtype is DType.BOOL and booleans is not None else row
+            yield from reduce(n, own, x, axes, y, keep=_keeps(n))
+
+    return lower
+
+
+def _by_halves(n: Node, row: Row, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    """Half of an axis combined with the other by `row`, until one is left."""
+    for axis in axes:
+        sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
+        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+        folded = yield from reshaped(n, x, shape)
+        one = yield from _halved(n, row, folded, at)
+        x = yield from reshaped(n, one, sizes)
+    yield from reshape(n, x, y)
+
+
+def _halved(n: Node, row: Row, x: Value, axis: int) -> Steps:
+    odd = []
+    while (size := x.shape[axis]) > 1:
+        half = size // 2
+        if size % 2:
+            odd.append((yield from _part(n, x, axis, size - 1, 1)))
+        first = yield from _part(n, x, axis, 0, half)
+        second = yield from _part(n, x, axis, half, half)
+        x = yield from compute(n, row, first, second)
+    for part in odd:
+        x = yield from compute(n, row, x, part)
+    return x
+
+
+def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Steps:
+    starts = [begin if i == axis else 0 for i in range(x.rank)]
+    sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
+    return (yield from compute(n, SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes))
+
+
+_SUM = _by(REDUCE_SUM, integers=ADD)
+
+
+def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    """By the mean where the level has no REDUCE_SUM, which rounds once more."""
+    calls = list(_SUM(n, x, axes, y))
+    if all(map(n.takes, calls)) or x.dtype is DType.INT32 or x.quantization is not None:
+        yield from calls
+        return
+    mean = n.temp(y)
+    yield from reduce(n, MEAN, x, axes, mean, keep=_keeps(n))
+    yield MUL(mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
+
+
+def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    yield from _sum(n, (yield from absolute_of(n, x)), axes, y)
+
+
+def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    yield from _sum(n, (yield from compute(n, MUL, x, x)), axes, y)
+
+
+def _then(before: Reduction, row: Row) -> Reduction:
+    """`row` of what `before` computes."""
+
+    def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+        total = n.temp(y)
+        yield from before(n, x, axes, total)
+        yield row(total, out=y)
+
+    return lower
+
+
+def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+    """The greatest element, put between the finite numbers, is taken off and added again."""
+    greatest = yield from reduced(n, REDUCE_MAX, x, axes)
+    limit = float(np.finfo(np.float32).max)
+    above = yield from compute(n, MAXIMUM, greatest, n.scalar(-limit, x))
+    finite = yield from compute(n, MINIMUM, above, n.scalar(limit, x))
+    less = n.temp(x)
+    yield from broadcast(n, SUB, (x, finite), less)
+    total = n.temp(y)
+    yield from _sum(n, (yield from compute(n, EXP, less)), axes, total)
+    log = yield from compute(n, LOG, total)
+    yield ADD(log, (yield from reshaped(n, finite, held(y.shape))), out=y)
+
+
+_MAX = (REDUCE_MAX, MAXIMUM, REDUCE_ANY)
+_MIN = (REDUCE_MIN, MINIMUM, REDUCE_ALL)
+_SUMS = (REDUCE_SUM, MEAN, ADD)
+_KINDS = (
+    _Kind("ReduceMax", _by(*_MAX), _MAX, "The greatest element; of booleans, whether any holds."),
+    _Kind("ReduceMin", _by(*_MIN), _MIN, "The least element; of booleans, whether all hold."),
+    _Kind("ReduceMean", _by(MEAN), (MEAN,), "The mean."),
+    _Kind("ReduceProd", _by(REDUCE_PROD, MUL), (REDUCE_PROD, MUL), "The product."),
+    _Kind("ReduceSum", _sum, _SUMS, "The sum.", axes_are_input=13),
+    _Kind("ReduceL1", _l1, _SUMS, "The sum of magnitudes.", widens=True),
+    _Kind(
+        "ReduceL2", _then(_sum_square, SQRT), (SQRT,), "The root of the squares' sum.", widens=True
+    ),
+    _Kind("ReduceLogSum", _then(_sum, LOG), (LOG,), "The sum's logarithm.", widens=True),
+    _Kind(
+        "ReduceLogSumExp", _log_sum_exp, (LOG,), "The exponentials' sum's logarithm.", widens=True
+    ),
+    _Kind("ReduceSumSquare", _sum_square, _SUMS, "The sum of squares.", widens=True),
+)
+TABLE = tuple(variant for kind in _KINDS for variant in variants(kind))
