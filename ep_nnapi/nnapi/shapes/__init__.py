@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.shapes import (
     blocks,
     convolution,
     elementwise,
+    lookup,
     matmul,
     movement,
     normalization,
@@ -58,6 +59,7 @@ SHAPES: Table = {
     **blocks.SHAPES,
     **convolution.SHAPES,
     **elementwise.SHAPES,
+    **lookup.SHAPES,
     **matmul.SHAPES,
     **movement.SHAPES,
     **normalization.SHAPES,
@@ -77,9 +79,11 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
     function = SHAPES.get(spec)
     if function is None:
         return (None,) * outputs
-    names, everything = _asked(function)
+    names, required, everything = _asked(function)
     chosen = operands if everything else {k: v for k, v in operands.items() if k in names}
     given = {name: value for name, value in chosen.items() if value is not None}
+    for name in sorted(required - given.keys()):
+        raise ShapeError(f"operand {name} was left out, its value is needed")
     if any(value is Pending.PENDING for value in given.values()):
         return (None,) * outputs
     try:
@@ -90,10 +94,12 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
 
 
 @cache
-def _asked(function: Callable[..., Shapes]) -> tuple[frozenset[str], bool]:
-    """The names of a function's parameters, and whether it takes all others as well."""
+def _asked(function: Callable[..., Shapes]) -> tuple[frozenset[str], frozenset[str], bool]:
+    """A function's parameters, those without a default, and whether it takes all others as well."""
     parameters = signature(function).parameters.values()
+    named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
     return (
-        frozenset(p.name for p in parameters),
-        any(p.kind is Parameter.VAR_KEYWORD for p in parameters),
+        frozenset(p.name for p in named),
+        frozenset(p.name for p in named if p.default is Parameter.empty),
+        len(named) < len(parameters),
     )

@@ -18,6 +18,8 @@ A MODEL operand arrives as a `PreparedGraph`: `branch.run(inputs, (), run)` give
 The table says for which types (of the signature's type variable T) a function is meant:
     real(OP, f, F32, F16, Q8, Q8S)   f computes on real numbers: halves and quantized tensors are
                                      decoded to float32 before and encoded after it
+    elementwise(OP, f, F32, F16, Q8) the same for a function of elements, broadcast: it is called on
+                                     blocks that stay in the cache
     pointwise(OP, f, F32, F16, Q8)   the same for a function of one element of `input` alone: on 8
                                      bits it becomes a table of 256 results, made once
     stored(OP, f, I32, Q8)           f computes on the elements as they are stored
@@ -44,12 +46,15 @@ from ep_nnapi.nnapi.host.kernels import (
     convolution,
     depthwise,
     elementwise,
+    lookup,
     matmul,
     movement,
     normalization,
     pooling,
+    projection,
     reduction,
     resize,
+    sampling,
     slicing,
     transposed,
 )
@@ -63,12 +68,15 @@ KERNELS = table(
     *convolution.KERNELS,
     *depthwise.KERNELS,
     *elementwise.KERNELS,
+    *lookup.KERNELS,
     *matmul.KERNELS,
     *movement.KERNELS,
     *normalization.KERNELS,
     *pooling.KERNELS,
+    *projection.KERNELS,
     *reduction.KERNELS,
     *resize.KERNELS,
+    *sampling.KERNELS,
     *slicing.KERNELS,
     *transposed.KERNELS,
 )

@@ -1,0 +1,39 @@
+"""Random draws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.philox import uniform
+from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.nnapi.spec import F16, F32
+from ep_nnapi.value import Array
+
+
+def random_multinomial(input: Array, sample_count: int, seeds: Array, *, out: Array) -> None:
+    """Classes drawn with the probabilities softmax(input), row by row.
+
+    The same seeds give the same draws, those of Android's CPU; two zeros stand for other seeds in
+    every run. A class whose input is not finite is never drawn; ShapeError when a row has no other.
+    Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL.
+    """
+    finite = np.isfinite(input)
+    if not finite.any(axis=1).all():
+        raise ShapeError("a row of log-probabilities has no finite number")
+    logits = np.where(finite, input, -np.inf).astype(np.float64)
+    ends = np.cumsum(np.exp(logits - logits.max(axis=1, keepdims=True)), axis=1)
+    targets = uniform(out.size, *_seeds(seeds)).reshape(out.shape) * ends[:, -1:]
+    for drawn, end, target in zip(out, ends, targets, strict=True):
+        drawn[...] = np.searchsorted(end, target, side="right")
+
+
+def _seeds(seeds: Array) -> tuple[int, int]:
+    if not seeds.any():
+        seeds = np.random.SeedSequence().generate_state(2)
+    first, second = seeds.tolist()
+    return first, second
+
+
+KERNELS = (real(spec.RANDOM_MULTINOMIAL, random_multinomial, F32, F16),)

@@ -1,0 +1,71 @@
+"""Shapes of look-ups, projections and random draws: a result for each thing that is asked for."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
+
+HASH_BITS = 32
+"""Most bits of one hash function. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
+
+
+class Projection(IntEnum):
+    """Types of LSH_PROJECTION. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
+
+    SPARSE_DEPRECATED = 1
+    DENSE = 2
+    SPARSE = 3
+
+
+def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
+    """A row of `values` for each of `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
+    require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
+    return (_vector(lookups), *values.dims[1:])
+
+
+def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims | None]:
+    """A row of `values` for each of `lookups`, and a flag. Source: NDK …_HASHTABLE_LOOKUP."""
+    require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
+    unify(_vector(keys), values.dims[0])
+    asked = _vector(lookups)
+    return [(asked, *values.dims[1:]), (asked,)]
+
+
+def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None = None) -> Dims:
+    """A number for each hash function, or for each of its bits when dense.
+
+    Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
+    """
+    require(hash.rank == 2, f"hash functions have 2 dimensions, not {hash.rank}")
+    require(type in list(Projection), f"projection type {type} is none of 1 to 3")
+    functions, bits = hash.dims
+    require(bits is None or bits <= HASH_BITS, f"hash functions of {bits} bits")
+    if weight is not None and weight.known is not None and input.known is not None:
+        unify(_vector(weight), input.dims[0])
+    if type != Projection.DENSE:
+        return (functions,)
+    return (None if functions is None or bits is None else functions * bits,)
+
+
+def random_multinomial(input: Tensor, sample_count: int, seeds: Tensor) -> Dims:
+    """[batches, sample_count]. Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL."""
+    require(input.rank == 2, f"log-probabilities have 2 dimensions, not {input.rank}")
+    require(sample_count >= 0, f"{sample_count} samples")
+    if seeds.known is not None:
+        unify(_vector(seeds), 2)
+    return (input.dims[0], sample_count)
+
+
+def _vector(tensor: Tensor) -> Dim:
+    require(tensor.rank == 1, f"a list has 1 dimension, not {tensor.rank}")
+    return tensor.dims[0]
+
+
+SHAPES: Table = {
+    spec.EMBEDDING_LOOKUP: embedding_lookup,
+    spec.HASHTABLE_LOOKUP: hashtable_lookup,
+    spec.LSH_PROJECTION: lsh_projection,
+    spec.RANDOM_MULTINOMIAL: random_multinomial,
+}
