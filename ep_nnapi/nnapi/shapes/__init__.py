@@ -16,6 +16,7 @@ from inspect import Parameter, signature
 from ep_nnapi.nnapi.shapes import (
     blocks,
     convolution,
+    detection,
     elementwise,
     lookup,
     matmul,
@@ -58,6 +59,7 @@ __all__ = [
 SHAPES: Table = {
     **blocks.SHAPES,
     **convolution.SHAPES,
+    **detection.SHAPES,
     **elementwise.SHAPES,
     **lookup.SHAPES,
     **matmul.SHAPES,

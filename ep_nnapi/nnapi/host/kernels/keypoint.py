@@ -1,0 +1,77 @@
+"""Where a heatmap is greatest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.kernel import Types, real
+from ep_nnapi.nnapi.host.kernels.boxes import require_boxes, require_scale
+from ep_nnapi.nnapi.host.kernels.windows import NCHW
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.value import Array
+
+_FARTHEST = 1.5
+"""Pixels that the maximum may be from the greatest pixel, along either axis."""
+_FLAT, _FLAT_HALVES = 1e-5, 1e-3
+"""Surfaces of a Hessian determinant below this much, plus this much of the product of curvatures,
+have no maximum; the second for float16. Source: Android's CPU, the NDK is silent.
+"""
+
+
+def heatmap_max_keypoint(
+    heatmap: Array, boxes: Array, layout: bool, *, types: Types, out: tuple[Array, Array]
+) -> None:
+    """Scores of the maxima of heatmaps, to the second order, and their places in the boxes.
+
+    heatmap [boxes, size, size, keypoints]; out [boxes, keypoints], [boxes, keypoints, (x, y)]
+    Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT.
+    """
+    require_scale(types, "boxes")
+    require_boxes(boxes)
+    maps = heatmap if layout else heatmap.transpose(NCHW)
+    size = maps.shape[2]
+    pixels = maps.reshape(*maps.shape[:2], -1)
+    y, x = np.divmod(pixels.argmax(axis=2), size)
+    halves = types["heatmap"].type is OperandCode.TENSOR_FLOAT16
+    shifts, scores = _maxima(_around(pixels, size, (y, x)), _FLAT_HALVES if halves else _FLAT)
+    places = (np.stack((x, y), axis=-1) + shifts + np.float32(0.5)) / size
+    low, high = boxes[:, np.newaxis, :2], boxes[:, np.newaxis, 2:]
+    np.copyto(out[0], scores)
+    np.copyto(out[1], places * (high - low) + low, casting="same_kind")
+
+
+def _around(pixels: Array, size: int, centre: tuple[Array, Array]) -> Array:
+    """The 3 x 3 pixels of each map [..., size * size] around a centre, mirrored at the edges."""
+    y, x = (np.abs(at[..., np.newaxis] + np.arange(-1, 2)) for at in centre)
+    rows, columns = (np.where(at < size, at, 2 * size - 2 - at) for at in (y, x))
+    near = rows[..., np.newaxis] * size + columns[..., np.newaxis, :]
+    flat = np.take_along_axis(pixels, near.reshape(*y.shape[:-1], 9), axis=-1)
+    return flat.reshape(near.shape)
+
+
+def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
+    """Where [..., (x, y)] from the middle of 3 x 3 pixels a parabola is greatest, and its value.
+
+    The middle itself where the parabola is nearly flat.
+    """
+    middle = grid[..., 1, 1]
+    slope_x = (grid[..., 1, 2] - grid[..., 1, 0]) / 2
+    slope_y = (grid[..., 2, 1] - grid[..., 0, 1]) / 2
+    curve_x = grid[..., 1, 0] - 2 * middle + grid[..., 1, 2]
+    curve_y = grid[..., 0, 1] - 2 * middle + grid[..., 2, 1]
+    twist = (grid[..., 2, 2] - grid[..., 2, 0] - grid[..., 0, 2] + grid[..., 0, 0]) / 4
+    product = curve_x * curve_y
+    determinant = product - twist * twist
+    solvable = np.abs(determinant) >= flat + flat * product
+    divisor = np.where(solvable, determinant, 1)
+    x = np.where(solvable, (twist * slope_y - curve_y * slope_x) / divisor, 0)
+    y = np.where(solvable, (twist * slope_x - curve_x * slope_y) / divisor, 0)
+    scale = _FARTHEST / np.maximum(np.maximum(np.abs(x), np.abs(y)), _FARTHEST)
+    x, y = x * scale, y * scale
+    bend = ((curve_x * x + twist * y) * x + (twist * x + curve_y * y) * y) / 2
+    return np.stack((x, y), axis=-1), middle + slope_x * x + slope_y * y + bend
+
+
+KERNELS = (real(spec.HEATMAP_MAX_KEYPOINT, heatmap_max_keypoint, F32, F16, Q8, Q8S),)

@@ -1,0 +1,152 @@
+"""Shapes of boxes, and of what is cut out of images by boxes."""
+
+from __future__ import annotations
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, Table, Tensor, require, unify
+from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
+
+CORNERS = 4
+"""Numbers of a box. Source: NDK ANEURALNETWORKS_ROI_ALIGN."""
+
+
+def roi(
+    input: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    output_height: int,
+    output_width: int,
+    layout: bool,
+    **scalars: Scalar,
+) -> Dims:
+    """An image of the given size for each region. Source: NDK …_ROI_ALIGN, …_ROI_POOLING."""
+    batch, height, width, channels = nhwc_dims(input, layout)
+    for size in (batch, height, width, channels):
+        require(size != 0, f"an image of {input.dims} has no pixels")
+    require(min(output_height, output_width) > 0, f"regions of {output_height} x {output_width}")
+    for name in ("height", "width"):
+        ratio, points = scalars[f"{name}_ratio"], scalars.get(f"{name}_sampling_points", 0)
+        require(ratio > 0, f"{name} ratio {ratio:g}")
+        require(points >= 0, f"{points} sampling points")
+    count = unify(_boxes(rois), _vector(batch_indices))
+    return image_dims(count, output_height, output_width, channels, layout)
+
+
+def axis_aligned_bbox_transform(
+    rois: Tensor, deltas: Tensor, batch_indices: Tensor, image_info: Tensor
+) -> Dims:
+    """A box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
+    count = unify(_boxes(rois), _vector(batch_indices))
+    rows, numbers = _matrix(deltas)
+    require(numbers != 0, "deltas of no class")
+    _classes(numbers)
+    _images(image_info)
+    return (unify(count, rows), numbers)
+
+
+def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> list[Dims | None]:
+    """As many results as remain. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
+    count, classes = _matrix(scores)
+    require(classes is None or classes > 1, "scores of the background alone")
+    rows, numbers = _matrix(rois)
+    unify(classes, _classes(numbers))
+    unify(unify(count, rows), _vector(batch_indices))
+    return [(None,), (None, CORNERS), (None,), (None,)]
+
+
+def generate_proposals(
+    scores: Tensor, deltas: Tensor, anchors: Tensor, image_info: Tensor, layout: bool
+) -> list[Dims | None]:
+    """As many results as remain. Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS."""
+    batch, height, width, count = nhwc_dims(scores, layout)
+    *sizes, moves = nhwc_dims(deltas, layout)
+    for size, other in zip((batch, height, width), sizes, strict=True):
+        unify(size, other)
+    unify(unify(count, _classes(moves)), _boxes(anchors))
+    unify(batch, _images(image_info))
+    return [(None,), (None, CORNERS), (None,)]
+
+
+def heatmap_max_keypoint(heatmap: Tensor, boxes: Tensor, layout: bool) -> list[Dims | None]:
+    """A score and a place for each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
+    batch, height, width, keypoints = nhwc_dims(heatmap, layout)
+    size = unify(height, width)
+    require(size is None or size > 1, f"a heatmap of {size} x {size}")
+    count = unify(batch, _boxes(boxes))
+    return [(count, keypoints), (count, keypoints, 2)]
+
+
+def detection_postprocessing(
+    scores: Tensor,
+    deltas: Tensor,
+    anchors: Tensor,
+    use_regular_nms: bool,
+    max_num_detections: int,
+    max_classes_per_detection: int,
+    max_detections_per_class: int,
+    **scalars: Scalar,
+) -> list[Dims | None]:
+    """Room for the greatest number of results, several a box unless suppression is regular.
+
+    Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
+    """
+    require(scores.rank == deltas.rank == 3, "scores and deltas have 3 dimensions")
+    batch, count, classes = scores.dims
+    numbers = deltas.dims[2]
+    require(classes is None or classes > 1, "scores of the background alone")
+    require(numbers is None or numbers >= CORNERS, f"deltas of {numbers} numbers")
+    for name in ("dy", "dx", "dh", "dw"):
+        require(scalars[f"{name}_scale"] > 0, f"{name} scale {scalars[f'{name}_scale']:g}")
+    for name in ("score", "iou"):
+        require(scalars[f"{name}_threshold"] >= 0, f"{name} threshold is negative")
+    each = max_detections_per_class if use_regular_nms else max_classes_per_detection
+    require(min(max_num_detections, each) > 0, "no detections are asked for")
+    batch = unify(batch, deltas.dims[0])
+    unify(unify(count, deltas.dims[1]), _boxes(anchors))
+    most = max_num_detections * (1 if use_regular_nms else max_classes_per_detection)
+    return [(batch, most), (batch, most, CORNERS), (batch, most), (batch,)]
+
+
+def _boxes(tensor: Tensor) -> Dim:
+    """How many boxes [n, 4]."""
+    count, numbers = _matrix(tensor)
+    unify(numbers, CORNERS)
+    return count
+
+
+def _images(tensor: Tensor) -> Dim:
+    """How many sizes [n, 2] of images."""
+    count, numbers = _matrix(tensor)
+    require(count != 0, "sizes of no image")
+    unify(numbers, 2)
+    return count
+
+
+def _classes(numbers: Dim) -> Dim:
+    """How many classes have numbers of boxes."""
+    if numbers is None:
+        return None
+    require(numbers % CORNERS == 0, f"{numbers} is no multiple of {CORNERS}")
+    return numbers // CORNERS
+
+
+def _matrix(tensor: Tensor) -> tuple[Dim, Dim]:
+    require(tensor.rank == 2, f"a list of rows has 2 dimensions, not {tensor.rank}")
+    rows, columns = tensor.dims
+    return rows, columns
+
+
+def _vector(tensor: Tensor) -> Dim:
+    require(tensor.rank == 1, f"a list has 1 dimension, not {tensor.rank}")
+    return tensor.dims[0]
+
+
+SHAPES: Table = {
+    spec.ROI_ALIGN: roi,
+    spec.ROI_POOLING: roi,
+    spec.AXIS_ALIGNED_BBOX_TRANSFORM: axis_aligned_bbox_transform,
+    spec.BOX_WITH_NMS_LIMIT: box_with_nms_limit,
+    spec.GENERATE_PROPOSALS: generate_proposals,
+    spec.HEATMAP_MAX_KEYPOINT: heatmap_max_keypoint,
+    spec.DETECTION_POSTPROCESSING: detection_postprocessing,
+}
