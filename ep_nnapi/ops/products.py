@@ -1,0 +1,117 @@
+"""Matrix products: one layer for a single matrix, BATCH_MATMUL or a layer a matrix for batches."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, FULLY_CONNECTED, SPLIT, TRANSPOSE
+from ep_nnapi.ops.broadcast import expanded
+from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.node import Node, int32, zeros
+from ep_nnapi.ops.steps import Steps, each, place, reshaped, settle
+from ep_nnapi.value import MAX_RANK, DType, Quantization, Value
+
+SWAPPED = (1, 0)
+MOST_LAYERS = 64
+"""Matrices of a batch up to which a product is composed of a layer for each."""
+
+
+def no_bias(n: Node, x: Value, weights: Value, units: int) -> Value:
+    """A bias of zeros: INT32 of the product's scale for quantized numbers."""
+    if x.quantization is None:
+        return n.value("no bias", zeros(units, x.dtype))
+    q, scale = weights.quantization, 0.0
+    if q is not None and q.per_tensor:
+        scale = float(np.float32(x.quantization.scale[0]) * np.float32(q.scale[0]))
+    return Value(
+        "no bias",
+        DType.INT32,
+        (units,),
+        Quantization((scale,), (0,)),
+        zeros(units, DType.INT32),
+    )
+
+
+def product(
+    n: Node, a: Value, b: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False
+) -> Iterator[Call]:
+    """`y` is `a` times `b`, matrices in the last two dimensions, each transposed when `adj_`.
+
+    a [..., M, K], b [..., K, N]; what is before broadcasts
+    """
+    one_matrix = prod(b.shape[:-2]) == 1 and (a.rank == 2 or not adj_x)
+    if one_matrix and y.dtype is not DType.INT32:
+        yield from _layer(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
+        return
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if len(batch) + 2 > MAX_RANK:
+        shape = (prod(batch), *y.shape[-2:])
+        lhs, rhs = yield from each(_folded(n, x, batch) for x in (a, b))
+    else:
+        shape = y.shape
+        lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
+    made = place(n, y, shape)
+    call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=made)
+    if n.takes(call) or prod(batch) > MOST_LAYERS or y.dtype is DType.INT32:
+        yield call
+        yield from settle(n, made, y)
+    else:
+        yield from _layers(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
+
+
+def _folded(n: Node, x: Value, batch: tuple[int, ...]) -> Steps:
+    """Its matrices one after the other: [B, rows, columns]."""
+    wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
+    return (yield from reshaped(n, wide, (prod(batch), *x.shape[-2:])))
+
+
+def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+    """The rows of `a` through one fully connected layer."""
+    depth, units = b.shape[-2:][:: -1 if adj_y else 1]
+    matrix = yield from reshaped(n, b, b.shape[-2:])
+    weights = matrix if adj_y else View(matrix, SWAPPED)
+    if adj_x:
+        rows: Value | View = View(a, SWAPPED)
+    else:
+        rows = yield from reshaped(n, a, (a.size // depth, depth))
+    made = place(n, y, (y.size // units, units))
+    yield FULLY_CONNECTED(rows, weights=weights, bias=no_bias(n, a, b, units), out=made)
+    yield from settle(n, made, y)
+
+
+def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+    """A fully connected layer for each matrix of the batch, joined again."""
+    lhs = yield from _matrices(n, a, swapped=adj_x)
+    rhs = yield from _matrices(n, b, swapped=not adj_y)
+    count, (rows, units) = len(lhs), y.shape[-2:]
+    bias = no_bias(n, a, b, units)
+    parts = [n.temp(y, (rows, units)) for _ in range(count)]
+    for left, right, part in zip(lhs, rhs, parts, strict=True):
+        yield FULLY_CONNECTED(left, weights=right, bias=bias, out=part)
+    made = place(n, y, (count * rows, units))
+    yield CONCATENATION(inputs=parts, axis=0, out=made)
+    yield from settle(n, made, y)
+
+
+def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
+    """The matrices of `x`, each transposed when `swapped`."""
+    batch, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
+    seen = yield from reshaped(n, x, (batch, rows, columns))
+    if swapped:
+        rows, columns = columns, rows
+        turned = n.temp(x, (batch, rows, columns))
+        yield TRANSPOSE(seen, perm=int32((0, 2, 1)), out=turned)
+        seen = turned
+    stack = yield from reshaped(n, seen, (batch * rows, columns))
+    parts = [n.temp(x, (rows, columns)) for _ in range(batch)]
+    call = SPLIT(stack, axis=0, num_splits=batch, out=parts)
+    if n.takes(call):
+        yield call
+        return parts
+    for i, part in enumerate(parts):
+        yield from crop(n, stack, [range(i * rows, (i + 1) * rows), range(columns)], part)
+    return parts
