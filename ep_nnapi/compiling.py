@@ -42,9 +42,15 @@ class Compiler:
         calls = [call for m in members for call in m.calls]
         try:
             lowered = lower(calls, inputs, outputs, self.target)
-            answers = self.runtime.supported(lowered.model, self.device)
         except Peel as peel:
             raise Declined(peel.nodes, peel.reason, peel.detail) from None
+        self.ask(lowered)
+        return lowered
+
+    def ask(self, lowered: Lowered) -> None:
+        """Asks the device about each operation; raises Declined with the nodes it declines."""
+        try:
+            answers = self.runtime.supported(lowered.model, self.device)
         except (RuntimeFailure, SpecError) as failure:
             raise self._failed(failure) from None
         pairs = zip(lowered.model.operations, answers, strict=True)
@@ -53,7 +59,6 @@ class Compiler:
             names = {name for op in declined for name in op.origin}
             kinds = ", ".join(sorted({op.spec.name for op in declined}))
             raise Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
-        return lowered
 
     def compile(self, lowered: Lowered) -> Compilation:
         """The model compiled; raises Declined."""

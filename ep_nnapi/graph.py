@@ -57,10 +57,15 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in topological order; `key` is the same for every view of the same graph."""
+    """Nodes in topological order.
+
+    key    the same for every view of the same graph
+    path   the model's file; "" when it was loaded from memory
+    """
 
     key: str
     nodes: tuple[GraphNode, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     opsets: Mapping[str, int] = field(default_factory=dict)
+    path: str = ""

@@ -10,6 +10,7 @@ from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
 from ep_nnapi.rejection import Reason, Rejection
 from ep_nnapi.target import RuleSet, Target
@@ -57,6 +58,9 @@ def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     nodes: list[GraphNode] = []
     while pending:
         node, seen = pending.pop()
+        if is_own(node):
+            nodes.append(node)  # compiled ahead of time: there is nothing to judge
+            continue
         found = [_left_out(node, options) or _judge(v, target) for v in seen]
         refused = next((f for f in found if isinstance(f, Rejection)), None)
         if refused is not None and node.parts:

@@ -21,13 +21,14 @@ from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.judging import Verdicts, judge_graph
 from ep_nnapi.options import Fallback, Options
+from ep_nnapi.prepared import UnusableCluster, is_own, load
 from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.value import Value
 from partitioner import partition
 
-Cluster: TypeAlias = CompiledCluster | DynamicCluster
+Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Planner:
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
+        ready = [load(n, graph, self.compiler, self.options) for n in graph.nodes if is_own(n)]
         verdicts = judge_graph(graph, self.compiler.target, self.options)
         capable = sum(len(m.node.originals) for m in verdicts.samples[0].values())
         dag, readers = dag_of(verdicts.graph), _readers(verdicts.graph)
@@ -63,8 +65,9 @@ class Planner:
                     verdicts.drop(cluster, no.names, no.reason, no.detail)
             if len(verdicts.refused) == before:
                 break
-        taken = tuple(built[c] for c in clusters)
+        taken = (*ready, *(built[c] for c in clusters))
         reports = tuple(c.report for c in taken)
+        capable += len(ready)
         return Plan(taken, GraphReport(len(graph.nodes), capable, reports, verdicts.rejections()))
 
     def _build(

@@ -9,6 +9,7 @@ from ep_nnapi.compiling import Compiler
 from ep_nnapi.graph import Graph
 from ep_nnapi.options import Options, parse
 from ep_nnapi.planning import Cluster, Plan, Planner
+from ep_nnapi.prepared import UnusableCluster
 from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import Report, combine
 from ep_nnapi.runtimes import choose_device, open_runtime
@@ -44,6 +45,9 @@ class Provider:
             raise
         with self._lock:
             self._plans[graph.key] = plan
+        for cluster in plan.clusters:
+            if isinstance(cluster, UnusableCluster):
+                self.error = cluster.error
         return plan.clusters
 
     @property

@@ -41,7 +41,7 @@ ALLOWED = {
     "ops": "ops",
     "qdq": "graph value",
     "consistency": "nnapi.call nnapi.shapes rejection value",
-    "capability": "consistency graph ops nnapi.call rejection target",
+    "capability": "consistency graph ops nnapi.call rejection target value",
     # one cluster
     "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
@@ -59,13 +59,16 @@ ALLOWED = {
     "binding": "dag graph rejection submodel value onnx",
     "builtin_checks": "ops.node rejection value",
     "builtin": "builtin_checks graph ops.node rejection target value",
-    "judging": "binding builtin capability graph options qdq rejection target",
+    "context": "border lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate rejection value"
+    " numpy",
+    "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report",
+    "judging": "binding builtin capability graph options prepared qdq rejection target",
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
-    "planning": "binding capability compiling dag dynamic engine graph judging options rejection"
-    " report submodel value networkx partitioner",
-    "provider": "compiling graph options planning rejection report runtimes",
+    "planning": "binding capability compiling dag dynamic engine graph judging options prepared"
+    " rejection report submodel value networkx partitioner",
+    "provider": "compiling graph options planning prepared rejection report runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort provider",
@@ -84,7 +87,7 @@ ALLOWED = {
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
-    "nnapi.host": "nnapi.codes nnapi.model nnapi.runtime nnapi.shapes"
+    "nnapi.host": "nnapi.codes nnapi.model nnapi.operand nnapi.runtime nnapi.shapes"
     " nnapi.signature nnapi.spec nnapi.validate rejection value numpy",
     "nnapi.shapes": "nnapi.codes nnapi.signature nnapi.spec rejection value numpy",
     "nnapi": "value rejection numpy",

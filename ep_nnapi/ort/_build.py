@@ -77,6 +77,7 @@ _ORT_API = {
     366: "OrtStatus *(*Node_GetSubgraphs)"
     "(const OrtNode *, const OrtGraph **, size_t, const char **)",
     333: "OrtStatus *(*Graph_GetName)(const OrtGraph *, const char **)",
+    334: "OrtStatus *(*Graph_GetModelPath)(const OrtGraph *, const char **)",
     368: "OrtStatus *(*Node_GetEpName)(const OrtNode *, const char **)",
     378: "OrtStatus *(*GetTensorData)(const OrtValue *, const void **)",
     379: "OrtStatus *(*GetSessionOptionsConfigEntries)"

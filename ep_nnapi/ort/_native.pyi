@@ -11,6 +11,7 @@ _F = TypeVar("_F", bound=Callable[..., int | None])
 
 class GraphFacts:
     name: CData
+    path: CData
     inputs: int
     outputs: int
     nodes: int

@@ -20,6 +20,7 @@ class _Members:
     """What an OrtGraph consists of, as handles; `parent` is the node that holds it, or 0."""
 
     name: str
+    path: str
     parent: int
     inputs: list[int]
     outputs: list[int]
@@ -41,6 +42,7 @@ def read_graph(handle: int, reader: Reader) -> Graph:
         inputs=reader.present(members.inputs),
         outputs=reader.present(members.outputs),
         opsets=members.opsets,
+        path=members.path,
     )
 
 
@@ -55,6 +57,7 @@ def _members(handle: int) -> _Members:
     members = ffi.unpack(handles, total)
     return _Members(
         name=text(facts.name),
+        path=text(facts.path),
         parent=facts.parent,
         inputs=members[: facts.inputs],
         outputs=members[facts.inputs : facts.inputs + facts.outputs],

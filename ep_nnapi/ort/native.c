@@ -32,6 +32,7 @@ OrtStatus *read_graph(uintptr_t handle, GraphFacts *facts) {
   const OrtGraph *graph = (const OrtGraph *)handle;
   const OrtNode *parent = NULL;
   TRY(api->Graph_GetName(graph, &facts->name));
+  TRY(api->Graph_GetModelPath(graph, &facts->path));
   TRY(api->Graph_GetNumInputs(graph, &facts->inputs));
   TRY(api->Graph_GetNumOutputs(graph, &facts->outputs));
   TRY(api->Graph_GetNumNodes(graph, &facts->nodes));

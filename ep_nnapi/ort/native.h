@@ -18,6 +18,7 @@ typedef struct PyCompute PyCompute;
 
 typedef struct {
   const char *name;
+  const char *path;
   size_t inputs, outputs, nodes, opsets;
   uintptr_t parent; /* the node that holds this inner graph, or 0 */
 } GraphFacts;
