@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
-from ep_nnapi.nnapi.spec import LOGICAL_NOT, TRANSPOSE
+from ep_nnapi.nnapi.spec import ADD, LOGICAL_NOT, TRANSPOSE
 from ep_nnapi.rejection import RuntimeFailure
-from tests.capi.client import Library, operand_type, pointer, ref, u32s
+from tests.capi.client import Library, operand_type, pointer, ref, scalar, u32s
 from tests.capi.world import World
 
 INSUFFICIENT = ResultCode.OUTPUT_INSUFFICIENT_SIZE
@@ -315,6 +315,41 @@ def test_a_fenced_duration_limits_only_what_follows_the_fence(world: World) -> N
         go.set()
         assert world.nn.Event_wait(two) == 0
         assert world.nn.Event_wait(three) in MISSED
+
+
+def test_a_value_that_no_device_can_use_fails_when_it_is_used(world: World) -> None:
+    """Activation 999: the model is finished and compiled, as on Android."""
+    compilation = world.ready(model=world.finished(activation=999))
+    assert world.nn.Execution_compute(world.set_all(world.execution(compilation))) == OP_FAILED
+
+
+def test_an_output_above_4_gib_fails_before_it_is_made(world: World) -> None:
+    """[65536, 1] . [1, 65536]: 16 GiB, known only when the inputs are."""
+    column, row = operand_type(dimensions=(0, 1)), operand_type(dimensions=(1, 0))
+    model = world.make("Model_create")
+    for described in (column, row, scalar(), operand_type(dimensions=(0, 0))):
+        world.check("Model_addOperand", model, ref(described))
+    none = c.c_int32(0)
+    world.check("Model_setOperandValue", model, 2, ref(none), 4)
+    world.check("Model_addOperation", model, ADD.code, 3, u32s([0, 1, 2]), 1, u32s([3]))
+    world.identify(model, [0, 1], [3])
+    world.check("Model_finish", model)
+    execution, a = world.execution(world.ready(model=model)), np.zeros(1 << 16, np.float32)
+    for i, dims in enumerate(((1 << 16, 1), (1, 1 << 16))):
+        given = ref(operand_type(dimensions=dims))
+        world.check("Execution_setInput", execution, i, given, pointer(a), a.nbytes)
+    world.check("Execution_setOutput", execution, 0, None, pointer(a), a.nbytes)
+    begin = time.monotonic()
+    assert world.nn.Execution_compute(execution) == OP_FAILED
+    assert time.monotonic() - begin < 5  # made, it would take longer by far
+
+
+def test_a_deadline_of_compiling_is_missed(world: World) -> None:
+    compilation = world.open_compilation
+    world.check("Compilation_setTimeout", compilation, 1)  # a nanosecond
+    assert world.nn.Compilation_finish(compilation) in MISSED
+    handle = ref(c.c_void_p())
+    assert world.nn.Execution_create(compilation, handle) == BAD_STATE
 
 
 def test_eight_threads_at_once(nn: Library) -> None:

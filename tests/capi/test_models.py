@@ -3,6 +3,7 @@
 import ctypes as c
 import mmap
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ep_nnapi.nnapi.capi import session
 from ep_nnapi.nnapi.capi.registry import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.host import cache
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.spec import ADD, LOGISTIC, RELU
 from tests.capi.client import Library, operand_type, pointer, ref, scalar, u32s
@@ -17,6 +19,7 @@ from tests.capi.world import World
 
 F32 = OperandCode.TENSOR_FLOAT32
 BAD_DATA = ResultCode.BAD_DATA
+TOKEN = bytes(range(32))
 
 
 @pytest.mark.parametrize(("floats", "shared"), [(32, False), (33, True)])
@@ -168,3 +171,17 @@ def test_models_do_not_pile_up(world: World) -> None:
 def test_operations_are_the_specs(world: World) -> None:
     model = MODELS[world.finished_model].finished.model
     assert [o.spec for o in model.operations] == [ADD]
+
+
+def test_the_second_compilation_of_a_token_prepares_nothing(world: World, tmp_path: Path) -> None:
+    model, done = world.finished_model, []
+    for token in (TOKEN, TOKEN, bytes(32)):
+        before = cache.COUNTS.copy()
+        compilation = world.compilation(model)
+        place = bytes(tmp_path), token
+        world.check("Compilation_setCaching", compilation, *place)
+        world.check("Compilation_finish", compilation)
+        done.append(" ".join(cache.COUNTS - before))
+        world.check("Execution_compute", world.set_all(world.execution(compilation)))
+        assert world.out.tolist() == [11, 22]
+    assert done == ["prepared stored", "restored", "prepared stored"]

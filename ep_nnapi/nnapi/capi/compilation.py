@@ -6,12 +6,13 @@ Source: NDK ANeuralNetworksCompilation_*; the order of the checks is Android's.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ep_nnapi.nnapi.capi.builder import Finished
-from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, code_of, op_failed
+from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.capi.session import runtime
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.model import Model, Operand
@@ -91,10 +92,14 @@ class CompilationBuilder:
         """Prepares the model; a compilation that fails cannot be executed."""
         self.modifiable()
         self.finished = True
+        begin, timeout = time.monotonic_ns(), self.options.timeout_ns
         candidates = self._able(self.chosen if self.chosen is not None else runtime().devices())
         if not candidates:
             raise bad_data("no device executes all operations of the model")
-        self._compiled = self._compile(candidates)
+        compiled = self._compile(candidates)
+        if timeout is not None and time.monotonic_ns() - begin > timeout:
+            raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "compiling took too long")
+        self._compiled = compiled
 
     def run(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], options: RunOptions

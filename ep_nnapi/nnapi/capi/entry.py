@@ -113,6 +113,6 @@ def _log_as_asked() -> None:
     """A program that is not Python's has no other way to see why a call was refused."""
     level = os.environ.get(LOG_VARIABLE, "").upper()
     if level in logging.getLevelNamesMapping():
-        package = logging.getLogger(__package__)
+        package = logging.getLogger("ep_nnapi")
         package.addHandler(logging.StreamHandler())
         package.setLevel(level)

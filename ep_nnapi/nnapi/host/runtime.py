@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.host.cache import prepared
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.run import COMPUTE, failure
@@ -57,9 +58,9 @@ class HostRuntime:
         """`model` prepared for exactly `device`."""
         validate(model, self._feature_level)
         with _failing(_COMPILE):
-            prepared = self._find(device).prepare(model, options or CompileOptions())
+            found = prepared(self._find(device), model, options or CompileOptions())
         described = [model.operands[i] for i in model.inputs]
-        return HostCompilation(prepared, tuple(described), len(model.outputs))
+        return HostCompilation(found, tuple(described), len(model.outputs))
 
     def _find(self, device: Device) -> HostDevice:
         for found in self._devices:
