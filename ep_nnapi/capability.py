@@ -10,8 +10,10 @@ from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
-from ep_nnapi.rejection import Reason, Reject, Rejection, SpecError
+from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.target import Target
+
+logger = logging.getLogger(__name__)
 from ep_nnapi.value import Value
 
 
@@ -29,7 +31,8 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
         return Judged(node, _lower(node, target))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
-    except SpecError as error:  # the session is worth more than the node
+    except Exception as error:  # a defect of one operator; the session is worth more than the node
+        logger.exception("the lowering of %s (%s) is wrong", node.name, node.op_type)
         detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
         return Rejection(node.name, node.op_type, Reason.OP, detail)
 
