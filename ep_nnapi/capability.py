@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -12,9 +13,9 @@ from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.target import Target
+from ep_nnapi.value import Value
 
 logger = logging.getLogger(__name__)
-from ep_nnapi.value import Value
 
 
 @dataclass(frozen=True, slots=True)
