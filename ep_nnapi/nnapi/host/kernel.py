@@ -40,7 +40,8 @@ class Kernel:
 
     codes       what the type variable T of the operation's signature may be; empty: anything
     real        tensors of halves and quantized numbers arrive, and leave, as float32
-    pointwise   each output element depends on the one input element only
+    elementwise each output element depends on the inputs' elements at its place only
+    pointwise   there is one such input, `input`
     view        the result may share the input's memory
     pack        by operand name: what to make of it before the call, once if it is constant
     """
@@ -49,6 +50,7 @@ class Kernel:
     function: Function
     codes: frozenset[OperandCode]
     real: bool = False
+    elementwise: bool = False
     pointwise: bool = False
     view: bool = False
     pack: Mapping[str, Function] = field(default_factory=dict)
@@ -73,14 +75,19 @@ def asked(function: Function) -> frozenset[str]:
     return frozenset(p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD)
 
 
-def real(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
+def real(spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function) -> Kernel:
     """A row for a function of real numbers, which all types share by decoding and encoding."""
-    return Kernel(spec, function, frozenset(codes), real=True)
+    return Kernel(spec, function, frozenset(codes), real=True, pack=pack)
+
+
+def elementwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
+    """A row for a real function of elements at one place, with broadcasting; it runs in blocks."""
+    return Kernel(spec, function, frozenset(codes), real=True, elementwise=True)
 
 
 def pointwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
     """A row for a real function of one element; 8-bit types become a table of 256 results."""
-    return Kernel(spec, function, frozenset(codes), real=True, pointwise=True)
+    return Kernel(spec, function, frozenset(codes), real=True, elementwise=True, pointwise=True)
 
 
 def stored(

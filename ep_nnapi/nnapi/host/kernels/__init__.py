@@ -49,6 +49,7 @@ from ep_nnapi.nnapi.host.kernels import (
     elementwise,
     keypoint,
     lookup,
+    lstm,
     matmul,
     movement,
     normalization,
@@ -56,9 +57,11 @@ from ep_nnapi.nnapi.host.kernels import (
     projection,
     reduction,
     resize,
+    rnn,
     roi,
     sampling,
     slicing,
+    svdf,
     transposed,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -74,6 +77,7 @@ KERNELS = table(
     *elementwise.KERNELS,
     *keypoint.KERNELS,
     *lookup.KERNELS,
+    *lstm.KERNELS,
     *matmul.KERNELS,
     *movement.KERNELS,
     *normalization.KERNELS,
@@ -81,9 +85,11 @@ KERNELS = table(
     *projection.KERNELS,
     *reduction.KERNELS,
     *resize.KERNELS,
+    *rnn.KERNELS,
     *roi.KERNELS,
     *sampling.KERNELS,
     *slicing.KERNELS,
+    *svdf.KERNELS,
     *transposed.KERNELS,
 )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host import codec
 from ep_nnapi.nnapi.host.codec import decode
-from ep_nnapi.nnapi.host.kernel import Types, real, stored
+from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
 from ep_nnapi.value import Array
 
@@ -21,9 +22,9 @@ def cast(input: Array, *, out: Array) -> None:
         np.copyto(out, numbers, casting="unsafe")
 
 
-def quantize(input: Array) -> Array:
-    """The real numbers, which the output's type encodes. Source: NDK ANEURALNETWORKS_QUANTIZE."""
-    return input
+def quantize(input: Array, *, types: Types, out: Array) -> None:
+    """round(x / scale) + zero point, saturated. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    codec.quantize(decode(input, types["input"]), types["output"], out)
 
 
 def dequantize(input: Array, *, types: Types, out: Array) -> None:
@@ -44,7 +45,7 @@ def rank(input: Array, *, out: Array) -> None:
 
 KERNELS = (
     stored(spec.CAST, cast, BOOL8, F32, F16, I32, Q8, Q8S, Q8Y, Q16, Q16Y),
-    real(spec.QUANTIZE, quantize, F32, F16),
+    stored(spec.QUANTIZE, quantize, F32, F16),
     stored(spec.DEQUANTIZE, dequantize, Q8, Q8S, Q8Y, Q8C),
     stored(spec.FILL, fill, F32, F16, I32),
     stored(spec.RANK, rank),

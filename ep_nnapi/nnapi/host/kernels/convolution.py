@@ -21,6 +21,8 @@ from ep_nnapi.value import Array
 _BLOCK = 1 << 21
 """Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""
 
+_PART = 1 << 19
+"""Bytes of a product without windows that is computed in another type than it is stored in."""
 _SHORT = 12
 """A row of a window with fewer elements is not worth a copying loop of its own."""
 
@@ -119,7 +121,7 @@ def _product(inputs: Array, filter: Filter, source: Operand, out: Array) -> None
     """The convolution whose windows are single pixels: rows [M, C] to rows [M, O]."""
     bytes_a_row = (inputs.shape[1] + out.shape[1]) * filter.matrix.itemsize
     direct = inputs.dtype == out.dtype == filter.matrix.dtype
-    rows = len(out) if direct else max(64, _BLOCK // max(1, bytes_a_row))
+    rows = len(out) if direct else max(64, _PART // max(1, bytes_a_row))
     for start in range(0, len(out), max(1, rows)):
         part = as_factors(inputs[start : start + rows], source, filter.matrix.dtype)
         _multiply(part[np.newaxis], filter, out[start : start + rows])

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.value import Array
 
 _BLOCK = 1 << 20
-"""Bytes of output made at once."""
+"""Bytes of input and output, as they are computed, at once."""
 _STRETCH = 1024
 """Elements that one inner loop best multiplies."""
 
@@ -77,7 +77,8 @@ def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, o
     columns = _columns_at_once(sliding, out.shape[2]) if multiplier == 1 else 1
     weights = filter.repeated(columns)
     load = partial(read, operand=source)
-    for start, end in sliding.blocks(_BLOCK // max(1, out[0].size * dtype.itemsize)):
+    elements_a_row = out[0].size + image[: sliding.stride[0]].size
+    for start, end in sliding.blocks(_BLOCK // max(1, elements_a_row * dtype.itemsize)):
         windows = sliding.windows(sliding.rows(image, (start, end), dtype, load), columns)
         part = out[start:end]
         sums = filter.finish.receiver(part)

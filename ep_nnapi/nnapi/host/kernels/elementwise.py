@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernel import real, stored
+from ep_nnapi.nnapi.host.kernel import elementwise, stored
 from ep_nnapi.nnapi.host.kernels.fused import activate
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
@@ -113,34 +113,34 @@ def select(condition: Array, input1: Array, input2: Array, *, out: Array) -> Non
 
 _DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
-    real(spec.ADD, add, *_DATA),
+    elementwise(spec.ADD, add, *_DATA),
     stored(spec.ADD, add, I32),
-    real(spec.SUB, sub, *_DATA),
+    elementwise(spec.SUB, sub, *_DATA),
     stored(spec.SUB, sub, I32),
-    real(spec.MUL, mul, *_DATA),
+    elementwise(spec.MUL, mul, *_DATA),
     stored(spec.MUL, mul, I32),
-    real(spec.DIV, div, F32, F16, Q8S),
+    elementwise(spec.DIV, div, F32, F16, Q8S),
     stored(spec.DIV, div_integers, I32),
-    real(spec.POW, power, F32, F16),
-    real(spec.MAXIMUM, maximum, *_DATA),
+    elementwise(spec.POW, power, F32, F16),
+    elementwise(spec.MAXIMUM, maximum, *_DATA),
     stored(spec.MAXIMUM, maximum, I32),
-    real(spec.MINIMUM, minimum, *_DATA),
+    elementwise(spec.MINIMUM, minimum, *_DATA),
     stored(spec.MINIMUM, minimum, I32),
-    real(spec.PRELU, prelu, *_DATA),
-    real(spec.EQUAL, equal, *_DATA),
+    elementwise(spec.PRELU, prelu, *_DATA),
+    elementwise(spec.EQUAL, equal, *_DATA),
     stored(spec.EQUAL, equal, I32, BOOL8),
-    real(spec.NOT_EQUAL, not_equal, *_DATA),
+    elementwise(spec.NOT_EQUAL, not_equal, *_DATA),
     stored(spec.NOT_EQUAL, not_equal, I32, BOOL8),
-    real(spec.LESS, less, *_DATA),
+    elementwise(spec.LESS, less, *_DATA),
     stored(spec.LESS, less, I32, BOOL8),
-    real(spec.LESS_EQUAL, less_equal, *_DATA),
+    elementwise(spec.LESS_EQUAL, less_equal, *_DATA),
     stored(spec.LESS_EQUAL, less_equal, I32, BOOL8),
-    real(spec.GREATER, greater, *_DATA),
+    elementwise(spec.GREATER, greater, *_DATA),
     stored(spec.GREATER, greater, I32, BOOL8),
-    real(spec.GREATER_EQUAL, greater_equal, *_DATA),
+    elementwise(spec.GREATER_EQUAL, greater_equal, *_DATA),
     stored(spec.GREATER_EQUAL, greater_equal, I32, BOOL8),
     stored(spec.LOGICAL_AND, logical_and, BOOL8),
     stored(spec.LOGICAL_OR, logical_or, BOOL8),
-    real(spec.SELECT, select, *_DATA),
+    elementwise(spec.SELECT, select, *_DATA),
     stored(spec.SELECT, select, I32),
 )

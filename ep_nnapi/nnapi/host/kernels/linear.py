@@ -89,10 +89,13 @@ class PerChannel:
 
     def apply(self, ufunc: np.ufunc, sums: Array) -> None:
         """Applies it in place to C-contiguous sums whose last dimension is the channels."""
-        pixels = sums.size // max(1, self.channels)
-        repeats = gcd(pixels, self.numbers.size // max(1, self.channels)) or 1
-        wide = sums.reshape(-1, repeats * self.channels)
-        ufunc(wide, self.numbers[: repeats * self.channels], out=wide)
+        if sums.size == 0:
+            return
+        width = sums.size
+        if width > self.numbers.size:
+            width = gcd(width, self.numbers.size)  # a multiple of the channels, as both are
+        wide = sums.reshape(-1, width)
+        ufunc(wide, self.numbers[:width], out=wide)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.codec import saturate
+from ep_nnapi.nnapi.host.codec import scaled
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, exact, factors, finish, furthest
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
@@ -63,8 +63,7 @@ def batch_matmul_quantized(
         _matrix(as_factors(input1, first, dtype), adj_x),
         _matrix(as_factors(input2, second, dtype), adj_y),
     )
-    sums *= dtype.type(np.float64(first.scale) * second.scale / output.scale)
-    saturate(sums, output, out)
+    scaled(sums, np.float64(first.scale) * second.scale / output.scale, output, out)
 
 
 def _matrix(tensor: Array, transposed: bool) -> Array:

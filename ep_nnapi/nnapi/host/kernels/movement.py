@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
@@ -63,25 +65,30 @@ def pad_v2(input: Array, paddings: Array, pad_value: float, *, out: Array) -> No
 
 
 def _pad(input: Array, paddings: Array, value: float, out: Array) -> None:
-    inner = tuple(
-        slice(before, before + size)
-        for (before, _), size in zip(paddings.tolist(), input.shape, strict=True)
-    )
     out.fill(value)
-    out[inner] = input
+    out[tuple(_inner(input, paddings))] = input
+
+
+def _inner(input: Array, paddings: Array) -> Iterator[slice]:
+    """Where the input is within its padding."""
+    for (before, _), size in zip(paddings.tolist(), input.shape, strict=True):
+        yield slice(before, before + size)
 
 
 def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
     """The input mirrored at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
-    reflect = mode == _REFLECT
-    places = []
-    for (before, after), size in zip(paddings.tolist(), input.shape, strict=True):
-        most = size - 1 if reflect else size
+    skipped = 1 if mode == _REFLECT else 0  # the edge itself is not repeated
+    inner = list(_inner(input, paddings))
+    out[tuple(inner)] = input
+    for axis, (before, after) in enumerate(paddings.tolist()):
+        size = input.shape[axis]
+        most = size - skipped
         require(max(before, after) <= most, f"paddings {before}, {after} of a size of {size}")
-        places.append(
-            np.pad(np.arange(size), (before, after), mode="reflect" if reflect else "symmetric")
-        )
-    np.copyto(out, input[np.ix_(*places)])
+        inner[axis] = slice(None)  # what lies along earlier axes is whole already
+        along = np.moveaxis(out[tuple(inner)], axis, 0)
+        along[:before] = along[before + skipped : 2 * before + skipped][::-1]
+        end = before + size
+        along[end:] = along[end - skipped - after : end - skipped][::-1]
 
 
 def reverse(input: Array, axis: Array, *, out: Array) -> None:

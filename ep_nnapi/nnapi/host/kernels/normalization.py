@@ -29,8 +29,10 @@ def log_softmax(input: Array, beta: float, axis: int, *, out: Array) -> None:
 
 def l2_normalization(input: Array, axis: int = -1, *, out: Array) -> None:
     """X divided by its length along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
-    length = np.sqrt(np.sum(np.square(input), axis=axis, keepdims=True))
-    np.divide(input, np.maximum(length, np.float32(_LEAST_LENGTH)), out=out)
+    rows = np.moveaxis(input, axis, -1)
+    length = np.sqrt(np.einsum("...i,...i->...", rows, rows))
+    divisor = np.expand_dims(np.maximum(length, np.float32(_LEAST_LENGTH)), axis)
+    np.multiply(input, 1 / divisor, out=out)
 
 
 def local_response_normalization(
@@ -49,7 +51,7 @@ def local_response_normalization(
     """
     source, result = np.moveaxis(input, axis, 0), np.moveaxis(out, axis, 0)
     squares = np.square(source)
-    sums = squares.copy()
+    sums = squares.copy(order="K")
     for shift in range(1, min(radius, len(squares) - 1) + 1):
         sums[shift:] += squares[:-shift]
         sums[:-shift] += squares[shift:]
@@ -71,10 +73,10 @@ def instance_normalization(
 
     Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
-    axes = (2, 3) if layout else (1, 2)
+    axes, images = ((2, 3), "nchw,nchw->nc") if layout else ((1, 2), "nhwc,nhwc->nc")
     np.subtract(input, input.mean(axis=axes, keepdims=True), out=out)
-    variance = np.square(out).mean(axis=axes, keepdims=True)
-    out *= np.float32(gamma) / np.sqrt(variance + np.float32(epsilon))
+    variance = np.einsum(images, out, out) / np.float32(input.shape[axes[0]] * input.shape[axes[1]])
+    out *= np.expand_dims(np.float32(gamma) / np.sqrt(variance + np.float32(epsilon)), axes)
     out += np.float32(beta)
 
 

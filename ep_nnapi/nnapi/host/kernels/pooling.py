@@ -72,7 +72,7 @@ def average_pool_2d(
     """The mean of each window, padding left out. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
     window = Window.of(**scalars)
     results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
-    results /= sliding.counts()
+    _divide(results, sliding.counts())
     _deliver(results, out, window, activation)
 
 
@@ -89,9 +89,15 @@ def l2_pool_2d(
     window = Window.of(**scalars)
     taps = (filter_height, filter_width)
     results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
-    results /= sliding.counts()
+    _divide(results, sliding.counts())
     np.sqrt(results, out=results)
     _deliver(results, out, window, activation)
+
+
+def _divide(sums: Array, counts: Array) -> None:
+    """Means of sums of so many elements each; mostly all windows see as many."""
+    most = counts.max(initial=1)
+    sums *= np.float32(1 / most) if counts.min(initial=most) == most else 1 / counts
 
 
 def _deliver(results: Array, out: Array, window: Window, activation: int) -> None:

@@ -2,35 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real, stored
-from ep_nnapi.nnapi.host.kernels.windows import NHWC
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.value import Array
 
+_BLOCK = 1 << 17
+"""Bytes of output made at once."""
+
 
 def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
     """Each pixel between its four neighbours. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
-    nchw = bool(scalars.get("layout", False))
-    image, result = (input.transpose(NHWC), out.transpose(NHWC)) if nchw else (input, out)
-    high = _between(image, _positions(image.shape[1], result.shape[1], scalars), 1)
-    np.copyto(result, _between(high, _positions(image.shape[2], result.shape[2], scalars), 2))
+    images, results = channels_last(input, out, bool(scalars.get("layout", False)))
+    rows = _Between.of(images.shape[1], results.shape[1], scalars)
+    columns = _Between.of(images.shape[2], results.shape[2], scalars)
+    step = max(1, _BLOCK // max(1, results[0, 0].nbytes if results.size else 1))
+    for image, result in zip(images, results, strict=True):
+        for start in range(0, len(result), step):
+            high = rows.of_axis(image, 0, slice(start, start + step))
+            result[start : start + step] = columns.of_axis(high, 1, slice(None))
+    if results is not out:
+        np.copyto(out, results.transpose(NCHW))
 
 
-def _between(image: Array, at: Array, axis: int) -> Array:
-    """The image at fractional positions along `axis`."""
-    at = np.clip(at, 0, image.shape[axis] - 1)
-    first = np.floor(at).astype(np.intp)
-    second = np.minimum(first + 1, image.shape[axis] - 1)
-    shape = [1] * image.ndim
-    shape[axis] = -1
-    weight = (at - first.astype(np.float32)).reshape(shape)
-    found: Array = np.take(image, first, axis) * (1 - weight)
-    found += np.take(image, second, axis) * weight
-    return found
+@dataclass(frozen=True, slots=True, eq=False)
+class _Between:
+    """For each wanted pixel its two neighbours along an axis, and the second one's weight."""
+
+    first: Array
+    second: Array
+    weight: Array
+
+    @staticmethod
+    def of(size: int, wanted: int, scalars: dict[str, Scalar]) -> _Between:
+        """Neighbours of `wanted` pixels among `size`."""
+        at = np.clip(_positions(size, wanted, scalars), 0, size - 1)
+        first = np.floor(at).astype(np.intp)
+        return _Between(first, np.minimum(first + 1, size - 1), at - first.astype(np.float32))
+
+    def of_axis(self, image: Array, axis: int, wanted: slice) -> Array:
+        """The wanted pixels along an axis of [H, W, C]."""
+        weight = self.weight[wanted].reshape((-1,) + (1,) * (2 - axis))
+        found: Array = np.take(image, self.first[wanted], axis)
+        other = np.take(image, self.second[wanted], axis)
+        other -= found
+        other *= weight
+        found += other
+        return found
 
 
 def resize_nearest_neighbor(input: Array, *, out: Array, **scalars: Scalar) -> None:

@@ -114,16 +114,23 @@ class Sliding:
 
     def counts(self) -> Array:
         """How many elements of the image each window sees, [rows, columns, 1], in float32."""
-        counts: Array = self._seen(0)[:, np.newaxis, np.newaxis] * self._seen(1)[:, np.newaxis]
-        return counts
+        return _counts(self)
 
-    def _seen(self, axis: int) -> Array:
-        starts = np.arange(self.extent[axis]) * self.stride[axis] - self.pads[axis]
-        taps = np.arange(self.taps[axis]) * self.dilation[axis]
-        at = starts[:, np.newaxis] + taps
-        inside: Array = (at >= 0) & (at < self.image[axis])
-        seen: Array = inside.sum(axis=1, dtype=np.float32)
-        return seen
+
+@lru_cache(maxsize=1024)
+def _counts(sliding: Sliding) -> Array:
+    rows, columns = (_seen(sliding, axis) for axis in (0, 1))
+    counts: Array = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
+    return counts
+
+
+def _seen(sliding: Sliding, axis: int) -> Array:
+    starts = np.arange(sliding.extent[axis]) * sliding.stride[axis] - sliding.pads[axis]
+    taps = np.arange(sliding.taps[axis]) * sliding.dilation[axis]
+    at = starts[:, np.newaxis] + taps
+    inside: Array = (at >= 0) & (at < sliding.image[axis])
+    seen: Array = inside.sum(axis=1, dtype=np.float32)
+    return seen
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,1 @@
+"""Benchmarks: what things cost, printed."""

@@ -1,0 +1,136 @@
+"""A kernel's arguments: constants converted once, the rest at each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.codec import decode, is_coded
+from ep_nnapi.nnapi.host.kernel import Kernel, asked
+from ep_nnapi.nnapi.host.site import Site, indexes
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.value import Array
+
+Values: TypeAlias = Sequence[object] | Mapping[int, object]
+"""What operands are, by index: arrays, None for what is left out, prepared models."""
+Fetch: TypeAlias = Callable[[Values], object]
+
+
+class Arguments:
+    """A kernel's arguments by name: decoded, packed, and kept where they are constant."""
+
+    def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
+        self._required = kernel.required
+        fixed: dict[str, object] = {"types": at.types} if "types" in kernel.asks else {}
+        self._fetches: list[tuple[str, Fetch]] = []
+        self.coded: dict[str, Operand] = {}
+        for name, index in at.inputs.items():
+            types = at.types.many(name)
+            fetch = _fetch(index, types, kernel.real, constants)
+            if constants.keys() >= set(indexes(index)):
+                fixed[name] = fetch(constants)
+            elif kernel.real and isinstance(index, int) and _is_coded_tensor(types[0]):
+                self.coded[name] = types[0]
+                self._fetches.append((name, partial(_value, index)))
+            else:
+                self._fetches.append((name, fetch))
+        known = {"types": at.types, **fixed}
+        packs = {
+            name: (pack, asked(pack) & {*at.inputs, "types"}) for name, pack in kernel.pack.items()
+        }
+        ready = {name for name, (_, names) in packs.items() if names <= known.keys()}
+        self._late = [(name, *packs[name]) for name in packs if name not in ready]
+        late_names = {n for _, _, names in self._late for n in names}
+        self._unpacked = {n: known[n] for n in late_names & known.keys()}
+        for name in ready:
+            pack, names = packs[name]
+            fixed[name] = pack(**{n: known[n] for n in names})
+        self._fixed = fixed
+
+    def of(self, values: Values) -> dict[str, object]:
+        """The arguments in a run with these values."""
+        given = self.stored(values)
+        for name, operand in self.coded.items():
+            if name in given:
+                given[name] = decode(as_array(given[name]), operand)
+        if self._late:
+            source = {**given, **self._unpacked}
+            for name, pack, names in self._late:
+                given[name] = pack(**{n: source[n] for n in names})
+        return given
+
+    def stored(self, values: Values) -> dict[str, object]:
+        """The arguments before those that `coded` names are decoded, and nothing is packed."""
+        given = dict(self._fixed)
+        for name, fetch in self._fetches:
+            value = fetch(values)
+            if value is not None:
+                given[name] = value
+            elif name in self._required:
+                raise ShapeError(f"operand {name} was left out, its value is needed")
+        return given
+
+
+def _is_coded_tensor(operand: Operand) -> bool:
+    return operand.type.tensor and is_coded(operand)
+
+
+def _fetch(
+    index: int | tuple[int, ...],
+    types: tuple[Operand, ...],
+    real: bool,
+    constants: Mapping[int, object],
+) -> Fetch:
+    """What takes an argument, constant or not, out of the values of a run.
+
+    Named functions throughout: a prepared model is stored in a cache, and functions by their names.
+    """
+    each = [_fetch_one(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
+    for n, i in enumerate(indexes(index)):
+        if i in constants:
+            each[n] = partial(_given, each[n](constants))
+    return partial(_many, each) if isinstance(index, tuple) else each[0]
+
+
+def _fetch_one(index: int, operand: Operand, real: bool) -> Fetch:
+    if operand.type is OperandCode.MODEL:
+        return partial(_value, index)
+    if not operand.type.tensor:
+        return partial(_scalar, index)
+    if real and is_coded(operand):
+        return partial(_real, index, operand)
+    return partial(_value, index)
+
+
+def _many(fetches: Sequence[Fetch], values: Values) -> object:
+    return tuple(fetch(values) for fetch in fetches)
+
+
+def _given(value: object, values: Values) -> object:
+    return value
+
+
+def _value(index: int, values: Values) -> object:
+    return values[index]
+
+
+def _scalar(index: int, values: Values) -> object:
+    return as_array(values[index]).item()
+
+
+def _real(index: int, operand: Operand, values: Values) -> object:
+    return _decoded(values[index], operand)
+
+
+def _decoded(value: object, operand: Operand) -> Array | None:
+    return None if value is None else decode(as_array(value), operand)
+
+
+def as_array(value: object) -> Array:
+    """A value of a run that is an array."""
+    return np.asarray(value)
