@@ -9,8 +9,8 @@ import numpy as np
 
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import ADD, BATCH_MATMUL, FULLY_CONNECTED, MUL
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.products import SWAPPED, no_bias, product
+from ep_nnapi.ops.node import Node, no_bias, op
+from ep_nnapi.ops.products import SWAPPED, product
 from ep_nnapi.ops.steps import compute, place, reshaped, settle
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Value
@@ -54,7 +54,7 @@ def gemm(n: Node) -> Iterator[Call]:
         yield FULLY_CONNECTED(rows, weights=weights, bias=bias, out=y)
         return
     total = n.temp(y)
-    zero = no_bias(n, a, b, y.shape[1])
+    zero = no_bias(a, b, y.shape[1])
     yield FULLY_CONNECTED(rows, weights=weights, bias=zero, out=total)
     if not n.has(2) or beta == 0:
         yield MUL(total, n.scalar(alpha, y), out=y)
@@ -80,7 +80,7 @@ def _bias(n: Node, y: Value, beta: float) -> Value | None:
     """The row that is added to each row; None when c is no such row, or has to be computed."""
     columns = y.shape[1]
     if not n.has(2) or beta == 0:
-        return no_bias(n, n.input(0), n.input(1), columns)
+        return no_bias(n.input(0), n.input(1), columns)
     c = n.input(2)
     if c.constant is None:
         return c if beta == 1 and c.shape == (columns,) else None

@@ -11,29 +11,13 @@ from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, FULLY_CONNECTED, SPLIT, TRANSPOSE
 from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.crop import crop
-from ep_nnapi.ops.node import Node, int32, zeros
+from ep_nnapi.ops.node import Node, int32, no_bias
 from ep_nnapi.ops.steps import Steps, each, place, reshaped, settle
-from ep_nnapi.value import MAX_RANK, DType, Quantization, Value
+from ep_nnapi.value import MAX_RANK, DType, Value
 
 SWAPPED = (1, 0)
 MOST_LAYERS = 64
 """Matrices of a batch up to which a product is composed of a layer for each."""
-
-
-def no_bias(n: Node, x: Value, weights: Value, units: int) -> Value:
-    """A bias of zeros: INT32 of the product's scale for quantized numbers."""
-    if x.quantization is None:
-        return n.value("no bias", zeros(units, x.dtype))
-    q, scale = weights.quantization, 0.0
-    if q is not None and q.per_tensor:
-        scale = float(np.float32(x.quantization.scale[0]) * np.float32(q.scale[0]))
-    return Value(
-        "no bias",
-        DType.INT32,
-        (units,),
-        Quantization((scale,), (0,)),
-        zeros(units, DType.INT32),
-    )
 
 
 def product(
@@ -79,7 +63,7 @@ def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -
     else:
         rows = yield from reshaped(n, a, (a.size // depth, depth))
     made = place(n, y, (y.size // units, units))
-    yield FULLY_CONNECTED(rows, weights=weights, bias=no_bias(n, a, b, units), out=made)
+    yield FULLY_CONNECTED(rows, weights=weights, bias=no_bias(a, b, units), out=made)
     yield from settle(n, made, y)
 
 
@@ -88,7 +72,7 @@ def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) 
     lhs = yield from _matrices(n, a, swapped=adj_x)
     rhs = yield from _matrices(n, b, swapped=not adj_y)
     count, (rows, units) = len(lhs), y.shape[-2:]
-    bias = no_bias(n, a, b, units)
+    bias = no_bias(a, b, units)
     parts = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, parts, strict=True):
         yield FULLY_CONNECTED(left, weights=right, bias=bias, out=part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.call import Given, View, nhwc
@@ -79,24 +79,28 @@ def same_pads(
 
 
 def window(n: Node, kernel: tuple[int, ...]) -> Window:
-    """The node's window over its input 0 [N, C, H, W] with that kernel (height, width)."""
-    x = n.input(0)
+    """The node's window over its input 0 [N, C, H, W] with that kernel (height, width).
+
+    [N, C, L] with a kernel of one size is seen as an image of height 1.
+    """
+    x, axes = n.input(0), len(kernel)
     n.require(
-        x.rank == 4 and len(kernel) == 2,
+        axes in (1, 2) and x.rank == axes + 2,
         Reason.RANK,
-        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4)",
+        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
     )
-    strides = n.integers("strides", (1, 1))
-    dilations = n.integers("dilations", (1, 1))
-    height, width = x.shape[2:]
-    top, left, bottom, right = pads(n, (height, width), kernel, strides, dilations)
-    return Window(
-        (kernel[0], kernel[1]),
-        (strides[0], strides[1]),
-        (dilations[0], dilations[1]),
-        Pads(left, right, top, bottom),
-        (height, width),
-    )
+    size, ones = x.shape[2:], (1,) * axes
+    strides, dilations = n.integers("strides", ones), n.integers("dilations", ones)
+    around = pads(n, size, kernel, strides, dilations)
+    top, left = planar(around[:axes], 0)
+    bottom, right = planar(around[axes:], 0)
+    pixels = Pads(left, right, top, bottom)
+    return Window(planar(kernel), planar(strides), planar(dilations), pixels, planar(size))
+
+
+def planar(numbers: Sequence[int], missing: int = 1) -> tuple[int, int]:
+    """One number for each of height and width; of one axis it is the width."""
+    return (missing, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
 def pads(

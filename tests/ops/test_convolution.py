@@ -1,0 +1,177 @@
+"""Convolutions of every kind, at each level, in both layouts."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL8,
+    NCHW3,
+    accepts,
+    emitted,
+    f16,
+    f32,
+    matches,
+    node,
+    on_cpu,
+    rejects,
+)
+
+SUMS = {"atol": 2e-5, "rtol": 1e-5, "oracle": on_cpu}
+# sums of at most 72 float32 products below 4, in another order; the evaluator takes seconds
+HALVES = 5e-2  # one rounding to float16 of a number below 64
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape):
+    return RNG.uniform(-2, 2, shape).astype(np.float32)
+
+
+# name -> x, w, attributes
+PLAIN = {
+    "1x1": ((1, 4, 5, 6), (3, 4, 1, 1), {}),
+    "3x3": ((2, 4, 7, 8), (3, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+    "strides": ((2, 4, 9, 10), (3, 4, 3, 2), {"strides": [2, 3]}),
+    "pads": ((1, 2, 7, 8), (3, 2, 3, 3), {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    "same upper": ((1, 2, 7, 8), (3, 2, 3, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    "same lower": ((1, 2, 7, 8), (3, 2, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    "valid": ((1, 2, 7, 8), (3, 2, 3, 4), {"auto_pad": "VALID"}),
+}
+DEPTHWISE = {
+    "depthwise": ((1, 4, 7, 8), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    "multiplied": ((1, 4, 7, 8), (8, 1, 3, 3), {"group": 4}),
+}
+GROUPED = {
+    "grouped": ((1, 4, 7, 8), (6, 2, 3, 3), {"group": 2}),
+    "grouped, 3": ((2, 6, 5, 5), (3, 2, 3, 3), {"group": 3, "strides": [2, 2]}),
+}
+DILATED = {
+    "dilated": ((1, 2, 9, 9), (3, 2, 3, 3), {"dilations": [2, 3]}),
+    "dilated depthwise": ((1, 4, 9, 9), (4, 1, 3, 3), {"group": 4, "dilations": [2, 2]}),
+    "dilated groups": ((1, 4, 9, 9), (4, 2, 3, 3), {"group": 2, "dilations": [2, 2]}),
+}
+LINES = {
+    "line": ((2, 4, 9), (3, 4, 3), {"pads": [1, 1]}),
+    "strided line": ((2, 4, 9), (3, 4, 3), {"strides": [2], "auto_pad": "SAME_LOWER"}),
+    "depthwise line": ((2, 4, 9), (4, 1, 3), {"group": 4}),
+    "dilated line": ((2, 4, 9), (3, 4, 3), {"dilations": [3]}),
+}
+ALL = PLAIN | DEPTHWISE | GROUPED | DILATED | LINES
+
+
+@pytest.mark.parametrize("target", [FL2, FL3, NCHW3, FL8], ids=["2", "3", "NCHW", "8"])
+@pytest.mark.parametrize(("x", "w", "attributes"), ALL.values(), ids=ALL)
+def test_conv_matches(x, w, attributes, target):
+    matches(node("Conv", f32(*x), drawn(*w), drawn(w[0]), **attributes), target, **SUMS)
+
+
+@pytest.mark.parametrize("opset", [8, 11, 22])
+def test_conv_of_every_opset_matches(opset):
+    x, w, attributes = PLAIN["pads"]
+    matches(node("Conv", f32(*x), drawn(*w), opset=opset, **attributes), FL1, **SUMS)
+
+
+@pytest.mark.parametrize("name", ["3x3", "depthwise", "grouped", "line"])
+def test_conv_by_a_computed_filter_matches(name):
+    x, w, attributes = ALL[name]
+    matches(node("Conv", f32(*x), f32(*w), f32(w[0]), **attributes), FL3, **SUMS)
+
+
+@pytest.mark.parametrize("name", ["3x3", "depthwise", "grouped"])
+def test_conv_of_halves_matches(name):
+    x, w, attributes = ALL[name]
+    halves = drawn(*w).astype(np.float16), drawn(w[0]).astype(np.float16)
+    matches(node("Conv", f16(*x), *halves, **attributes), FL3, atol=HALVES, oracle=on_cpu)
+
+
+def conv(name):
+    x, w, attributes = ALL[name]
+    return node("Conv", f32(*x), drawn(*w), **attributes)
+
+
+def test_conv_takes_the_cheapest_form():
+    assert emitted(conv("3x3"), FL1) == ["CONV_2D"]
+    assert emitted(conv("depthwise"), FL1) == ["DEPTHWISE_CONV_2D"]
+    assert emitted(conv("grouped"), FL3) == ["GROUPED_CONV_2D"]
+    assert emitted(conv("grouped"), FL2).count("CONV_2D") == 2
+    assert emitted(conv("dilated"), FL1) == ["CONV_2D"]
+    assert emitted(conv("dilated groups"), FL3) == ["GROUPED_CONV_2D"]
+
+
+def test_dilation_is_an_operand_where_the_level_has_it():
+    for level, taps in ((FL2, 5 * 7), (FL3, 3 * 3)):
+        (judged,) = accepts(conv("dilated"), level)
+        taken = judged.calls[0].named()["filter"]
+        assert taken.shape[1] * taken.shape[2] == taps
+
+
+def test_conv_refusals():
+    solid = node("Conv", f32(1, 2, 5, 5, 5), drawn(3, 2, 3, 3, 3))
+    rejects(solid, FL8, Reason.RANK, "x0 has rank 5")
+    rejects(conv("grouped"), FL1, Reason.LEVEL, "STRIDED_SLICE")
+    many = node("Conv", f32(1, 130, 5, 5), drawn(130, 2, 3, 3), group=65)
+    accepts(many, FL3)
+    rejects(many, FL2, Reason.SIZE, "group is 65")
+    dynamic = node("Conv", f32(1, 2, 9, 9), f32(3, 2, 3, 3), dilations=[2, 2])
+    accepts(dynamic, FL3)
+    rejects(dynamic, FL2, Reason.CONSTANT, "x1 must be constant")
+
+
+TRANSPOSED = {
+    "plain": ((1, 4, 5, 6), (4, 3, 3, 3), {}),
+    "doubled": ((2, 4, 5, 6), (4, 3, 2, 2), {"strides": [2, 2]}),
+    "pads": ((1, 2, 5, 6), (2, 3, 4, 3), {"strides": [2, 3], "pads": [1, 0, 2, 1]}),
+    "more": ((1, 2, 5, 6), (2, 3, 3, 3), {"strides": [2, 2], "output_padding": [1, 1]}),
+    "more, cut": (
+        (1, 2, 5, 6),
+        (2, 3, 3, 3),
+        {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]},
+    ),
+    "shape": ((1, 2, 5, 6), (2, 3, 3, 3), {"strides": [2, 2], "output_shape": [10, 12]}),
+    "odd shape": ((1, 2, 5, 6), (2, 3, 4, 4), {"strides": [2, 2], "output_shape": [9, 13]}),
+    "larger shape": ((1, 2, 3, 3), (2, 3, 2, 2), {"strides": [3, 3], "output_shape": [10, 9]}),
+    "same upper": ((1, 2, 5, 6), (2, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    "same lower": ((1, 2, 5, 6), (2, 3, 3, 4), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    "valid": ((1, 2, 5, 6), (2, 3, 3, 3), {"auto_pad": "VALID"}),
+    "gaps": ((1, 2, 4, 4), (2, 3, 1, 1), {"strides": [3, 3]}),
+    "dilated": ((1, 2, 5, 6), (2, 3, 3, 3), {"dilations": [2, 3]}),
+    "groups": ((1, 4, 5, 6), (4, 3, 3, 3), {"group": 2}),
+    "depthwise": ((1, 3, 5, 6), (3, 1, 4, 4), {"group": 3, "strides": [2, 2]}),
+    "line": ((2, 4, 9), (4, 3, 4), {"strides": [2], "pads": [1, 1]}),
+}
+
+
+@pytest.mark.parametrize("target", [FL3, NCHW3, FL8], ids=["3", "NCHW", "8"])
+@pytest.mark.parametrize(("x", "w", "attributes"), TRANSPOSED.values(), ids=TRANSPOSED)
+def test_conv_transpose_matches(x, w, attributes, target):
+    channels = w[1] * attributes.get("group", 1)
+    case = node("ConvTranspose", f32(*x), drawn(*w), drawn(channels), **attributes)
+    matches(case, target, **SUMS)
+
+
+@pytest.mark.parametrize("opset", [1, 11, 22])
+def test_conv_transpose_without_bias_matches(opset):
+    case = node("ConvTranspose", f32(1, 4, 5, 6), drawn(4, 3, 2, 2), opset=max(opset, 8))
+    matches(case, FL3, **SUMS)
+
+
+def test_conv_transpose_by_a_computed_filter_matches():
+    matches(node("ConvTranspose", f32(1, 4, 5, 6), f32(4, 3, 2, 2)), FL3, **SUMS)
+
+
+def test_conv_transpose_refusals():
+    x, w = f32(1, 2, 5, 6), drawn(2, 3, 3, 3)
+    plain = node("ConvTranspose", x, w)
+    assert emitted(plain, FL3) == ["TRANSPOSE_CONV_2D"]
+    rejects(plain, FL2, Reason.LEVEL, "TRANSPOSE_CONV_2D")
+    solid = node("ConvTranspose", f32(1, 2, 5, 5, 5), drawn(2, 3, 3, 3, 3))
+    rejects(solid, FL8, Reason.RANK, "x0 has rank 5")
+    dynamic = node("ConvTranspose", x, f32(2, 3, 3, 3), dilations=[2, 2])
+    rejects(dynamic, FL8, Reason.CONSTANT, "x1 must be constant")
+    most = node("ConvTranspose", f32(1, 64, 2, 2), drawn(64, 1, 2, 2), group=64)
+    accepts(most, FL3)
+    more = node("ConvTranspose", f32(1, 65, 2, 2), drawn(65, 1, 2, 2), group=65)
+    rejects(more, FL8, Reason.SIZE, "group is 65")
