@@ -5,7 +5,7 @@ Source: NDK ANeuralNetworksExecution_setInput and its siblings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -35,8 +35,14 @@ class Argument:
     operand: Operand
     place: Place
     initial: Dimensions
-    dimensions: Dimensions
+    dimensions: Dimensions = field(init=False)
     sufficient: bool = True
+    _numbers: Array | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.dimensions = self.initial
+        if isinstance(self.place, np.ndarray) and self.known:
+            self._numbers = self.place.view(self.operand.type.numpy).reshape(self.initial)
 
     @property
     def known(self) -> bool:
@@ -46,20 +52,16 @@ class Argument:
     def value(self) -> Array | None:
         """An input's numbers, without a copy where C's memory can be read as it is."""
         place = self.place
-        if place is None:
-            return None
         if isinstance(place, DeviceMemory):
             return place.read(self.dimensions)
-        if self.operand.type in _BOOLS:  # C's true may be any byte but 0, numpy's is 1
+        if place is not None and self.operand.type in _BOOLS:
+            # C's true may be any byte but 0, numpy's is 1
             return np.not_equal(place, 0).reshape(self.dimensions)
-        return place.view(self.operand.type.numpy).reshape(self.dimensions)
+        return self._numbers
 
     def target(self) -> Array | None:
         """The array that a run writes an output to; None where its dimensions are not known."""
-        place = self.place
-        if not isinstance(place, np.ndarray) or not self.known:
-            return None
-        return place.view(self.operand.type.numpy).reshape(self.initial)
+        return self._numbers
 
     def reset(self) -> None:
         """Forgets what an earlier run found out."""
@@ -92,7 +94,7 @@ def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: boo
     if raw.size == 0 or needed > raw.size or (needed and raw.size > needed and not padded):
         what = f"{operand.type.name} {list(dimensions)}"
         raise bad_data(f"{what} takes {needed} bytes, not {raw.size}")
-    return Argument(operand, raw[: needed or raw.size], dimensions, dimensions)
+    return Argument(operand, raw[: needed or raw.size], dimensions)
 
 
 def settled(operand: Operand, given: AnyOperand | None, partial: bool) -> Dimensions:

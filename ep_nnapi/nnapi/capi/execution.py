@@ -108,7 +108,7 @@ class Execution:
         self._unset(arguments, index)
         self._touched = True
         if raw is None:
-            arguments[index] = Argument(operand, None, dimensions, dimensions)
+            arguments[index] = Argument(operand, None, dimensions)
         else:
             arguments[index] = from_bytes(operand, dimensions, raw, self.settings.padded)
 
@@ -126,7 +126,7 @@ class Execution:
             padded = self.settings.padded
             arguments[index] = from_bytes(operand, dimensions, memory.bytes(region), padded)
         else:
-            arguments[index] = Argument(operand, memory, dimensions, dimensions)
+            arguments[index] = Argument(operand, memory, dimensions)
 
     def compute(self) -> None:
         """Computes now."""
