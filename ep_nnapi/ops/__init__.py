@@ -6,6 +6,8 @@ from collections import defaultdict
 
 from ep_nnapi.ops import (
     activation,
+    casting,
+    comparison,
     convolution,
     elementwise,
     matmul,
@@ -16,6 +18,7 @@ from ep_nnapi.ops import (
     ranking,
     reduction,
     reshaping,
+    resize,
     smooth,
     softmax,
     trigonometry,
@@ -25,6 +28,8 @@ from ep_nnapi.ops.node import Op, ops_of
 
 FAMILIES = (
     activation,
+    casting,
+    comparison,
     convolution,
     elementwise,
     matmul,
@@ -35,6 +40,7 @@ FAMILIES = (
     ranking,
     reduction,
     reshaping,
+    resize,
     smooth,
     softmax,
     trigonometry,

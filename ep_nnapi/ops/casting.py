@@ -1,0 +1,84 @@
+"""One element type from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, NOT_EQUAL, RESHAPE, SELECT
+from ep_nnapi.ops.node import Node, Op
+from ep_nnapi.ops.steps import compute, narrow, number_into, reshape
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import DType, Quantization, Value
+
+_FLOATS = (DType.FLOAT, DType.FLOAT16)
+_BYTES = (DType.UINT8, DType.INT8)
+_AS_IT_IS = Quantization((1.0,), (0,))
+"""With this, what stands for a number is the number."""
+
+
+def lower(n: Node) -> Iterator[Call]:
+    """The output's type from the first input's."""
+    x, y = n.input(0), n.output()
+    n.require(
+        x.quantization is None and y.quantization is None,
+        Reason.QUANTIZATION,
+        f"{x.name} or {y.name} is quantized; a cast is of plain numbers",
+    )
+    if x.dtype is y.dtype:
+        yield from reshape(n, x, y)
+    elif x.dtype is DType.BOOL:
+        yield from number_into(n, x, narrow(y))
+    elif x.dtype in _BYTES:
+        yield from _from_bytes(n, x, y)
+    else:
+        _require_range(n, x, y)
+        yield from _cast(n, narrow(x), narrow(y))
+
+
+def _require_range(n: Node, x: Value, y: Value) -> None:
+    """INT64 is held as INT32, whose numbers an INT64 from INT32, and INT32 of any INT64, have."""
+    known = x.dtype is DType.INT32 if y.dtype is DType.INT64 else y.dtype is DType.INT32
+    wide = next((v for v in (x, y) if v.dtype is DType.INT64), None)
+    if wide is not None and not known:
+        n.require(
+            False, Reason.DTYPE, f"{wide.name} is INT64, whose numbers may exceed INT32; use INT32"
+        )
+
+
+def _cast(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    yield NOT_EQUAL(x, n.scalar(0, x), out=y) if y.dtype is DType.BOOL else CAST(x, out=y)
+
+
+def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """Bytes are numbers quantized with scale 1."""
+    seen = replace(x, quantization=_AS_IT_IS)
+    if y.dtype in _FLOATS:
+        yield DEQUANTIZE(seen, out=y)
+        return
+    number = yield from compute(n, DEQUANTIZE, seen, dtype=DType.FLOAT)
+    yield from _cast(n, number, narrow(y))
+
+
+_EMITS = (CAST, NOT_EQUAL, SELECT, DEQUANTIZE, RESHAPE)
+TABLE = (
+    Op(
+        "Cast",
+        "",
+        6,
+        _EMITS,
+        lower,
+        "The same numbers as another type; fractions are cut off.\n\n"
+        "Source: ONNX Cast-6 to Cast-25; NDK ANEURALNETWORKS_CAST.",
+    ),
+    Op(
+        "CastLike",
+        "",
+        15,
+        _EMITS,
+        lower,
+        "The same numbers as the second input's type.\n\n"
+        "Source: ONNX CastLike-15 to CastLike-25; NDK ANEURALNETWORKS_CAST.",
+    ),
+)
