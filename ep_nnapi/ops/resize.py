@@ -1,0 +1,279 @@
+"""Images, and tensors of any rank, in another size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call, Given, Row, View
+from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
+from ep_nnapi.ops.fold import around
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.samples import (
+    SCHEMES,
+    TRANSFORMS,
+    Resized,
+    Scheme,
+    Tap,
+    between_two,
+    cubic,
+    linear,
+    nearest,
+    same_positions,
+    without_idle,
+)
+from ep_nnapi.ops.steps import Steps, compute, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.window import images
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import MAX_RANK, Array, Constant, Value
+
+EMITS = (RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, GATHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a node resizes: `mode`, and where positions are."""
+
+    mode: str
+    transform: str = "asymmetric"
+    rounding: str = "simple"
+    cubic_a: float = -0.75
+    exclude_outside: bool = False
+
+    def positions(self, axis: Resized) -> Array:
+        """Where the output's elements are among the input's."""
+        return TRANSFORMS[self.transform](axis)
+
+    def taps(self, axis: Resized) -> Sequence[Tap]:
+        """The elements of which each of the output is a sum."""
+        at = self.positions(axis)
+        if self.mode == "nearest":
+            return (nearest(axis, at, self.rounding),)
+        if self.mode == "linear":
+            return without_idle(linear(axis, at))
+        return without_idle(cubic(axis, at, self.cubic_a, exclude_outside=self.exclude_outside))
+
+    def scheme(self, axes: Sequence[Resized]) -> Scheme | None:
+        """What makes NNAPI's own operation do the same, if anything does."""
+        return next((s for s in SCHEMES if all(self._agrees(s, a) for a in axes)), None)
+
+    def _agrees(self, scheme: Scheme, axis: Resized) -> bool:
+        if self.mode == "nearest":
+            return np.array_equal(self.taps(axis)[0].indexes, scheme.nearest(axis))
+        if self.mode == "linear":
+            return same_positions(axis, self.positions(axis), scheme.positions(axis))
+        return False
+
+
+@op("Upsample", since=7, emits=EMITS)
+def upsample_7(n: Node) -> Iterator[Call]:
+    """Resized by the attribute `scales`, without centres.
+
+    Source: ONNX Upsample-7; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals("scales")))
+
+
+@op("Upsample", since=9, emits=EMITS)
+def upsample_9(n: Node) -> Iterator[Call]:
+    """Resized by the input `scales`, without centres.
+
+    Source: ONNX Upsample-9; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
+
+
+@op("Resize", since=10, emits=EMITS)
+def resize_10(n: Node) -> Iterator[Call]:
+    """Resized by the input `scales`, without centres.
+
+    Source: ONNX Resize-10; NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
+
+
+@op("Resize", since=11, emits=EMITS)
+def resize_11(n: Node) -> Iterator[Call]:
+    """Resized by constant `scales` or to `sizes`, along `axes` (default: all).
+
+    By NNAPI's own operations where these see the same positions; else each axis is a sum of
+    elements gathered, one to four for each of the output.
+    Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
+    ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
+    """
+    mode = n.text("mode", "nearest")
+    n.require(
+        mode == "nearest" or not n.integer("antialias", 0),
+        Reason.ATTRIBUTE,
+        "antialias is 1, for which NNAPI has nothing; use 0",
+    )
+    sampling = Sampling(
+        mode,
+        n.text("coordinate_transformation_mode", "half_pixel"),
+        n.text("nearest_mode", "round_prefer_floor"),
+        n.real("cubic_coeff_a", -0.75),
+        n.integer("exclude_outside", 0) == 1,
+    )
+    axes = _cropped(n) if sampling.transform == "tf_crop_and_resize" else _axes(n)
+    for axis in axes:
+        _require_exact(n, sampling, axis)
+    yield from _resize(n, sampling, axes)
+
+
+def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
+    """Rejects positions outside of a crop, and those whose rounding ONNX leaves open."""
+    at = sampling.positions(axis)
+    inside = bool(np.all((at >= 0) & (at <= axis.size - 1)))
+    n.require(
+        inside or sampling.transform != "tf_crop_and_resize",
+        Reason.ATTRIBUTE,
+        "roi is partly outside of the image, where NNAPI has nothing; keep it within 0 to 1",
+    )
+    symmetric = sampling.transform == "half_pixel_symmetric" and axis.out != axis.factor * axis.size
+    n.require(
+        not (symmetric and sampling.mode == "nearest" and between_two(axis, at, sampling.rounding)),
+        Reason.ATTRIBUTE,
+        "half_pixel_symmetric is between two elements, of which rounding errors choose one; "
+        "use half_pixel",
+    )
+
+
+def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
+    sizes = zip(n.input(0).shape, n.output().shape, scales, strict=True)
+    return [Resized(*numbers) for numbers in sizes]
+
+
+def _axes(n: Node) -> list[Resized]:
+    """All axes of the tensor, by the node's scales or sizes."""
+    x = n.input(0)
+    which = [n.normalized(a, x.rank, "axes") for a in n.integers("axes", range(x.rank))]
+    scales = [1.0] * x.rank
+    for axis, scale in zip(which, _given_scales(n, which), strict=True):
+        scales[axis] = scale
+    return _scaled(n, scales)
+
+
+def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
+    x, y = n.input(0), n.output()
+    if n.has(2) and n.input(2).shape != (0,):
+        return n.reals_at(2)
+    policy = n.text("keep_aspect_ratio_policy", "stretch")
+    if policy == "stretch":
+        return [float(np.float32(y.shape[a]) / np.float32(x.shape[a])) for a in which]
+    wanted = zip(n.integers_at(3), which, strict=True)
+    ratios = [float(np.float32(size) / np.float32(x.shape[a])) for size, a in wanted]
+    return [min(ratios) if policy == "not_larger" else max(ratios)] * len(which)
+
+
+def _cropped(n: Node) -> list[Resized]:
+    """As `_axes`, with the region of interest."""
+    axes = _axes(n)
+    which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
+    roi = n.reals_at(1)
+    for i, axis in enumerate(which):
+        axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
+    return axes
+
+
+def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Call]:
+    x, y = n.input(0), n.output()
+    n.require(
+        x.quantization == y.quantization,
+        Reason.QUANTIZATION,
+        f"{y.name} is quantized otherwise than {x.name}; NNAPI resizes elements as they are",
+    )
+    changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
+    if not changed:
+        yield from reshape(n, x, y)
+        return
+    own = list(_by_image(n, sampling, axes, changed))
+    yield from own if own and all(map(n.takes, own)) else _by_taps(n, sampling, axes, changed)
+
+
+def _stays(sampling: Sampling, axis: Resized) -> bool:
+    """Whether every element is its own; ONNX Runtime rounds no positions at scale 1."""
+    if sampling.mode == "nearest":
+        return axis.size == axis.out and axis.scale == 1
+    return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.places)
+
+
+def _by_image(
+    n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
+) -> Iterator[Call]:
+    """NNAPI's own operation on one axis or two neighbours; nothing where it does something else."""
+    first, last = changed[0], changed[-1]
+    scheme = sampling.scheme([axes[i] for i in changed])
+    if last - first > 1 or scheme is None:
+        return
+    x, y = n.input(0), n.output()
+    row = RESIZE_NEAREST_NEIGHBOR if sampling.mode == "nearest" else RESIZE_BILINEAR
+    if x.rank == 4 and first >= 2:
+        size = (axes[2].out, axes[3].out)
+        yield _call(row, images(n, x), size, scheme, images(n, y), nchw=n.target.nchw)
+        return
+    high, wide = axes[first], axes[last] if last > first else Resized(1, 1, 1.0)
+    before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
+    seen = yield from reshaped(n, x, (before, high.size, wide.size, after))
+    made = place(n, y, (before, high.out, wide.out, after))
+    yield _call(row, seen, (high.out, wide.out), scheme, made, nchw=False)
+    yield from settle(n, made, y)
+
+
+def _call(
+    row: Row, x: Value | View, size: tuple[int, int], scheme: Scheme, y: Value | View, *, nchw: bool
+) -> Call:
+    """Operands that say what is the default are left out, for levels that lack them."""
+    operands: dict[str, Given] = {"output_height": size[0], "output_width": size[1]}
+    if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != Scheme():
+        operands["layout"] = nchw
+    if scheme != Scheme():
+        operands["align_corners"] = scheme.align_corners
+        operands["half_pixel_centers"] = scheme.half_pixel_centers
+    return row(x, **operands, out=y)
+
+
+def _by_taps(
+    n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
+) -> Iterator[Call]:
+    """One axis after the other, of any tensor."""
+    x, y = n.input(0), n.output()
+    for i in changed:
+        out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
+        shape, at = (x.shape, i) if x.rank <= MAX_RANK else (around(x.shape, i), 1)
+        seen = yield from reshaped(n, x, shape)
+        made = place(n, out, _with(shape, at, axes[i].out))
+        yield from _summed(n, seen, at, sampling.taps(axes[i]), made)
+        yield from settle(n, made, out)
+        x = out
+
+
+def _with(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iterator[Call]:
+    """`y` is the sum of the taps along `axis`."""
+    if len(taps) == 1:
+        yield GATHER(x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
+        return
+    total, *rest, last = yield from each(_product(n, x, axis, tap, y.shape) for tap in taps)
+    for product in rest:
+        total = yield from compute(n, ADD, total, product)
+    yield ADD(total, last, out=y)
+
+
+def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Steps:
+    found = yield from compute(
+        n, GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
+    )
+    weights, sizes = tap.weights, (-1,) + (1,) * (x.rank - axis - 1)
+    if weights is None:
+        return found
+    one = n.scalar(1, x)
+    factors = one.map(
+        (weights.size, *sizes[1:]), lambda a: (a * weights).astype(a.dtype).reshape(sizes)
+    )
+    return (yield from compute(n, MUL, found, factors, shape=shape))
