@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -18,6 +18,7 @@ from ep_nnapi.provider import COLLECT, Provider, expect, forget
 from ep_nnapi.rejection import ModelError, NnapiError
 from ep_nnapi.report import Report
 
+_Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 ModelSource: TypeAlias = str | PathLike[str] | bytes
 
 
@@ -33,8 +34,13 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def planned(model: ModelSource, **options: object) -> Provider:
     """The provider after it has planned `model`; raises as `check`."""
-    with collecting(parse(options)) as (strings, found):
-        _plan(source(model), strings)
+    return planned_at(source(model), parse(options), _Level.ORT_ENABLE_BASIC)
+
+
+def planned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
+    """The provider after it has planned `model` as ONNX Runtime optimizes it at `level`."""
+    with collecting(options) as (strings, found):
+        _plan(model, strings, level)
         return found()
 
 
@@ -84,12 +90,19 @@ def quiet_options() -> onnxruntime.SessionOptions:
 
 
 def open_session(
-    model: str | bytes, options: onnxruntime.SessionOptions, providers: list[object]
+    model: str | bytes,
+    options: onnxruntime.SessionOptions,
+    providers: list[object],
+    without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A stock session; raises ModelError in one sentence when the model cannot be loaded."""
+    """A stock session; raises ModelError in one sentence when the model cannot be loaded.
+
+    without   names of ONNX Runtime's optimizers to leave out
+    """
     called = "the model" if isinstance(model, bytes) else model
+    left_out = {"disabled_optimizers": list(without)} if without else {}
     try:
-        return onnxruntime.InferenceSession(model, options, providers=providers)
+        return onnxruntime.InferenceSession(model, options, providers=providers, **left_out)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise ModelError(f"{called}: ONNX Runtime cannot load it: {first_line(error)}") from None
 
@@ -99,15 +112,15 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
 
 
-def _plan(model: str | bytes, strings: dict[str, str]) -> None:
+def _plan(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     """Has ONNX Runtime ask for the plan, with the least work around it.
 
-    Basic optimization is all that comes before the question; what would come after is turned off.
+    At most basic optimization comes before the question; what would come after is turned off.
     Assigning only, as for saving in ORT format, would write a file and end at 2 GB.
     """
     register()
     options = quiet_options()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.graph_optimization_level = level
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = 1
     open_session(model, options, [(EP_NAME, strings), "CPUExecutionProvider"])

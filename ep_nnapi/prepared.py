@@ -66,8 +66,8 @@ def load(
         named = ModelError(f"{node.name}: {error}")
         return UnusableCluster((node.id,), report, named)
     except Declined as declined:
-        error = ModelError(f"{node.name} cannot run here: {declined.detail}")
-        return UnusableCluster((node.id,), report, error)
+        refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
+        return UnusableCluster((node.id,), report, refused)
     return CompiledCluster((node.id,), report, lowered, compilation, options.fallback)
 
 

@@ -76,6 +76,9 @@ ALLOWED = {
     "ort._build": "cffi",
     "ort": "graph rejection value numpy",
     # what a user calls
+    "staging": "checking options ort.names ort.session report onnxruntime",
+    "contextmodel": "checking context engine options prepared rejection report networkx onnx"
+    " onnxruntime",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
     "inputs": "rejection value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report"

@@ -1,0 +1,170 @@
+"""A model whose clusters are EPContext nodes, compiled ahead of time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import networkx as nx
+import onnx
+import onnxruntime
+from onnx import GraphProto, ModelProto, NodeProto, helper
+
+from ep_nnapi.checking import planned_at
+from ep_nnapi.context import ALIGNMENT, FORMAT_VERSION, Packed, pack
+from ep_nnapi.engine import CompiledCluster
+from ep_nnapi.options import Options
+from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
+from ep_nnapi.rejection import ModelError
+from ep_nnapi.report import Report
+
+_EXTERNAL_ABOVE = 1 << 30  # bytes of protobuf, which ends at 2 GB
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A cluster to write and its context."""
+
+    cluster: CompiledCluster
+    packed: Packed
+
+
+def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Report:
+    """Writes `model` with each cluster compiled into an EPContext node.
+
+    model   already optimized; its nodes are taken as they are
+    embed   weights in the file itself; else in one beside it, `out` with the suffix .weights
+    Clusters with symbolic sizes stay ONNX nodes, compiled when they run; the report has them too.
+    """
+    proto = onnx.load(str(model))
+    _name_uniquely(proto)
+    onnx.save(proto, str(model))
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = planned_at(str(model), options, level)
+    compiled = [
+        _Compiled(c, pack(c.lowered)) for c in provider.clusters if isinstance(c, CompiledCluster)
+    ]
+    if not compiled:
+        raise ModelError(
+            "NNAPI takes no cluster of fixed sizes from this model, so there is nothing to "
+            "compile; fix its sizes (--fix) or choose another format"
+        )
+    contexts = _embedded(compiled) if embed else _beside(compiled, out.with_suffix(".weights"))
+    for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
+        _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
+    _drop_unused(proto.graph)
+    _declare(proto, compiled)
+    _save(proto, out)
+    return provider.report
+
+
+def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
+    for one in compiled:
+        yield one.packed.embedded()
+
+
+def _beside(compiled: Sequence[_Compiled], file: Path) -> Iterator[bytes]:
+    """Writes all weights, aligned, and yields the contexts that refer to them."""
+    with file.open("wb") as stream:
+        for one in compiled:
+            offset, digest = stream.tell(), hashlib.sha256()
+            for block in one.packed.blob():
+                stream.write(block)
+                digest.update(block)
+            stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
+            yield one.packed.beside(file.name, offset, digest.hexdigest())
+
+
+def _name_uniquely(proto: ModelProto) -> None:
+    """Gives every node a name of its own, by which the plan is found again."""
+    seen: Counter[str] = Counter()
+    for graph in _graphs(proto.graph):
+        for node in graph.node:
+            name = node.name or next(filter(None, node.output), node.op_type)
+            seen[name] += 1
+            node.name = name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graph and all inner graphs."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from _graphs(inner)
+
+
+def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodeProto:
+    report = cluster.report
+    node = helper.make_node(CONTEXT_OP, report.inputs, report.outputs, name, domain=CONTEXT_DOMAIN)
+    values = {
+        "ep_cache_context": context,
+        "embed_mode": 1,
+        "main_context": 1,
+        "partition_name": name,
+        "source": SOURCE,
+    }
+    node.attribute.extend(helper.make_attribute(k, v) for k, v in values.items())
+    return node
+
+
+def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) -> None:
+    """Puts `context` in the place of the cluster's nodes, wherever in the model they are."""
+    members = set(cluster.report.nodes)
+    home = next(g for g in _graphs(graph) if any(n.name in members for n in g.node))
+    nodes = _ordered([*(n for n in home.node if n.name not in members), context])
+    del home.node[:]
+    home.node.extend(nodes)
+    known = {v.name for v in (*home.value_info, *home.output)}
+    home.value_info.extend(
+        helper.make_tensor_value_info(c.name, int(c.dtype), c.shape)
+        for c in cluster.lowered.border.outputs
+        if c.name not in known
+    )
+
+
+def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """The nodes in an order in which they can run, as near as possible to the given one."""
+    writer = {name: i for i, n in enumerate(nodes) for name in n.output if name}
+    order = nx.DiGraph()
+    order.add_nodes_from(range(len(nodes)))
+    for i, node in enumerate(nodes):
+        order.add_edges_from((writer[name], i) for name in _reads(node) if name in writer)
+    return [nodes[i] for i in nx.lexicographical_topological_sort(order)]
+
+
+def _reads(node: NodeProto) -> set[str]:
+    """What a node reads, its inner graphs included."""
+    inner = [g for a in node.attribute for h in (a.g, *a.graphs) if h.node for g in _graphs(h)]
+    return {*node.input, *(name for g in inner for n in g.node for name in n.input)}
+
+
+def _drop_unused(graph: GraphProto) -> None:
+    """Takes out initializers that only clusters read."""
+    graphs = list(_graphs(graph))
+    read = {name for g in graphs for n in g.node for name in n.input}
+    read |= {o.name for g in graphs for o in g.output}
+    for g in graphs:
+        kept = [t for t in g.initializer if t.name in read]
+        del g.initializer[:]
+        g.initializer.extend(kept)
+
+
+def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
+    """States what the model needs, for those who look before they load."""
+    if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
+        proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
+    needed = max(one.packed.header["feature_level"] for one in compiled)
+    for key, value in (("format", FORMAT_VERSION), ("feature_level", needed)):
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = f"ep_nnapi.{key}", str(value)
+
+
+def _save(proto: ModelProto, out: Path) -> None:
+    large = proto.ByteSize() > _EXTERNAL_ABOVE
+    location = out.with_suffix(".data").name
+    onnx.save_model(proto, str(out), save_as_external_data=large, location=location)
