@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.run import Run, missed_deadline
@@ -27,17 +29,18 @@ def if_(
     condition: Array,
     then_model: Inner,
     else_model: Inner,
-    inputs: tuple[Array, ...] = (),
+    inputs: tuple[object, ...] = (),
     *,
+    types: Types,
     run: Run,
 ) -> tuple[Array, ...]:
     """The outputs of the branch that the condition chooses. Source: NDK ANEURALNETWORKS_IF."""
-    branch = then_model if _holds(condition) else else_model
-    return tuple(branch.run(inputs, (), run))
+    branch = then_model if condition.item() else else_model
+    return tuple(branch.run(_arrays(inputs, types), (), run))
 
 
 def while_(
-    condition_model: Inner, body_model: Inner, inputs: tuple[Array, ...], *, types: Types, run: Run
+    condition_model: Inner, body_model: Inner, inputs: tuple[object, ...], *, types: Types, run: Run
 ) -> tuple[Array, ...]:
     """The body repeated on its own results while the condition holds.
 
@@ -46,21 +49,31 @@ def while_(
     Source: NDK ANEURALNETWORKS_WHILE, ANeuralNetworksExecution_setLoopTimeout.
     """
     began = time.monotonic_ns()
-    values = inputs
-    while _holds(condition_model.run(values, (), run)[0]):
+    values = _arrays(inputs, types)
+    while condition_model.run(values, (), run)[0].item():
         if time.monotonic_ns() - began > run.loop_timeout_ns:
             raise missed_deadline(f"WHILE ran longer than {run.loop_timeout_ns} ns")
         run.check()
         changed = body_model.run(values, (), run)
         values = (*changed, *values[len(changed) :])
     # copies, for a loop that never ran would hand out what the caller owns
-    return tuple(value.copy() for value in values[: len(types.many("outputs"))])
+    return tuple(_copied(value) for value in values[: len(types.many("outputs"))])
 
 
-def _holds(condition: Array) -> bool:
-    if condition.size != 1:
-        raise ShapeError(f"a condition has one element, not {condition.size}")
-    return bool(condition.reshape(-1)[0])
+def _arrays(inputs: tuple[object, ...], types: Types) -> tuple[Array | None, ...]:
+    """Inputs as models take them: scalars, which kernels get as numbers, are arrays of rank 0."""
+    if not inputs:
+        return ()
+    return tuple(
+        None if value is None else np.asarray(value, operand.type.numpy)
+        for value, operand in zip(inputs, types.many("inputs"), strict=True)
+    )
+
+
+def _copied(value: Array | None) -> Array:
+    if value is None:
+        raise ShapeError("an operand was left out that a loop which never ran should give")
+    return value.copy()
 
 
 KERNELS = (stored(spec.IF, if_), stored(spec.WHILE, while_))
