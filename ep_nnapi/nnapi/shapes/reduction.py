@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of
+from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of, require
 
 
 def reduce(input: Tensor, axes: Tensor, keep_dims: bool) -> Dims:
@@ -23,6 +23,7 @@ def arg(input: Tensor, axis: int) -> Dims:
     Source: NDK ANEURALNETWORKS_ARGMAX, ARGMIN.
     """
     at = axis_of(axis, input.rank)
+    require(input.dims[at] != 0, f"axis {axis} has no elements")
     return (*input.dims[:at], *input.dims[at + 1 :]) or (1,)
 
 

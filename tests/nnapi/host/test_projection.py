@@ -120,6 +120,11 @@ def test_many_keys_are_hashed_in_blocks():
     assert got.tolist() == projected(given).reshape(-1).tolist()
 
 
+def test_the_sum_of_no_items_is_not_positive():
+    given = operands(F32, I32, (0, 2), weighted=False) | {"type": DENSE}
+    assert not run(spec.LSH_PROJECTION, given, Operand(I32))[0].any()
+
+
 def test_numbers_of_32_bits_wrap():
     given = operands(F32, I32, (3,), weighted=False)
     given["hash"] = store(np.random.default_rng(SEED).uniform(-9, 9, (2, 32)), F32)

@@ -23,7 +23,7 @@ def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: 
     """Channels become blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
     deep, wide = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
-    target = wide.reshape(n, h, block_size, w, block_size, -1).transpose(_INTERLEAVED)
+    target = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
     np.copyto(target, deep.reshape(target.shape))
 
 
@@ -31,7 +31,7 @@ def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: 
     """Blocks of pixels become channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
     wide, deep = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
-    source = wide.reshape(n, h, block_size, w, block_size, -1).transpose(_INTERLEAVED)
+    source = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
     np.copyto(deep.reshape(source.shape), source)
 
 

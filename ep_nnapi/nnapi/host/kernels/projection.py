@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
@@ -37,7 +39,8 @@ def lsh_projection(
 
 def _bits(seeds: Array, input: Array, weight: Array | None) -> Array:
     """For each seed, whether the weighted sum of the items' hashes is positive."""
-    items = np.ascontiguousarray(input).view(np.uint8).reshape(input.shape[0], -1)
+    bytes_each = input.itemsize * prod(input.shape[1:])
+    items = np.ascontiguousarray(input).view(np.uint8).reshape(input.shape[0], bytes_each)
     seed_bytes = seeds.astype(np.float32).view(np.uint8).reshape(-1, 4)
     weights = np.ones(len(items)) if weight is None else weight.astype(np.float64)
     length = 4 + items.shape[1]

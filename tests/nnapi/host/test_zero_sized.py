@@ -1,0 +1,189 @@
+"""Tensors without elements: detections that find nothing, and what the rest of a network does then.
+
+Source: NDK, "zero batches is supported", "may be zero-sized", of the operations below.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Operand
+from tests.nnapi.host.boxed import Kind, indexes, refuses
+from tests.nnapi.host.chain import Chain
+from tests.nnapi.host.oracle import (
+    DATA,
+    F32,
+    FLOATS,
+    I32,
+    Q8,
+    Q8S,
+    integers,
+    run,
+    store,
+)
+
+WINDOW = {"padding": 1, "stride_width": 2, "stride_height": 1, "activation": 0}
+POOL = WINDOW | {"filter_width": 2, "filter_height": 2}
+SIZE = {"output_width": 4, "output_height": 5}
+NONE = (0, 3, 6, 2)
+IMAGE = np.zeros(NONE)
+BIAS = {"bias": np.zeros(2)}
+
+
+def like(*operands):
+    return {name: np.zeros(NONE) for name in operands}
+
+
+# operation, operands, expected shape, types of data
+CASES = [
+    (spec.ADD, like("input1", "input2") | {"activation": 1}, NONE, DATA),
+    (spec.SUB, like("input1") | {"input2": np.ones((1, 1, 1, 2)), "activation": 0}, NONE, DATA),
+    (spec.MUL, like("input1") | {"input2": np.ones(2), "activation": 3}, NONE, DATA),
+    (spec.DIV, like("input1", "input2") | {"activation": 0}, NONE, FLOATS),
+    (spec.MAXIMUM, like("input1", "input2"), NONE, DATA),
+    (spec.PRELU, {"input": IMAGE, "alpha": np.ones(2)}, NONE, DATA),
+    (spec.LOGISTIC, {"input": IMAGE}, NONE, DATA),
+    (spec.TANH, {"input": IMAGE}, NONE, DATA),
+    (spec.RELU, {"input": IMAGE}, NONE, DATA),
+    (spec.RELU6, {"input": IMAGE}, NONE, DATA),
+    (spec.HARD_SWISH, {"input": IMAGE}, NONE, DATA),
+    (spec.SOFTMAX, {"input": IMAGE, "beta": 1.0}, NONE, DATA),
+    (spec.AVERAGE_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), DATA),
+    (spec.MAX_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), DATA),
+    (spec.L2_POOL_2D, {"input": IMAGE} | POOL, (0, 3, 3, 2), FLOATS),
+    (
+        spec.MAX_POOL_2D,
+        {"input": np.zeros((0, 2, 3, 6))} | POOL | {"layout": True},
+        (0, 2, 3, 3),
+        DATA,
+    ),
+    (
+        spec.CONV_2D,
+        {"input": IMAGE, "filter": np.ones((5, 2, 2, 2)), "bias": np.zeros(5)} | WINDOW,
+        (0, 3, 3, 5),
+        FLOATS,
+    ),
+    (
+        spec.CONV_2D,
+        {"input": np.zeros((0, 2, 3, 6)), "filter": np.ones((2, 1, 1, 2))}
+        | BIAS
+        | WINDOW
+        | {"layout": True},
+        (0, 2, 3, 3),
+        FLOATS,
+    ),
+    (
+        spec.DEPTHWISE_CONV_2D,
+        {"input": IMAGE, "filter": np.ones((1, 2, 2, 2))} | BIAS | WINDOW | {"depth_multiplier": 1},
+        (0, 3, 3, 2),
+        FLOATS,
+    ),
+    (
+        spec.GROUPED_CONV_2D,
+        {"input": IMAGE, "filter": np.ones((2, 2, 2, 1))}
+        | BIAS
+        | WINDOW
+        | {"num_groups": 2, "layout": False},
+        (0, 3, 3, 2),
+        FLOATS,
+    ),
+    (
+        spec.FULLY_CONNECTED,
+        {"input": IMAGE, "weights": np.ones((2, 36)), "activation": 0} | BIAS,
+        (0, 2),
+        FLOATS,
+    ),
+    (spec.RESIZE_BILINEAR, {"input": IMAGE} | SIZE, (0, 5, 4, 2), DATA),
+    (spec.RESIZE_NEAREST_NEIGHBOR, {"input": IMAGE} | SIZE | {"layout": False}, (0, 5, 4, 2), DATA),
+    (spec.CONCATENATION, {"inputs": [IMAGE, IMAGE], "axis": 3}, (0, 3, 6, 4), DATA),
+    (spec.CONCATENATION, {"inputs": [IMAGE, np.ones((2, 3, 6, 2))], "axis": 0}, (2, 3, 6, 2), DATA),
+    (spec.TRANSPOSE, {"input": IMAGE, "perm": integers(3, 0, 2, 1)}, (2, 0, 6, 3), DATA),
+    (spec.RESHAPE, {"input": IMAGE, "shape": integers(0, 36)}, (0, 36), DATA),
+    (
+        spec.SLICE,
+        {"input": IMAGE, "begin": integers(0, 1, 0, 0), "size": integers(-1, 2, -1, -1)},
+        (0, 2, 6, 2),
+        DATA,
+    ),
+    (spec.SPACE_TO_DEPTH, {"input": np.zeros((0, 4, 6, 2)), "block_size": 2}, (0, 2, 3, 8), DATA),
+    (spec.DEPTH_TO_SPACE, {"input": np.zeros((0, 2, 3, 8)), "block_size": 2}, (0, 4, 6, 2), DATA),
+    (
+        spec.SPACE_TO_BATCH_ND,
+        {
+            "input": IMAGE,
+            "block_sizes": integers(2, 2),
+            "paddings": store([[1, 0], [0, 0]], I32),
+        },
+        (0, 2, 3, 2),
+        DATA,
+    ),
+    (
+        spec.BATCH_TO_SPACE_ND,
+        {"input": IMAGE, "block_sizes": integers(2, 3)},
+        (0, 6, 18, 2),
+        DATA,
+    ),
+    (spec.CHANNEL_SHUFFLE, {"input": IMAGE, "num_groups": 3, "axis": 2}, NONE, DATA),
+    (spec.GATHER, {"input": np.zeros((4, 3)), "axis": 0, "indices": indexes([])}, (0, 3), DATA),
+    (spec.EMBEDDING_LOOKUP, {"lookups": indexes([]), "values": np.zeros((4, 3))}, (0, 3), DATA),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "operands", "shape", "types"), CASES, ids=[f"{n} {c[0]}" for n, c in enumerate(CASES)]
+)
+def test_no_elements(row, operands, shape, types):
+    for code in types:
+        output = Operand(code, (), 0.5 if code.quantized else 0.0)
+        of_data = {
+            name: store(value, code, output) if isinstance(value, np.ndarray) else value
+            for name, value in operands.items()
+        }
+        if "inputs" in operands:
+            of_data["inputs"] = [store(each, code, output) for each in operands["inputs"]]
+        (got,) = run(row, of_data, output)
+        assert got.shape == shape
+
+
+@pytest.mark.parametrize("row", [spec.ARGMAX, spec.ARGMIN], ids=str)
+def test_nothing_has_no_greatest_element(row):
+    given = {"input": store(np.zeros((2, 0)), F32)}
+    refuses("axis 1 has no elements", row, given | {"axis": 1}, Operand(I32))
+    assert run(row, given | {"axis": 0}, Operand(I32))[0].shape == (0,)
+
+
+KINDS = [
+    Kind(F32, F32, F32),
+    Kind(Q8, OperandCode.TENSOR_QUANT16_ASYMM, F32, 0.5, 3),
+    Kind(Q8S, OperandCode.TENSOR_QUANT16_ASYMM, F32, 0.5, 3),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize(("threshold", "count"), [(0.5, 1), (1.0, 0)])
+def test_a_network_goes_on_with_what_is_found(kind, threshold, count):
+    """Boxes of a score above the threshold; regions of an image; convolution; pool."""
+    chain = Chain()
+    given = kind.of_data([[0, 1]]), kind.of_boxes([[0, 0, 1, 1, 0, 0, 8, 8]]), indexes([0])
+    limits = chain.scalars(threshold, -1, 0, 0.5, 1.0, 0.0)
+    scores, boxes, _, batches = chain.apply(
+        spec.BOX_WITH_NMS_LIMIT,
+        (*map(chain.put, given), *limits),
+        *(kind.data, kind.boxes, Operand(I32), Operand(I32)),
+    )
+    image = chain.put(kind.of_data(np.ones((1, 4, 4, 2))))
+    size = chain.scalars(2, 2, 2.0, 2.0, 1, 1, False)
+    (regions,) = chain.apply(spec.ROI_ALIGN, (image, boxes, batches, *size), kind.data)
+    weights = chain.constant(kind.of_data(np.ones((3, 1, 1, 2))).array, kind.data)
+    bias = Operand(I32, (), kind.scale**2) if kind.code.quantized else Operand(F32)
+    bias = chain.constant(np.zeros(3, bias.type.numpy), bias)
+    window = chain.scalars(1, 1, 1, 0)
+    (sums,) = chain.apply(spec.CONV_2D, (regions, weights, bias, *window), kind.data)
+    window = chain.scalars(2, 2, 2, 2, 2, 0)
+    (means,) = chain.apply(spec.AVERAGE_POOL_2D, (sums, *window), kind.data)
+    found, pooled = chain.run(scores, means)
+    assert found.shape == (count,)
+    assert np.array_equal(pooled, kind.of_data(np.full((count, 1, 1, 3), 2.0)).array)
