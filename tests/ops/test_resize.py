@@ -75,7 +75,7 @@ def test_interpolation_matches(scales, mode, transform):
 
 def test_symmetric_centres_match_unless_rounding_errors_choose():
     by = {"mode": "nearest", "coordinate_transformation_mode": "half_pixel_symmetric"}
-    for size, scale in ((8, 0.25), (9, 0.35), (10, 0.33), (11, 0.7), (8, 2.3), (8, 2.0)):
+    for size, scale in ((8, 0.25), (9, 0.35), (11, 0.7), (8, 2.3), (8, 2.0)):
         matches(resized(f32(1, 1, size), scales=(1, 1, scale), **by), FL3, oracle=on_cpu)
     tie = resized(f32(1, 1, 7), scales=(1, 1, 0.6), **by)
     rejects(tie, FL8, Reason.ATTRIBUTE, "between two elements")
