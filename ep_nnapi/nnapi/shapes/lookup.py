@@ -26,8 +26,10 @@ def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
 
 
 def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims | None]:
-    """A row of `values` for each of `lookups`, and a flag. Source: NDK …_HASHTABLE_LOOKUP."""
-    require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
+    """A row of `values` for each of `lookups`, and a flag; a row may be one number, as on Android.
+
+    Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
+    """
     unify(_vector(keys), values.dims[0])
     asked = _vector(lookups)
     return [(asked, *values.dims[1:]), (asked,)]

@@ -47,7 +47,7 @@ def test_an_index_that_the_table_lacks_is_refused(wrong):
 
 
 @pytest.mark.parametrize("code", [F32, I32, Q8], ids=lambda c: c.name)
-@pytest.mark.parametrize("shape", [(4, 3), (4, 2, 3)], ids=str)
+@pytest.mark.parametrize("shape", [(4,), (4, 3), (4, 2, 3)], ids=str)
 def test_hashtable_lookup(code, shape):
     keys, wanted = [-7, 0, 5, 123456], [5, 6, -8, 123456, -7, 123457, 5]
     values = table(code, *shape)

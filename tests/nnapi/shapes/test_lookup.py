@@ -22,6 +22,7 @@ CASES = [
     (spec.EMBEDDING_LOOKUP, EMBEDDING, {"values": Tensor(None)}, (None,)),
     (spec.HASHTABLE_LOOKUP, HASHTABLE, {}, ((5, 2), (5,))),
     (spec.HASHTABLE_LOOKUP, HASHTABLE, {"keys": t(None)}, ((5, 2), (5,))),
+    (spec.HASHTABLE_LOOKUP, HASHTABLE, {"values": t(9)}, ((5,), (5,))),
     (spec.LSH_PROJECTION, PROJECTION, {}, ((28,),)),
     (spec.LSH_PROJECTION, PROJECTION, {"hash": t(4, 32), "type": 3, "weight": None}, ((4,),)),
     (spec.LSH_PROJECTION, PROJECTION, {"hash": t(None, 7), "type": 1}, ((None,),)),
@@ -42,7 +43,7 @@ def test_shapes(row, operands, change, expected):
 REFUSALS = [
     (spec.EMBEDDING_LOOKUP, EMBEDDING, {"values": t(9)}, "at least 2 dimensions, not 1"),
     (spec.EMBEDDING_LOOKUP, EMBEDDING, {"lookups": t(5, 1)}, "a list has 1 dimension, not 2"),
-    (spec.HASHTABLE_LOOKUP, HASHTABLE, {"values": t(9)}, "at least 2 dimensions, not 1"),
+    (spec.HASHTABLE_LOOKUP, HASHTABLE, {"values": t(8)}, "sizes 9 and 8 must be equal"),
     (spec.HASHTABLE_LOOKUP, HASHTABLE, {"keys": t(8)}, "sizes 8 and 9 must be equal"),
     (spec.LSH_PROJECTION, PROJECTION, {"hash": t(28)}, "hash functions have 2 dimensions, not 1"),
     (spec.LSH_PROJECTION, PROJECTION, {"hash": t(1, 33)}, "hash functions of 33 bits"),
