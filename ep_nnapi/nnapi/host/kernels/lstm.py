@@ -1,0 +1,212 @@
+"""Long short-term memory of real numbers: one step, a sequence, a sequence in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels.activation import logistic
+from ep_nnapi.nnapi.host.kernels.recurrence import (
+    Gathered,
+    Pass,
+    State,
+    activate,
+    both_ways,
+    by_time,
+    linked,
+    one_way,
+)
+from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.shapes.operands import require
+from ep_nnapi.nnapi.shapes.recurrent import (
+    AUXILIARY,
+    BIASES,
+    GATES,
+    INPUT,
+    INPUT_GATE,
+    LSTM_CELL,
+    NORM,
+    PEEPHOLE,
+    PROJECTION,
+    RECURRENT,
+)
+from ep_nnapi.nnapi.spec import F16, F32
+from ep_nnapi.value import Array
+
+_EPSILON = 1e-8
+"""Added to the variance by layer normalization, as Android does."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """An LSTM cell; `sums` are [gates * units], gates in the order of GATES.
+
+    coupled      there is no input gate: it is one less the forget gate
+    read         weights [inputs, sums] of the input and then of the auxiliary input
+    recurrent    weights [outputs, sums]
+    bias         of the sums, unless it follows layer normalization
+    peephole     weights [gates but the cell's, units] of the cell's state, or None
+    norm         weights and biases [gates, units] of layer normalization, or None
+    projection   weights [units, outputs] and bias, or None
+    clips        the greatest magnitudes of the state and of the projection; 0: any
+    """
+
+    coupled: bool
+    read: Array
+    recurrent: Array
+    bias: Array | None
+    peephole: Array | None
+    norm: tuple[Array, Array] | None
+    projection: tuple[Array, Array | float] | None
+    clips: tuple[float, float]
+    activation: int
+
+    @staticmethod
+    def of(activation: int, cell_clip: float, projection_clip: float, **tensors: Array) -> Cell:
+        """The cell of an operation's operands; raises ShapeError for a negative clip."""
+        clips = cell_clip, projection_clip
+        require(min(clips) >= 0, f"a clipping threshold is negative: {min(clips):g}")
+        first = 0 if INPUT_GATE[0] in tensors else 1
+
+        def of_gates(names: Sequence[str]) -> list[Array]:
+            return [tensors[name] for name in names[first:] if name in tensors]
+
+        read = [np.concatenate(of_gates(names)) for names in (INPUT, AUXILIARY) if of_gates(names)]
+        bias, norm, peephole = map(of_gates, (BIASES, NORM, PEEPHOLE))
+        projection = tensors.get(PROJECTION[0])
+        return Cell(
+            first == 1,
+            np.hstack(read).T,
+            np.concatenate(of_gates(RECURRENT)).T,
+            None if norm else np.concatenate(bias),
+            np.stack(peephole) if peephole else None,
+            (np.stack(norm), np.stack(bias)) if norm else None,
+            None if projection is None else (projection.T, tensors.get(PROJECTION[1], 0.0)),
+            clips,
+            activation,
+        )
+
+    def step(self, sums: Array, state: State) -> State:
+        """The next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
+        hidden, cell = state
+        sums += hidden @ self.recurrent
+        gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
+        self._look(gates[:, :-2], cell, slice(None, -1))
+        self._normalize(gates[:, :-1], slice(None, -1))
+        logistic(gates[:, :-2], out=gates[:, :-2])
+        forget, candidate, output = gates[:, -3], gates[:, -2], gates[:, -1:]
+        activate(candidate, self.activation)
+        candidate *= 1 - forget if self.coupled else gates[:, 0]
+        cell = self._clipped(forget * cell + candidate, self.clips[0])
+        self._look(output, cell, slice(-1, None))
+        self._normalize(output, slice(-1, None))
+        logistic(output, out=output)
+        hidden = cell.copy()
+        activate(hidden, self.activation)
+        hidden *= output[:, 0]
+        if self.projection is not None:
+            weights, bias = self.projection
+            hidden = self._clipped(hidden @ weights + bias, self.clips[1])
+        return hidden, cell
+
+    def _look(self, gates: Array, cell: Array, which: slice) -> None:
+        """Adds the cell's state to gates [batches, gates, units], if there is a peephole."""
+        if self.peephole is not None:
+            gates += self.peephole[which] * cell[:, np.newaxis]
+
+    def _normalize(self, gates: Array, which: slice) -> None:
+        """Layer normalization of each of these gates, if it is wanted, and their bias."""
+        if self.norm is not None:
+            weights, bias = self.norm
+            gates -= gates.mean(axis=-1, keepdims=True)
+            variance = np.square(gates).mean(axis=-1, keepdims=True)
+            gates *= weights[which] / np.sqrt(variance + np.float32(_EPSILON))
+            gates += bias[which]
+
+    @staticmethod
+    def _clipped(values: Array, threshold: float) -> Array:
+        return values.clip(-threshold, threshold) if threshold > 0 else values
+
+
+def lstm(
+    input: Array,
+    cell: Cell,
+    output_state_in: Array,
+    cell_state_in: Array,
+    *,
+    run: Run,
+    out: State,
+    **operands: object,
+) -> None:
+    """One step; the scratch buffer is zeros. Source: NDK ANEURALNETWORKS_LSTM."""
+    scratch, *states, output = out
+    scratch.fill(0)
+    step = Pass(cell, input[np.newaxis], (output_state_in, cell_state_in))
+    one_way(step, (output[np.newaxis], *states), True, run)
+
+
+def unidirectional_sequence_lstm(
+    input: Array,
+    cell: Cell,
+    output_state_in: Array,
+    cell_state_in: Array,
+    time_major: bool,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: object,
+) -> None:
+    """A step for each time. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    steps = Pass(cell, by_time(input, time_major), (output_state_in, cell_state_in))
+    one_way(steps, out, time_major, run)
+
+
+def bidirectional_sequence_lstm(
+    input: Array,
+    forward: Cell,
+    backward: Cell,
+    merge_outputs: bool,
+    time_major: bool,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: Array,
+) -> None:
+    """A step for each time, in both directions.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
+    """
+    crossed = f"fw_{AUXILIARY[1]}" in operands
+    sequences = linked(input, operands.get("aux_input"), crossed)
+    first, second = (
+        Pass(
+            cell,
+            by_time(sequence, time_major),
+            (operands[f"{way}_output_state_in"], operands[f"{way}_cell_state_in"]),
+        )
+        for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
+    )
+    both_ways((first, second), out, merge_outputs, time_major, run)
+
+
+_TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))
+_SCALARS = ("activation", "cell_clip", "projection_clip")
+_CELL, _FORWARD, _BACKWARD = (
+    Gathered(Cell.of, _TENSORS, _SCALARS, prefix) for prefix in ("", "fw_", "bw_")
+)
+KERNELS = (
+    real(spec.LSTM, lstm, F32, F16, cell=_CELL),
+    real(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, unidirectional_sequence_lstm, F32, F16, cell=_CELL),
+    real(
+        spec.BIDIRECTIONAL_SEQUENCE_LSTM,
+        bidirectional_sequence_lstm,
+        F32,
+        F16,
+        forward=_FORWARD,
+        backward=_BACKWARD,
+    ),
+)

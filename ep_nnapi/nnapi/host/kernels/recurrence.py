@@ -1,0 +1,164 @@
+"""What all recurrent operations share: cells among operands, activations, sequences in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from ep_nnapi.nnapi.host.kernels import fused
+from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
+from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.shapes.operands import require
+from ep_nnapi.value import Array
+
+State: TypeAlias = tuple[Array, ...]
+"""What a cell hands on to the next step; the first array is its output."""
+
+_SMOOTH = {4: tanh, 6: logistic}
+"""Activations beside those of FuseCode. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
+_BLOCK = 1 << 20
+"""Bytes of sums made at once: what stays in the cache until the steps read it."""
+
+
+def activate(values: Array, activation: int) -> None:
+    """Applies an LSTM's or an RNN's activation in place."""
+    smooth = _SMOOTH.get(activation)
+    require(
+        smooth is not None or activation in fused.RANGES,
+        f"activation {activation} is none of 0 to 3, 4 and 6",
+    )
+    if smooth is None:
+        fused.activate(values, activation)
+    else:
+        smooth(values, out=values)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The `pack` of one cell: asks for its operands, whose names in `spec.py` have a prefix.
+
+    names    without the prefix; those that are left out are not given to `make`
+    shared   names without a prefix
+    """
+
+    make: Callable[..., object]
+    names: tuple[str, ...]
+    shared: tuple[str, ...] = ()
+    prefix: str = ""
+
+    @property
+    def __signature__(self) -> Signature:
+        """The operands asked for, as `inspect.signature` shows them."""
+        names = (*(self.prefix + name for name in self.names), *self.shared)
+        return Signature([Parameter(n, Parameter.KEYWORD_ONLY, default=None) for n in names])
+
+    def __call__(self, **operands: object) -> object:
+        """The cell."""
+        return self.make(**{n.removeprefix(self.prefix): v for n, v in operands.items()})
+
+
+class Cell(Protocol):
+    """A recurrent cell of real numbers."""
+
+    @property
+    def read(self) -> Array:
+        """Weights [inputs, sums] of what it reads: the input, then the auxiliary input."""
+        ...
+
+    @property
+    def bias(self) -> Array | None:
+        """What is added to the sums; None when `step` does that."""
+        ...
+
+    def step(self, sums: Array, state: State) -> State:
+        """The next state; `sums` [batches, sums], of what is read now, is overwritten."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pass:
+    """A cell, what it reads [times, batches, inputs] and the state that it begins with."""
+
+    cell: Cell
+    sequence: Array
+    state: State
+
+    def into(self, outputs: Array, run: Run) -> State:
+        """Stores the outputs of all times [times, batches, outputs]; returns the last state.
+
+        What is read is multiplied for many times at once, only the steps follow one another.
+        """
+        cell, state = self.cell, self.state
+        times, batches, depth = self.sequence.shape
+        width = cell.read.shape[1]
+        block = max(1, _BLOCK // max(1, batches * width * cell.read.itemsize))
+        with np.errstate(over="ignore"):
+            for start in range(0, times, block):
+                part = self.sequence[start : start + block]
+                rows = part.reshape(len(part) * batches, depth)
+                sums = (rows @ cell.read).reshape(len(part), batches, width)
+                if cell.bias is not None:
+                    sums += cell.bias
+                for at, each in enumerate(sums, start):
+                    run.check()
+                    state = cell.step(each, state)
+                    outputs[at] = state[0]
+        return state
+
+
+def one_way(forward: Pass, out: Array | State, time_major: bool, run: Run) -> None:
+    """Stores the outputs and, where asked for, the last state."""
+    (output,), last = _receivers(out, 1, len(forward.state))
+    _store(forward.into(by_time(output, time_major), run), last)
+
+
+def both_ways(
+    passes: tuple[Pass, Pass], out: Array | State, merged: bool, time_major: bool, run: Run
+) -> None:
+    """Stores the outputs of a pass in time and of one against it, and the last states.
+
+    merged   one array takes both outputs, side by side
+    """
+    forward, backward = passes
+    outputs, last = _receivers(out, 1 if merged else 2, len(forward.state) + len(backward.state))
+    if merged:
+        split = forward.state[0].shape[-1]
+        outputs = outputs[0][..., :split], outputs[0][..., split:]
+    first, second = (by_time(output, time_major) for output in outputs)
+    reverse = Pass(backward.cell, backward.sequence[::-1], backward.state)
+    _store((*forward.into(first, run), *reverse.into(second[::-1], run)), last)
+
+
+def by_time(sequence: Array, time_major: bool) -> Array:
+    """A view of a sequence as [times, batches, …]."""
+    return sequence if time_major else sequence.swapaxes(0, 1)
+
+
+def linked(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array, Array]:
+    """What the forward and the backward cell read.
+
+    crossed   both read the auxiliary input too; else the backward cell reads it instead
+    """
+    if aux_input is None:
+        return input, input
+    if crossed:
+        both = np.concatenate([input, aux_input], axis=-1)
+        return both, both
+    return input, aux_input
+
+
+def _receivers(out: Array | State, outputs: int, states: int) -> tuple[State, State]:
+    """The arrays of the outputs, and those of the last states unless these are not asked for."""
+    every = out if isinstance(out, tuple) else (out,)
+    expected = f"{outputs} or {outputs + states}"
+    require(len(every) in (outputs, outputs + states), f"{len(every)} outputs are not {expected}")
+    return every[:outputs], every[outputs:]
+
+
+def _store(values: State, into: State) -> None:
+    for value, target in zip(values, into, strict=False):
+        np.copyto(target, value)

@@ -1,0 +1,117 @@
+"""Basic recurrent layers of real numbers: one step, a sequence, a sequence in both directions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels.recurrence import (
+    Gathered,
+    Pass,
+    State,
+    activate,
+    both_ways,
+    by_time,
+    linked,
+    one_way,
+)
+from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
+from ep_nnapi.nnapi.spec import F16, F32
+from ep_nnapi.value import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """An RNN cell: weights [inputs, units] of what it reads, and [units, units] of its state."""
+
+    read: Array
+    recurrent: Array
+    bias: Array
+    activation: int
+
+    @staticmethod
+    def of(
+        weights: Array,
+        recurrent_weights: Array,
+        bias: Array,
+        activation: int,
+        aux_weights: Array | None = None,
+    ) -> Cell:
+        """The cell of an operation's operands."""
+        read = weights if aux_weights is None else np.hstack([weights, aux_weights])
+        return Cell(read.T, recurrent_weights.T, bias, activation)
+
+    def step(self, sums: Array, state: State) -> State:
+        """The next output, which is the state. Source: NDK ANEURALNETWORKS_RNN."""
+        sums += state[0] @ self.recurrent
+        activate(sums, self.activation)
+        return (sums,)
+
+
+def rnn(
+    input: Array, cell: Cell, hidden_state_in: Array, *, run: Run, out: State, **operands: object
+) -> None:
+    """One step. Source: NDK ANEURALNETWORKS_RNN."""
+    state, output = out
+    step = Pass(cell, input[np.newaxis], (hidden_state_in,))
+    one_way(step, (output[np.newaxis], state), True, run)
+
+
+def unidirectional_sequence_rnn(
+    input: Array,
+    cell: Cell,
+    hidden_state_in: Array,
+    time_major: int,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: object,
+) -> None:
+    """A step for each time. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
+    steps = Pass(cell, by_time(input, bool(time_major)), (hidden_state_in,))
+    one_way(steps, out, bool(time_major), run)
+
+
+def bidirectional_sequence_rnn(
+    input: Array,
+    forward: Cell,
+    backward: Cell,
+    merge_outputs: bool,
+    time_major: bool,
+    *,
+    run: Run,
+    out: Array | State,
+    **operands: Array,
+) -> None:
+    """A step for each time, in both directions.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
+    """
+    sequences = linked(input, operands.get("aux_input"), "fw_aux_weights" in operands)
+    first, second = (
+        Pass(cell, by_time(sequence, time_major), (operands[f"{way}_hidden_state_in"],))
+        for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
+    )
+    both_ways((first, second), out, merge_outputs, time_major, run)
+
+
+_TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))
+_CELL, _FORWARD, _BACKWARD = (
+    Gathered(Cell.of, _TENSORS, ("activation",), prefix) for prefix in ("", "fw_", "bw_")
+)
+KERNELS = (
+    real(spec.RNN, rnn, F32, F16, cell=_CELL),
+    real(spec.UNIDIRECTIONAL_SEQUENCE_RNN, unidirectional_sequence_rnn, F32, F16, cell=_CELL),
+    real(
+        spec.BIDIRECTIONAL_SEQUENCE_RNN,
+        bidirectional_sequence_rnn,
+        F32,
+        F16,
+        forward=_FORWARD,
+        backward=_BACKWARD,
+    ),
+)

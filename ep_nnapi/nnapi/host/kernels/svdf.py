@@ -1,0 +1,45 @@
+"""Layers of filters with a memory, each a product of two vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels.recurrence import State, activate
+from ep_nnapi.nnapi.spec import F16, F32
+from ep_nnapi.value import Array
+
+
+def svdf(
+    input: Array,
+    weights_feature: Array,
+    weights_time: Array,
+    state_in: Array,
+    rank: int,
+    activation: int,
+    bias: Array | float = 0.0,
+    *,
+    out: State,
+) -> None:
+    """Each filter's results of late, weighted by time; `rank` filters add up to a unit.
+
+    The state [batches, filters * memory] holds the results, oldest first. The last one comes now;
+    afterwards all move by one, which leaves zero in the last place, as on Android.
+    Source: NDK ANEURALNETWORKS_SVDF.
+    """
+    state_out, output = out
+    filters, memory = weights_time.shape
+    batches = input.shape[0]
+    results = state_in.reshape(batches, filters, memory).copy()
+    results[..., -1:] = (input @ weights_feature.T)[..., np.newaxis]
+    sums = np.einsum("bfm,fm->bf", results, weights_time)
+    np.sum(sums.reshape(*output.shape, rank), axis=-1, out=output)
+    output += bias
+    activate(output, activation)
+    moved = state_out.reshape(batches, filters, memory)
+    moved[..., :-1] = results[..., 1:]
+    moved[..., -1:] = 0
+
+
+KERNELS = (real(spec.SVDF, svdf, F32, F16),)

@@ -1,0 +1,265 @@
+"""Shapes of recurrent operations, whose tensors must agree on the sizes of their cells.
+
+Sizes have names. A pattern says which of them an operand has: `"units inputs"` is a matrix [units,
+inputs]. An operand that is left out says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TypeAlias
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import (
+    Dim,
+    Dims,
+    Operand,
+    Shapes,
+    Table,
+    Tensor,
+    require,
+    unify,
+)
+
+Sizes: TypeAlias = Mapping[str, Dim]
+Given: TypeAlias = Mapping[str, Operand]
+
+GATES = ("input", "forget", "cell", "output")
+INPUT = tuple(f"input_to_{gate}_weights" for gate in GATES)
+RECURRENT = tuple(f"recurrent_to_{gate}_weights" for gate in GATES)
+INPUT_GATE = ("input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias")
+"""All have values, or none: then the input gate is one less the forget gate (CIFG)."""
+BIASES = ("input_gate_bias", "forget_gate_bias", "cell_bias", "output_gate_bias")
+PEEPHOLE = ("cell_to_input_weights", "cell_to_forget_weights", "cell_to_output_weights")
+NORM = tuple(f"{gate}_layer_norm_weights" for gate in GATES)
+AUXILIARY = tuple(f"aux_input_to_{gate}_weights" for gate in GATES)
+PROJECTION = ("projection_weights", "projection_bias")
+LSTM_CELL = {
+    **dict.fromkeys(INPUT, "units inputs"),
+    **dict.fromkeys(RECURRENT, "units outputs"),
+    **dict.fromkeys(AUXILIARY, "units aux_inputs"),
+    **dict.fromkeys((*BIASES, *PEEPHOLE, *NORM), "units"),
+    "projection_weights": "outputs units",
+    "projection_bias": "outputs",
+    "output_state_in": "batches outputs",
+    "cell_state_in": "batches units",
+}
+"""The tensors of an LSTM cell but what it reads. Source: NDK ANEURALNETWORKS_LSTM."""
+RNN_CELL = {
+    "weights": "units inputs",
+    "recurrent_weights": "units units",
+    "bias": "units",
+    "aux_weights": "units aux_inputs",
+    "hidden_state_in": "batches units",
+}
+"""The tensors of an RNN cell but what it reads. Source: NDK ANEURALNETWORKS_RNN."""
+_LSTM_REQUIRED = {"input", *LSTM_CELL} - {*INPUT_GATE, *PEEPHOLE, *NORM, *AUXILIARY, *PROJECTION}
+_RNN_REQUIRED = {"input", *RNN_CELL} - {"aux_weights"}
+_ORDERS = {True: "times batches", False: "batches times"}
+"""All dimensions of a sequence but the last, by whether it is time-major."""
+_STEP = "batches"
+
+
+def agree(patterns: Mapping[str, str], operands: Given) -> Sizes:
+    """The named sizes on which the operands agree; raises ShapeError when they do not."""
+    sizes: dict[str, Dim] = {}
+    for name, pattern in patterns.items():
+        operand, names = operands.get(name), pattern.split()
+        known = operand.known if isinstance(operand, Tensor) else None
+        dims: Dims = (None,) * len(names) if known is None else known
+        require(len(dims) == len(names), f"{name} has {len(names)} dimensions, not {len(dims)}")
+        for what, size in zip(names, dims, strict=True):
+            before = sizes.setdefault(what, size)
+            agreed = before is None or size is None or before == size
+            require(agreed, f"{name} has {size} {what}, others have {before}")
+            sizes[what] = size if before is None else before
+    return sizes
+
+
+def lstm_cell(operands: Given, order: str = _STEP) -> Sizes:
+    """The sizes of an LSTM cell; raises ShapeError when it lacks operands."""
+    _need(_LSTM_REQUIRED, operands)
+    sizes = agree({**_read(order), **LSTM_CELL}, operands)
+    first = 0 if _all_or_none(INPUT_GATE, operands) else 1
+    for names in (PEEPHOLE, NORM, AUXILIARY):
+        _all_or_none(names[first:], operands)
+    for names in (NORM, AUXILIARY) if first else ():
+        require(names[0] not in operands, f"{names[0]} needs {INPUT_GATE[0]}")
+    if "projection_weights" in operands:
+        return sizes
+    require("projection_bias" not in operands, "projection_bias needs projection_weights")
+    return {**sizes, "outputs": unify(sizes["outputs"], sizes["units"])}
+
+
+def rnn_cell(operands: Given, order: str = _STEP) -> Sizes:
+    """The sizes of an RNN cell; raises ShapeError when it lacks operands."""
+    _need(_RNN_REQUIRED, operands)
+    return agree({**_read(order), **RNN_CELL}, operands)
+
+
+def lstm(**operands: Operand) -> Shapes:
+    """A scratch buffer, both states and the output. Source: NDK ANEURALNETWORKS_LSTM."""
+    sizes = lstm_cell(operands)
+    gates = len(GATES) if INPUT_GATE[0] in operands else len(GATES) - 1
+    scratch = None if sizes["units"] is None else gates * sizes["units"]
+    output, cell = _lstm_states(sizes)
+    return [(sizes["batches"], scratch), output, cell, output]
+
+
+def quantized_lstm(**operands: Operand) -> Shapes:
+    """Both states and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
+    output, cell = _lstm_states(lstm_cell(operands))
+    return [output, cell, output]
+
+
+def quantized_16bit_lstm(**operands: Operand) -> Shapes:
+    """The cell's state and the output. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
+    _need(INPUT_GATE, operands)
+    output, cell = _lstm_states(lstm_cell(operands))
+    return [cell, output]
+
+
+def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shapes:
+    """The outputs of all times, and the last states.
+
+    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
+    """
+    order = _ORDERS[time_major]
+    sizes = lstm_cell(operands, order)
+    return [_of(sizes, f"{order} outputs"), *_lstm_states(sizes)]
+
+
+def bidirectional_sequence_lstm(
+    time_major: bool, merge_outputs: bool, **operands: Operand
+) -> Shapes:
+    """The outputs of both directions, maybe merged, and the last states of both cells.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
+    """
+    order = _ORDERS[time_major]
+    forward, backward = (lstm_cell(cell, order) for cell in _linked(operands, AUXILIARY[1], order))
+    outputs = _of(forward, f"{order} outputs"), _of(backward, f"{order} outputs")
+    states = (*_lstm_states(forward), *_lstm_states(backward))
+    return [*(_merged(*outputs) if merge_outputs else outputs), *states]
+
+
+def rnn(**operands: Operand) -> Shapes:
+    """The state and the output, which are the same. Source: NDK ANEURALNETWORKS_RNN."""
+    state = _of(rnn_cell(operands), "batches units")
+    return [state, state]
+
+
+def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
+    """The outputs of all times, and the last state.
+
+    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
+    """
+    require(time_major in (0, 1), f"time_major {time_major} is neither 0 nor 1")
+    order = _ORDERS[bool(time_major)]
+    sizes = rnn_cell(operands, order)
+    return [_of(sizes, f"{order} units"), _of(sizes, "batches units")]
+
+
+def bidirectional_sequence_rnn(
+    time_major: bool, merge_outputs: bool, **operands: Operand
+) -> Shapes:
+    """The outputs of both directions, maybe merged, and the last states of both cells.
+
+    Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
+    """
+    order = _ORDERS[time_major]
+    cells = [rnn_cell(cell, order) for cell in _linked(operands, "aux_weights", order)]
+    outputs = [_of(sizes, f"{order} units") for sizes in cells]
+    states = [_of(sizes, "batches units") for sizes in cells]
+    return [*(_merged(*outputs) if merge_outputs else outputs), *states]
+
+
+def svdf(rank: int, **operands: Operand) -> Shapes:
+    """The memory of all filters, and the output. Source: NDK ANEURALNETWORKS_SVDF.
+
+    The state holds `memory` numbers a filter, the last of which is not read.
+    """
+    _need(("input", "weights_feature", "weights_time", "state_in"), operands)
+    patterns = {
+        "input": "batches inputs",
+        "weights_feature": "filters inputs",
+        "weights_time": "filters memory",
+        "bias": "units",
+        "state_in": "batches states",
+    }
+    sizes = agree(patterns, operands)
+    filters, memory = sizes["filters"], sizes["memory"]
+    units, states = sizes["units"], sizes["states"]
+    require(rank > 0, f"rank {rank} is not positive")
+    if filters is not None:
+        require(filters % rank == 0, f"{filters} filters are not of rank {rank}")
+        units = unify(units, filters // rank)
+        states = unify(states, None if memory is None else filters * memory)
+    return [(sizes["batches"], states), (sizes["batches"], units)]
+
+
+def side(prefix: str, operands: Given) -> dict[str, Operand]:
+    """The operands whose names begin with `prefix`, without it."""
+    return {k.removeprefix(prefix): v for k, v in operands.items() if k.startswith(prefix)}
+
+
+def _linked(operands: Given, weights: str, order: str) -> tuple[Given, Given]:
+    """What the cells of both directions are given, by the linking mode.
+
+    Without `aux_input` both read the input. With it, and `weights` for it, both read both (cross
+    linking); without such weights the backward cell reads it instead (parallel linking).
+    """
+    forward, backward = side("fw_", operands), side("bw_", operands)
+    crossed = weights in forward
+    require(crossed == (weights in backward), f"fw_{weights} and bw_{weights} belong together")
+    _need(("input", "aux_input") if crossed else ("input",), operands)
+    agree(_read(order), operands)
+    given = {name: operands[name] for name in ("input", "aux_input") if name in operands}
+    if crossed or len(given) == 1:
+        return {**forward, **given}, {**backward, **given}
+    return {**forward, "input": given["input"]}, {**backward, "input": given["aux_input"]}
+
+
+def _read(order: str) -> dict[str, str]:
+    """The patterns of what a cell reads."""
+    return {"input": f"{order} inputs", "aux_input": f"{order} aux_inputs"}
+
+
+def _need(names: Collection[str], operands: Given) -> None:
+    for name in sorted(names):
+        require(name in operands, f"operand {name} was left out, its value is needed")
+
+
+def _all_or_none(names: Collection[str], operands: Given) -> bool:
+    """Whether these operands are there; raises ShapeError when only some are."""
+    present = [name for name in names if name in operands]
+    missing = [name for name in names if name not in operands]
+    require(not present or not missing, f"{' '.join(present[:1])} needs {' '.join(missing[:1])}")
+    return bool(present)
+
+
+def _of(sizes: Sizes, pattern: str) -> Dims:
+    return tuple(sizes[what] for what in pattern.split())
+
+
+def _lstm_states(sizes: Sizes) -> tuple[Dims, Dims]:
+    return _of(sizes, LSTM_CELL["output_state_in"]), _of(sizes, LSTM_CELL["cell_state_in"])
+
+
+def _merged(forward: Dims, backward: Dims) -> tuple[Dims]:
+    """Outputs of both directions side by side."""
+    both = forward[-1], backward[-1]
+    return ((*forward[:-1], None if None in both else sum(size or 0 for size in both)),)
+
+
+SHAPES: Table = {
+    spec.BIDIRECTIONAL_SEQUENCE_LSTM: bidirectional_sequence_lstm,
+    spec.BIDIRECTIONAL_SEQUENCE_RNN: bidirectional_sequence_rnn,
+    spec.LSTM: lstm,
+    spec.QUANTIZED_16BIT_LSTM: quantized_16bit_lstm,
+    spec.QUANTIZED_LSTM: quantized_lstm,
+    spec.RNN: rnn,
+    spec.SVDF: svdf,
+    spec.UNIDIRECTIONAL_SEQUENCE_LSTM: unidirectional_sequence_lstm,
+    spec.UNIDIRECTIONAL_SEQUENCE_RNN: unidirectional_sequence_rnn,
+}
