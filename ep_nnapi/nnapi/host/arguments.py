@@ -61,7 +61,7 @@ class Arguments:
         if self._late:
             source = {**given, **self._unpacked}
             for name, pack, names in self._late:
-                given[name] = pack(**{n: source[n] for n in names})
+                given[name] = pack(**{n: source[n] for n in names if n in source})
         return given
 
     def stored(self, values: Values) -> dict[str, object]:

@@ -99,7 +99,10 @@ class PreparedGraph:
         key = tuple(None if a is None else a.shape for a in inputs)
         found = self._plans.get(key)
         if found is None:
-            given = {i: Tensor(s) for i, s in zip(self._inputs, key, strict=True) if s is not None}
+            given = {
+                i: None if shape is None else Tensor(shape)
+                for i, shape in zip(self._inputs, key, strict=True)
+            }
             found = plan(self._steps, self._operands, {**given, **self._facts}, self._outputs)
             if len(self._plans) >= _PLANS:
                 self._plans.clear()

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Extent, arrange, block
 from ep_nnapi.nnapi.host.site import Site, indexes
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.shapes import Dims, Operands, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.value import Array
@@ -132,8 +132,14 @@ def infer_step(
     step: Step, operands: Sequence[Operand], fact: Callable[[int], Known]
 ) -> list[Dims | None]:
     """The outputs' dimensions, inferred and declared; raises ShapeError when these disagree."""
+
+    def known(index: int) -> Known:
+        value = fact(index)
+        scalar = not operands[index].type.tensor
+        return Pending.PENDING if scalar and isinstance(value, Tensor) else value
+
     given: Operands = {
-        name: tuple(map(fact, index)) if isinstance(index, tuple) else fact(index)
+        name: tuple(map(known, index)) if isinstance(index, tuple) else known(index)
         for name, index in step.at.inputs.items()
     }
     found = infer(step.at.operation.spec, given, len(step.outputs))
