@@ -29,25 +29,34 @@ def _console() -> Console:
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
-    table = [list(row) for row in rows]
-    if sys.stdout.isatty():
-        drawn = Table(*columns, box=box.SIMPLE_HEAD)
-        for row in table:
-            drawn.add_row(*(Text(cell) for cell in row))
-        _console().print(drawn)
-        return
-    lines = [list(columns), *table]
+    lines = [list(columns), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _draw(lines, widths)
+        return
     for line in lines:
         print("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
 
 
+def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
+    console = _console()
+    gaps = 3 * len(widths)
+    wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, name in enumerate(lines[0]):
+        last = i == len(widths) - 1
+        drawn.add_column(name, overflow="fold", no_wrap=not (last or wrap_all))
+    for line in lines[1:]:
+        drawn.add_row(*(Text(cell) for cell in line))
+    console.print(drawn)
+
+
 def report(found: Report) -> None:
     """Clusters, then refusals with their reasons."""
-    share = f"{found.taken} of {found.nodes} nodes" if found.nodes else "no nodes"
-    count = len(found.clusters)
-    noun = "cluster" if count == 1 else "clusters"
-    print(f"NNAPI takes {share} in {count} {noun} at feature level {found.feature_level}.")
+    share = f"{found.taken} of {_counted(found.nodes, 'node')}"
+    clusters = _counted(len(found.clusters), "cluster")
+    print(f"NNAPI takes {share} in {clusters} at feature level {found.feature_level}.")
     if found.clusters:
         print()
         _table(
@@ -59,10 +68,14 @@ def report(found: Report) -> None:
         _rejections(found.rejections)
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def _rejections(found: Sequence[Rejection]) -> None:
     """Refusals grouped by reason, the most frequent first, and what to do about each."""
     reasons = Counter(r.reason for r in found)
-    print(f"Left to the CPU: {len(found)} nodes")
+    print(f"Left to the CPU: {_counted(len(found), 'node')}")
     for reason, count in reasons.most_common():
         print(f"\n{reason} ({count}): {ADVICE[reason]}")
         rows = [(r.op_type, r.node, r.detail) for r in found if r.reason is reason]
