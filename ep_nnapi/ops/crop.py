@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
 from math import prod
 
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
+from ep_nnapi.nnapi.spec import GATHER, SLICE, SPLIT, STRIDED_SLICE
 from ep_nnapi.ops.fold import runs
 from ep_nnapi.ops.node import Node, int32
 from ep_nnapi.ops.steps import Steps, of_any_type, reshape, reshaped
@@ -91,3 +92,32 @@ def _gathered(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) 
         out = y if axis == axes[-1] else n.temp(x, shape)
         yield GATHER(x, axis=axis, indices=int32(taken[axis]), out=out)
         x = out
+
+
+def piece(n: Node, x: Value, taken: Ranges, shape: Sequence[int]) -> Steps:
+    """What of `x` the ranges take, in that shape; of a constant lazily."""
+    if x.constant is not None:
+        cut = tuple(slice(r.start, r.stop) for r in taken)
+        to = tuple(shape)
+        return replace(x, dims=to, constant=x.constant.map(to, lambda a: a[cut].reshape(to)))
+    part = n.temp(x, [len(r) for r in taken])
+    yield from crop(n, x, taken, part)
+    return (yield from reshaped(n, part, shape))
+
+
+def parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
+    """`x` of rank 1 to 4 in `count` equal parts along `axis`."""
+    if count == 1:
+        return [x]
+    shape = list(x.shape)
+    shape[axis] //= count
+    found = [n.temp(x, shape) for _ in range(count)]
+    call = SPLIT(x, axis=axis, num_splits=count, out=found)
+    if n.takes(call):
+        yield call
+        return found
+    for i, part in enumerate(found):
+        taken = [range(size) for size in x.shape]
+        taken[axis] = range(i * shape[axis], (i + 1) * shape[axis])
+        yield from crop(n, x, taken, part)
+    return found

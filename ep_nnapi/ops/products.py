@@ -8,9 +8,9 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.nnapi.call import Call, View
-from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, FULLY_CONNECTED, SPLIT, TRANSPOSE
+from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.broadcast import expanded
-from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.crop import parts
 from ep_nnapi.ops.node import Node, int32, no_bias
 from ep_nnapi.ops.steps import Steps, each, place, reshaped, settle
 from ep_nnapi.value import MAX_RANK, DType, Value
@@ -73,11 +73,11 @@ def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) 
     rhs = yield from _matrices(n, b, swapped=not adj_y)
     count, (rows, units) = len(lhs), y.shape[-2:]
     bias = no_bias(a, b, units)
-    parts = [n.temp(y, (rows, units)) for _ in range(count)]
-    for left, right, part in zip(lhs, rhs, parts, strict=True):
+    found = [n.temp(y, (rows, units)) for _ in range(count)]
+    for left, right, part in zip(lhs, rhs, found, strict=True):
         yield FULLY_CONNECTED(left, weights=right, bias=bias, out=part)
     made = place(n, y, (count * rows, units))
-    yield CONCATENATION(inputs=parts, axis=0, out=made)
+    yield CONCATENATION(inputs=found, axis=0, out=made)
     yield from settle(n, made, y)
 
 
@@ -91,11 +91,4 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
         yield TRANSPOSE(seen, perm=int32((0, 2, 1)), out=turned)
         seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
-    parts = [n.temp(x, (rows, columns)) for _ in range(batch)]
-    call = SPLIT(stack, axis=0, num_splits=batch, out=parts)
-    if n.takes(call):
-        yield call
-        return parts
-    for i, part in enumerate(parts):
-        yield from crop(n, stack, [range(i * rows, (i + 1) * rows), range(columns)], part)
-    return parts
+    return (yield from parts(n, stack, 0, batch))
