@@ -15,8 +15,8 @@ from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
 from ep_nnapi.nnapi.host.site import locate
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes import ShapeError, Tensor
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.value import Array
 
@@ -29,6 +29,8 @@ class PreparedGraph:
 
     A plan is made for each set of input shapes: which memory the temporaries share, and what need
     not run. Any number of threads may execute at once, each with a block of memory of its own.
+
+    steps   the operations that constants do not decide, in the order of execution
     """
 
     def __init__(self, model: Model, feature_level: int, halves: bool = False) -> None:
@@ -36,11 +38,15 @@ class PreparedGraph:
         self._halves = halves
         constants = {i: self._constant(o, feature_level) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
-        self._steps = [
-            _step(model.operations[n], model.operands, constants, feature_level)
-            for n in execution_order(model)
-        ]
         self._operands = [replace(o, value=None) for o in model.operands]
+        self.steps: list[Step] = []
+        for n in execution_order(model):
+            step = _step(model.operations[n], model.operands, constants, feature_level)
+            folded = None if {*step.outputs} & {*model.outputs} else self._fold(step, constants)
+            if folded is None:
+                self.steps.append(step)
+            else:
+                constants.update(zip(step.outputs, folded, strict=True))
         self._inputs, self._outputs = model.inputs, model.outputs
         self._facts = {i: _fact(value) for i, value in constants.items()}
         self._plans: dict[tuple[Shape | None, ...], Plan] = {}
@@ -57,6 +63,27 @@ class PreparedGraph:
             with np.errstate(over="ignore"):
                 return array.astype(np.float16).astype(np.float32)
         return array
+
+    def _fold(self, step: Step, constants: Mapping[int, object]) -> list[Array] | None:
+        """The outputs of a step on constants alone; None when it needs more, or fails."""
+        if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
+            return None
+        values: list[Array | None] = [None] * len(self._operands)
+        for i in step.inputs:
+            values[i] = np.asarray(constants[i])
+        shapes = {i: _fact(value) for i, value in enumerate(values)}
+        try:
+            dims = infer_step(step, self._operands, lambda i: shapes[i])
+            outs = [
+                _receiver(None, _whole(d), self._operands[i])
+                for d, i in zip(dims, step.outputs, strict=True)
+            ]
+            return [
+                self._rounded(result, self._operands[i])
+                for result, i in zip(step.bound(values, outs, Run()), step.outputs, strict=True)
+            ]
+        except ShapeError:  # an error of the run
+            return None
 
     def execute(
         self,
@@ -84,7 +111,7 @@ class PreparedGraph:
         for i, out in zip(self._outputs, outputs, strict=False):
             values[i] = out
         try:
-            for n, step in enumerate(self._steps):
+            for n, step in enumerate(self.steps):
                 if n not in at.skipped:
                     run.check()
                     self._perform(step, values, at, run)
@@ -103,7 +130,7 @@ class PreparedGraph:
                 i: None if shape is None else Tensor(shape)
                 for i, shape in zip(self._inputs, key, strict=True)
             }
-            found = plan(self._steps, self._operands, {**given, **self._facts}, self._outputs)
+            found = plan(self.steps, self._operands, {**given, **self._facts}, self._outputs)
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
             self._plans[key] = found
@@ -114,8 +141,9 @@ class PreparedGraph:
         shapes = [at.shapes.get(i) for i in step.outputs]
         if None in shapes:
             shapes = self._shapes(step, values)
-        if step.view and shapes[0] is not None and step.outputs[0] not in self._outputs:
-            values[step.outputs[0]] = _present(values[step.inputs[0]]).reshape(shapes[0])
+        source = values[step.inputs[0]] if step.view else None  # None also for a constant
+        if source is not None and shapes[0] is not None and step.outputs[0] not in self._outputs:
+            values[step.outputs[0]] = source.reshape(shapes[0])
             return
         outs = [
             _receiver(values[i], shape, self._operands[i])
@@ -132,10 +160,7 @@ class PreparedGraph:
             known, value = self._facts.get(index), values[index]
             return known if known is not None or value is None else _fact(value)
 
-        return [
-            None if dims is None or None in dims else tuple(size or 0 for size in dims)
-            for dims in infer_step(step, self._operands, fact)
-        ]
+        return [_whole(dims) for dims in infer_step(step, self._operands, fact)]
 
     def _settled(self, result: Array, given: Array | None, operand: Operand) -> Array:
         """The result where it belongs: in the array that the caller gave, if any."""
@@ -164,6 +189,11 @@ def _step(
             f"nnapi-reference has no {operation.spec} of {code}",
         )
     return Step(at, bind(kernel, at, constants), kernel.view)
+
+
+def _whole(dims: Dims | None) -> Shape | None:
+    """The shape, if all of it is known."""
+    return None if dims is None or None in dims else tuple(size or 0 for size in dims)
 
 
 def _fact(value: object) -> Known:

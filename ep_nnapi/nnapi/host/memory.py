@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 
@@ -46,8 +48,7 @@ def arrange(extents: Iterable[Extent]) -> Layout:
             alive = other.first <= extent.last and extent.first <= other.last
             if alive and start < offset + extent.size and offset < end:
                 offset = -(-end // ALIGNMENT) * ALIGNMENT
-        placed.append((offset, offset + extent.size, extent))
-        placed.sort(key=lambda p: p[0])
+        insort(placed, (offset, offset + extent.size, extent), key=itemgetter(0))
     offsets = dict(sorted((extent.key, start) for start, _, extent in placed))
     return Layout(offsets, max((end for _, end, _ in placed), default=0))
 

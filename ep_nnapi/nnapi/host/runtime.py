@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.rejection import OptionError, RuntimeFailure
 from ep_nnapi.value import Array
 
 _COMPILE = "ANeuralNetworksCompilation_finish"
@@ -59,8 +59,8 @@ class HostRuntime:
         validate(model, self._feature_level)
         with _failing(_COMPILE):
             found = prepared(self._find(device), model, options or CompileOptions())
-        described = [model.operands[i] for i in model.inputs]
-        return HostCompilation(found, tuple(described), len(model.outputs))
+        ins, outs = ([model.operands[i] for i in ends] for ends in (model.inputs, model.outputs))
+        return HostCompilation(found, tuple(ins), tuple(outs))
 
     def _find(self, device: Device) -> HostDevice:
         for found in self._devices:
@@ -75,7 +75,7 @@ class HostCompilation:
 
     prepared: PreparedModel
     inputs: tuple[Operand, ...]
-    outputs: int
+    outputs: tuple[Operand, ...]
 
     def run(
         self,
@@ -84,16 +84,18 @@ class HostCompilation:
         options: RunOptions | None = None,
     ) -> list[Array]:
         """As `runtime.Compilation`."""
-        if len(inputs) != len(self.inputs) or len(outputs) not in (0, self.outputs):
+        if len(inputs) != len(self.inputs) or len(outputs) not in (0, len(self.outputs)):
             raise failure(
                 COMPUTE,
                 ResultCode.BAD_DATA,
                 f"{len(inputs)} inputs and {len(outputs)} outputs are given for"
-                f" {len(self.inputs)} and {self.outputs}",
+                f" {len(self.inputs)} and {len(self.outputs)}",
             )
         for n, (array, operand) in enumerate(zip(inputs, self.inputs, strict=True)):
-            _check_input(n, array, operand)
-        given = [*outputs, *[None] * (self.outputs - len(outputs))]
+            _check(f"input {n}", array, operand)
+        given = outputs or [None] * len(self.outputs)
+        for n, (array, operand) in enumerate(zip(given, self.outputs, strict=True)):
+            _check_type(f"output {n}", array, operand)
         with _failing(COMPUTE):
             return self.prepared.execute(inputs, given, options or RunOptions())
 
@@ -109,21 +111,24 @@ def _failing(call: str) -> Iterator[None]:
         raise failure(call, ResultCode.OUT_OF_MEMORY, str(error)) from error
 
 
-def _check_input(n: int, array: Array | None, operand: Operand) -> None:
+def _check(what: str, array: Array | None, operand: Operand) -> None:
     """Raises RuntimeFailure unless `array` has the operand's type and declared dimensions."""
-    if array is None:
+    _check_type(what, array, operand)
+    if array is None or (operand.type.tensor and not operand.dimensions):
         return
-    if array.dtype != operand.type.numpy or not array.flags.c_contiguous:
-        wrong = f"{array.dtype} is given for {operand.type.name}"
-    elif not operand.dimensions:
-        if operand.type.tensor or array.ndim == 0:
-            return
-        wrong = f"shape {array.shape} is given for a scalar"
-    elif len(array.shape) == len(operand.dimensions) and all(
-        declared in (0, size)
-        for size, declared in zip(array.shape, operand.dimensions, strict=True)
+    declared = operand.dimensions
+    if array.ndim != len(declared) or any(
+        size not in (0, given) for given, size in zip(array.shape, declared, strict=True)
     ):
-        return
-    else:
-        wrong = f"shape {array.shape} is given for {operand.dimensions}"
-    raise failure(COMPUTE, ResultCode.BAD_DATA, f"input {n}: {wrong}")
+        raise _wrong(f"{what}: shape {array.shape} is given for {declared}")
+
+
+def _check_type(what: str, array: Array | None, operand: Operand) -> None:
+    if array is not None and array.dtype != operand.type.numpy:
+        raise _wrong(f"{what}: {array.dtype} is given for {operand.type.name}")
+    if array is not None and not array.flags.c_contiguous:
+        raise _wrong(f"{what}: an array is given that is not C-contiguous")
+
+
+def _wrong(detail: str) -> RuntimeFailure:
+    return failure(COMPUTE, ResultCode.BAD_DATA, detail)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import zip_longest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
 
 
 def same(input: Tensor) -> Dims:
@@ -46,9 +47,10 @@ def prelu(input: Tensor, alpha: Tensor) -> Dims:
 
 
 def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
-    """The inputs' dimensions, which the condition shares."""
+    """The dimensions that all three have. Source: NDK ANEURALNETWORKS_SELECT."""
     require(condition.rank == input1.rank == input2.rank, "SELECT takes tensors of equal rank")
-    return broadcast(condition, input1, input2)
+    sizes = zip(condition.dims, input1.dims, input2.dims, strict=True)
+    return tuple(reduce(unify, each) for each in sizes)
 
 
 _UNARY = (

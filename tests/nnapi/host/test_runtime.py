@@ -81,7 +81,7 @@ def test_an_unknown_device_is_refused():
         (np.zeros(3, np.float32), "shape"),
         (np.zeros((2, 1), np.float32), "shape"),
         (np.zeros(2, np.float64), "float64 is given for TENSOR_FLOAT32"),
-        (np.zeros(4, np.float32)[::2], "is given for TENSOR_FLOAT32"),
+        (np.zeros(4, np.float32)[::2], "not C-contiguous"),
     ],
     ids=["size", "rank", "type", "strided"],
 )
@@ -112,6 +112,15 @@ def test_an_output_of_another_shape_is_refused():
     with pytest.raises(RuntimeFailure, match=r"\(3,\), the output has \(2,\)") as caught:
         compiled(chain((2,))).run([vector(1, 2)], [np.empty(3, np.float32)])
     assert caught.value.code == "ANEURALNETWORKS_OUTPUT_INSUFFICIENT_SIZE"
+
+
+@pytest.mark.parametrize(
+    "out", [np.empty(2), np.empty(4, np.float32)[::2]], ids=["type", "strided"]
+)
+def test_an_output_that_cannot_be_written_is_refused(out):
+    with pytest.raises(RuntimeFailure, match="output 0: ") as caught:
+        compiled(chain((2,))).run([vector(1, 2)], [out])
+    assert caught.value.code == "ANEURALNETWORKS_BAD_DATA"
 
 
 @pytest.mark.parametrize("dims", [(0,), ()], ids=["size", "rank"])
@@ -154,6 +163,31 @@ def test_a_reshaped_temporary_survives_the_memory_of_later_steps():
     x = vector(1, 2, 3, 4)
     (result,) = compiled(Model(operands, operations, (0,), (9,))).run([x])
     np.testing.assert_array_equal(result, (2 * x + 4 * x * x).reshape(2, 2))
+
+
+def test_what_follows_from_constants_is_computed_once():
+    """x + (c + c): one operation is left to run."""
+    constant = Operand(F32, (2,), value=Data.of(vector(1, 2)))
+    operands = (Operand(F32, (2,)), constant, scalar(0), Operand(F32, (2,)), Operand(F32, (2,)))
+    operations = (
+        Operation(spec.ADD, (1, 1, 2), (3,)),
+        Operation(spec.ADD, (0, 3, 2), (4,)),
+    )
+    compilation = compiled(Model(operands, operations, (0,), (4,)))
+    assert len(compilation.prepared.steps) == 1
+    np.testing.assert_array_equal(compilation.run([vector(10, 20)])[0], [12, 24])
+
+
+def test_a_constant_takes_a_shape_known_only_in_the_run():
+    constant = Operand(F32, (4,), value=Data.of(vector(1, 2, 3, 4)))
+    operands = (Operand(I32, (2,)), constant, Operand(F32), scalar(0), Operand(F32))
+    operations = (
+        Operation(spec.RESHAPE, (1, 0), (2,)),
+        Operation(spec.ADD, (2, 2, 3), (4,)),
+    )
+    compilation = compiled(Model(operands, operations, (0,), (4,)))
+    (result,) = compilation.run([np.array([2, 2], np.int32)])
+    np.testing.assert_array_equal(result, [[2, 4], [6, 8]])
 
 
 def test_an_output_that_is_an_input_reshaped_has_memory_of_its_own():
