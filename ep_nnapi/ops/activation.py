@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import (
     ADD,
     GREATER,
@@ -23,11 +20,14 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
-from ep_nnapi.ops.broadcast import broadcast
 from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.steps import Steps, compute, full, reshape
+from ep_nnapi.ops.pieces import clip
+from ep_nnapi.ops.pieces import hard_sigmoid as sixfold
+from ep_nnapi.ops.pieces import leaky_relu as leaky
+from ep_nnapi.ops.pieces import prelu as slopes
+from ep_nnapi.ops.steps import compute, full
 from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Constant, DType, Value
+from ep_nnapi.value import DType
 
 
 @op("Relu", since=6, emits=(RELU, MAXIMUM))
@@ -48,7 +48,7 @@ def clip_6(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     low, high = (n.scalar(n.real(name), x) if n.given(name) else None for name in ("min", "max"))
-    yield from _clip(n, x, low, high)
+    yield from clip(n, x, (low, high), n.output())
 
 
 @op("Clip", since=11, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
@@ -60,39 +60,7 @@ def clip_11(n: Node) -> Iterator[Call]:
     """
     bounds = (n.input(i) if n.has(i) else None for i in (1, 2))
     low, high = (b.constant if b is not None and b.constant is not None else b for b in bounds)
-    yield from _clip(n, n.input(0), low, high)
-
-
-_FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
-
-
-def _clip(
-    n: Node, x: Value, low: Value | Constant | None, high: Value | Constant | None
-) -> Iterator[Call]:
-    y = n.output()
-    if not isinstance(low, Value) and not isinstance(high, Value):
-        bounds = _bound(low), _bound(high)
-        if bounds == (None, None):
-            yield from reshape(n, x, y)
-            return
-        if bounds in _FUSED and x.dtype is not DType.INT32:
-            yield _FUSED[bounds](x, out=y)
-            return
-    if high is None:
-        yield MAXIMUM(x, low, out=y)
-        return
-    if low is not None:
-        x = yield from compute(n, MAXIMUM, x, low, shape=x.shape)
-    yield MINIMUM(x, high, out=y)
-
-
-def _bound(constant: Constant | None) -> float | None:
-    """The number; None where every finite number is within."""
-    if constant is None:
-        return None
-    number, limits = float(constant.array.reshape(-1)[0]), constant.dtype.numpy
-    infinite = limits.kind == "f" and abs(number) >= float(np.finfo(limits).max)
-    return None if infinite else number
+    yield from clip(n, n.input(0), (low, high), n.output())
 
 
 @op("HardSigmoid", since=6, emits=(MUL, ADD))
@@ -102,17 +70,8 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     Source: ONNX HardSigmoid-6, HardSigmoid-22; NDK FuseCode RELU6.
     """
     x = n.input(0)
-    share = yield from _hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
+    share = yield from sixfold(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
     yield MUL(share, n.scalar(1 / 6, x), out=n.output())
-
-
-def _hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
-    """Six times the hard sigmoid."""
-    slope = np.float32(alpha) * np.float32(6)
-    scaled = x
-    if slope != 1:
-        scaled = yield from compute(n, MUL, x, n.scalar(float(slope), x))
-    return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
 
 
 @op("HardSwish", since=14, emits=(HARD_SWISH, MUL))
@@ -126,7 +85,7 @@ def hard_swish(n: Node) -> Iterator[Call]:
     if n.takes(call) or x.quantization is not None:
         yield call
         return
-    share = yield from _hard_sigmoid(n, x, 1 / 6, 0.5)
+    share = yield from sixfold(n, x, 1 / 6, 0.5)
     part = yield from compute(n, MUL, share, n.scalar(1 / 6, x))
     yield MUL(x, part, out=y)
 
@@ -138,8 +97,7 @@ def leaky_relu(n: Node) -> Iterator[Call]:
     Source: ONNX LeakyRelu-6, LeakyRelu-16; NDK ANEURALNETWORKS_PRELU.
     """
     x = n.input(0)
-    slope = Value("slope", x.dtype, (1,), constant=n.scalar(n.real("alpha", 0.01), x))
-    yield from _prelu(n, x, slope)
+    yield from leaky(n, x, n.real("alpha", 0.01), n.output())
 
 
 @op("PRelu", since=7, emits=(PRELU, ADD))
@@ -148,20 +106,7 @@ def prelu(n: Node) -> Iterator[Call]:
 
     Source: ONNX PRelu-7, PRelu-9, PRelu-16; NDK ANEURALNETWORKS_PRELU.
     """
-    yield from _prelu(n, n.input(0), n.input(1))
-
-
-def _prelu(n: Node, x: Value, slope: Value) -> Iterator[Call]:
-    """Where the level has no PRELU: RELU(x) - slope RELU(-x), which is as exact."""
-    y = n.output()
-    if n.takes(PRELU(x, slope, out=y)) or x.quantization is not None:
-        yield from broadcast(n, PRELU, (x, slope), y)
-        return
-    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
-    scaled = n.temp(x)
-    yield from broadcast(n, MUL, (below, slope), scaled)
-    opposite = yield from compute(n, MUL, scaled, n.scalar(-1, x))
-    yield ADD((yield from compute(n, RELU, x)), opposite, out=y)
+    yield from slopes(n, n.input(0), n.input(1), n.output())
 
 
 @op("ThresholdedRelu", since=10, emits=(SELECT,))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
+from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.fold import runs
 from ep_nnapi.ops.node import Node, int32
-from ep_nnapi.ops.steps import Steps, compute, reshape, reshaped
+from ep_nnapi.ops.steps import Steps, compute, place, reshape, reshaped, settle
 from ep_nnapi.value import MAX_RANK, Value
 
 
@@ -91,3 +93,49 @@ def standardized(
     centred = yield from compute(n, SUB, x, mean)
     found = yield from scaled(n, centred, axes, epsilon)
     return replace(found, mean=mean)
+
+
+Normalize: TypeAlias = Callable[
+    [Node, Value, Collection[int], float], Generator[Call, None, Standard]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalization `by` of all axes from `axis` on, then times `scale`, plus `shift`."""
+
+    by: Normalize
+    axis: int
+    epsilon: float
+    scale: Value
+    shift: Value | None = None
+
+
+def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, Standard]:
+    """`y` is `x` normalized; beyond rank 4 the axes before and those from the axis on are merged.
+
+    Returns what was found before scale and shift.
+    """
+    axis, shape = norm.axis, x.shape
+    axes = range(axis, x.rank)
+    if x.rank > MAX_RANK:
+        shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
+    seen = yield from reshaped(n, x, shape)
+    found = yield from norm.by(n, seen, axes, norm.epsilon)
+    made = place(n, y, shape)
+    factor = yield from _from_axis(n, norm.scale, x, axis)
+    if norm.shift is None:
+        yield MUL(found.value, factor, out=made)
+    else:
+        product = yield from compute(n, MUL, found.value, factor, shape=shape)
+        yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=made)
+    yield from settle(n, made, y)
+    return found
+
+
+def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Steps:
+    """A parameter of the axes from `axis` on, as one axis where `x` is beyond rank 4."""
+    if x.rank <= MAX_RANK:
+        return param
+    wide = yield from expanded(n, param, x.shape[axis:])
+    return (yield from reshaped(n, wide, (prod(x.shape[axis:]),)))

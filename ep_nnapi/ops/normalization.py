@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import prod
-from typing import TypeAlias
 
 import numpy as np
 
@@ -22,9 +21,8 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.moments import Standard, reduced, scaled, standardized
+from ep_nnapi.ops.moments import Norm, Normalize, normalize, reduced, scaled, standardized
 from ep_nnapi.ops.node import Node, op
 from ep_nnapi.ops.steps import (
     Steps,
@@ -40,10 +38,6 @@ from ep_nnapi.ops.steps import (
 from ep_nnapi.ops.window import images
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, Array, Constant, DType, Value
-
-Normalize: TypeAlias = Callable[
-    [Node, Value, Sequence[int], float], Generator[Call, None, Standard]
-]
 
 
 @op("BatchNormalization", since=7, emits=(MUL, ADD))
@@ -173,7 +167,8 @@ def layer_normalization(n: Node) -> Iterator[Call]:
     Source: ONNX LayerNormalization-17 (and ONNX Runtime's of version 1); NDK
     ANEURALNETWORKS_RSQRT.
     """
-    yield from _normalized_from(n, standardized)
+    shift = n.input(2) if n.has(2) else None
+    yield from _normalized(n, standardized, shift)
 
 
 @op("RMSNormalization", since=23, emits=(RSQRT,))
@@ -183,37 +178,28 @@ def rms_normalization(n: Node) -> Iterator[Call]:
 
     Source: ONNX RMSNormalization-23; NDK ANEURALNETWORKS_RSQRT.
     """
-    yield from _normalized_from(n, scaled)
+    yield from _normalized(n, scaled, None)
 
 
-def _normalized_from(n: Node, normalize: Normalize) -> Iterator[Call]:
-    """Normalizes from the axis on; beyond rank 4 these are one axis, and so are those before."""
-    x, y, axis = n.input(0), n.output(), n.axis(default=-1)
-    shape, axes = x.shape, range(axis, x.rank)
-    if x.rank > MAX_RANK:
-        shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
-    seen = yield from reshaped(n, x, shape)
-    found = yield from normalize(n, seen, axes, n.real("epsilon", 1e-5))
-    made = place(n, y, shape)
-    factor = yield from _along(n, n.input(1), axis)
-    if n.has(2):
-        product = yield from compute(n, MUL, found.value, factor, shape=shape)
-        yield ADD(product, (yield from _along(n, n.input(2), axis)), out=made)
-    else:
-        yield MUL(found.value, factor, out=made)
-    yield from settle(n, made, y)
+@op("SimplifiedLayerNormalization", since=1, emits=(RSQRT,))
+@widened
+def simplified_layer_normalization(n: Node) -> Iterator[Call]:
+    """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square.
+
+    Source: ONNX Runtime's SimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    norm = Norm(scaled, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1))
+    found = yield from normalize(n, n.input(0), norm, n.output())
+    if n.has_output(1):
+        yield from reshape(n, found.inverse, n.output(1))
+
+
+def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
+    norm = Norm(by, n.axis(default=-1), n.real("epsilon", 1e-5), n.input(1), shift)
+    found = yield from normalize(n, n.input(0), norm, n.output())
     for i, more in enumerate((found.mean, found.inverse), start=1):
         if n.has_output(i) and more is not None:
             yield from reshape(n, more, n.output(i))
-
-
-def _along(n: Node, param: Value, axis: int) -> Steps:
-    """A parameter of the axes from `axis` on, as one axis where the tensor is beyond rank 4."""
-    shape = n.input(0).shape
-    if len(shape) <= MAX_RANK:
-        return param
-    wide = yield from expanded(n, param, shape[axis:])
-    return (yield from reshaped(n, wide, (prod(shape[axis:]),)))
 
 
 @op("LRN", since=1, emits=(LOCAL_RESPONSE_NORMALIZATION,))

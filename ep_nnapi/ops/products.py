@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -13,6 +14,7 @@ from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.crop import parts
 from ep_nnapi.ops.node import Node, int32, no_bias
 from ep_nnapi.ops.steps import Steps, each, place, reshaped, settle
+from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, DType, Value
 
 SWAPPED = (1, 0)
@@ -92,3 +94,12 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
         seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from parts(n, stack, 0, batch))
+
+
+def times(n: Node, x: Value, factor: float) -> Value:
+    """The constant `x` times a number, lazily."""
+    if factor == 1 or x.constant is None:
+        return x
+    n.require(x.quantization is None, Reason.ATTRIBUTE, f"{x.name} is quantized; use a factor of 1")
+    scaled = x.constant.map(x.shape, lambda a: a * a.dtype.type(factor))
+    return replace(x, constant=scaled)

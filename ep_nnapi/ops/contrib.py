@@ -1,0 +1,206 @@
+"""ONNX Runtime's own operators that its optimizer leaves in a saved model (com.microsoft)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    BATCH_MATMUL,
+    CONV_2D,
+    DEPTHWISE_CONV_2D,
+    FULLY_CONNECTED,
+    GROUPED_CONV_2D,
+    LOGISTIC,
+    MUL,
+    RELU,
+    RSQRT,
+    TANH,
+)
+from ep_nnapi.ops.affine import affine
+from ep_nnapi.ops.convolving import convolve
+from ep_nnapi.ops.curves import gelu as exact_gelu
+from ep_nnapi.ops.curves import swish, tanh_gelu
+from ep_nnapi.ops.moments import Norm, normalize, scaled, standardized
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.pieces import clip, hard_sigmoid, leaky_relu
+from ep_nnapi.ops.products import product, times
+from ep_nnapi.ops.steps import Steps, compute, reshape, widened
+from ep_nnapi.rejection import Reason, Reject
+from ep_nnapi.value import Value
+
+MS = "com.microsoft"
+
+
+@op("FusedConv", since=1, domain=MS, emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D))
+def fused_conv(n: Node) -> Iterator[Call]:
+    """A convolution, plus input Z, then an activation.
+
+    Source: com.microsoft FusedConv-1; NDK ANEURALNETWORKS_CONV_2D and siblings.
+    """
+    y = n.output()
+    active = _activation(n, n.text("activation", ""), n.reals("activation_params", ()))
+    convolved = n.temp(y)
+    yield from convolve(n, convolved)
+    if n.has(3):
+        convolved = yield from compute(n, ADD, convolved, n.input(3))
+    yield from active(convolved, y)
+
+
+@op("FusedGemm", since=1, domain=MS, emits=(FULLY_CONNECTED,))
+def fused_gemm(n: Node) -> Iterator[Call]:
+    """Gemm, then an activation.
+
+    Source: com.microsoft FusedGemm-1; NDK ANEURALNETWORKS_FULLY_CONNECTED.
+    """
+    y = n.output()
+    given = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
+    params = [n.real(name) for name in given if n.given(name)]
+    active = _activation(n, n.text("activation", ""), params)
+    total = n.temp(y)
+    yield from affine(n, total)
+    yield from active(total, y)
+
+
+Activation: TypeAlias = Callable[[Value, Value], Iterator[Call]]
+
+
+def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
+    """What makes `y` of `x`, by ONNX's name of the activation and its parameters, in order."""
+    known: Mapping[str, Activation] = {
+        "": lambda x, y: reshape(n, x, y),
+        "Relu": lambda x, y: iter((RELU(x, out=y),)),
+        "Sigmoid": lambda x, y: iter((LOGISTIC(x, out=y),)),
+        "Tanh": lambda x, y: iter((TANH(x, out=y),)),
+        "LeakyRelu": partial(_leaky, n, params),
+        "HardSigmoid": partial(_hard, n, params),
+        "Clip": partial(_clipped, n, params),
+    }
+    if name not in known:
+        raise Reject(
+            Reason.ATTRIBUTE, f"activation is {name}; only {', '.join(filter(None, known))}"
+        )
+    return known[name]
+
+
+def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    yield from leaky_relu(n, x, params[0] if params else 0.01, y)
+
+
+def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    alpha, beta = params or (0.2, 0.5)
+    share = yield from hard_sigmoid(n, x, alpha, beta)
+    yield MUL(share, n.scalar(1 / 6, x), out=y)
+
+
+def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
+    low, high = (n.scalar(p, x) for p in params)
+    yield from clip(n, x, (low, high), y)
+
+
+@op("Gelu", since=1, domain=MS, emits=(LOGISTIC,))
+@widened
+def gelu(n: Node) -> Iterator[Call]:
+    """X times the normal distribution function; bounds as ai.onnx Gelu.
+
+    Source: com.microsoft Gelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    """
+    yield from exact_gelu(n, n.input(0), n.output())
+
+
+@op("BiasGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@widened
+def bias_gelu(n: Node) -> Iterator[Call]:
+    """Gelu of the sum of both inputs.
+
+    Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
+    """
+    total = yield from compute(n, ADD, n.input(0), n.input(1))
+    yield from exact_gelu(n, total, n.output())
+
+
+@op("FastGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@widened
+def fast_gelu(n: Node) -> Iterator[Call]:
+    """Gelu by tanh, of the input or of its sum with a bias.
+
+    Source: com.microsoft FastGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
+    """
+    x = n.input(0)
+    if n.has(1):
+        x = yield from compute(n, ADD, x, n.input(1))
+    yield from tanh_gelu(n, x, n.output())
+
+
+@op("QuickGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@widened
+def quick_gelu(n: Node) -> Iterator[Call]:
+    """X sigmoid(alpha x).
+
+    Source: com.microsoft QuickGelu-1; NDK ANEURALNETWORKS_LOGISTIC.
+    """
+    yield from swish(n, n.input(0), n.output(), n.real("alpha", 1.702))
+
+
+@op("FusedMatMul", since=1, domain=MS, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+def fused_matmul(n: Node) -> Iterator[Call]:
+    """`alpha` times a product of matrices, each transposed by `transA`, `transB`.
+
+    Source: com.microsoft FusedMatMul-1; NDK ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    a, b, y, alpha = n.input(0), n.input(1), n.output(), n.real("alpha", 1.0)
+    for name in ("transBatchA", "transBatchB"):
+        n.require(not n.integer(name, 0), Reason.ATTRIBUTE, f"{name} is 1; only 0 is taken")
+    n.require(
+        a.rank > 1 and b.rank > 1, Reason.RANK, f"{a.name} or {b.name} is a vector; use matrices"
+    )
+    adjoint = {"adj_x": bool(n.integer("transA", 0)), "adj_y": bool(n.integer("transB", 0))}
+    if alpha == 1 or b.constant is not None:
+        yield from product(n, a, times(n, b, alpha), y, **adjoint)
+        return
+    total = n.temp(y)
+    yield from product(n, a, b, total, **adjoint)
+    yield MUL(total, n.scalar(alpha, y), out=y)
+
+
+@op("SkipLayerNormalization", since=1, domain=MS, emits=(RSQRT,))
+@widened
+def skip_layer_normalization(n: Node) -> Iterator[Call]:
+    """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3.
+
+    Source: com.microsoft SkipLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    total = yield from _skipped(n, 4)
+    shift = n.input(3) if n.has(3) else None
+    norm = Norm(standardized, total.rank - 1, n.real("epsilon", 1e-12), n.input(2), shift)
+    found = yield from normalize(n, total, norm, n.output())
+    for i, more in enumerate((found.mean, found.inverse), start=1):
+        if n.has_output(i) and more is not None:
+            yield from reshape(n, more, n.output(i))
+
+
+@op("SkipSimplifiedLayerNormalization", since=1, domain=MS, emits=(RSQRT,))
+@widened
+def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
+    """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3.
+
+    Source: com.microsoft SkipSimplifiedLayerNormalization-1; NDK ANEURALNETWORKS_RSQRT.
+    """
+    total = yield from _skipped(n, 3)
+    norm = Norm(scaled, total.rank - 1, n.real("epsilon", 1e-12), n.input(2))
+    found = yield from normalize(n, total, norm, n.output())
+    if n.has_output(2):
+        yield from reshape(n, found.inverse, n.output(2))
+
+
+def _skipped(n: Node, bias: int) -> Steps:
+    """Inputs 0 and 1, and input `bias` if it is given, added up; output 3 if it is asked for."""
+    last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
+    total = n.temp(last) if n.has(bias) else last
+    yield ADD(n.input(0), n.input(1), out=total)
+    if n.has(bias):
+        yield ADD(total, n.input(bias), out=last)
+    return last
