@@ -13,16 +13,19 @@ from time import perf_counter
 
 import numpy as np
 
-from bench.cases import Case, families
+from bench.elements import elements, moves, rows
+from bench.floors import Case
+from bench.products import convolutions, pools, products, recurrences
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import F32, I32, Q8
 from ep_nnapi.value import Array
 
 SECONDS = 0.15
 """How long one case, or its floor, is repeated; the least time counts."""
 SLOWEST = 5
+FAMILIES = (convolutions, products, recurrences, pools, elements, rows, moves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,9 @@ class Timing:
 def model(case: Case) -> tuple[Model, Array]:
     """The operation as a model, its first tensor being the input."""
     form = next(f for f in case.row.forms if case.operands.keys() <= {p.name for p in f})
-    values = [case.operands[p.name] for p in form if p.name in case.operands]
+    given = max(n for n, p in enumerate(form) if p.name in case.operands)
+    last = next(n for n, p in enumerate(form) if n >= given and p.last)
+    values = [case.operands.get(p.name) for p in form[: last + 1]]
     made = [_operand(value) for value in values]
     count = len(made)
     outputs = tuple(range(count, count + len(case.outputs)))
@@ -62,6 +67,8 @@ def model(case: Case) -> tuple[Model, Array]:
 
 
 def _operand(value: object) -> Operand:
+    if value is None:
+        return Operand(F32, value=Omitted.NO_VALUE)
     if isinstance(value, np.ndarray):
         code = {"f": F32, "u": Q8, "i": I32}[value.dtype.kind]
         scale, zero_point = (0.02, 128) if code is Q8 else (0.0, 0)
@@ -92,7 +99,7 @@ def time_all() -> Iterator[Timing]:
     """The timing of each case."""
     runtime = HostRuntime()
     (device,) = runtime.devices()
-    for case in families():
+    for case in (case for family in FAMILIES for case in family()):
         made, array = model(case)
         compilation = runtime.compile(made, device)
         outputs = compilation.run([array])
