@@ -2,9 +2,20 @@
 
 import mmap
 import os
+import threading
+import time
 
 import numpy as np
 
+from ep_nnapi.nnapi.capi.registry import (
+    BURSTS,
+    COMPILATIONS,
+    DESCRIPTORS,
+    EVENTS,
+    EXECUTIONS,
+    MEMORIES,
+    MODELS,
+)
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.spec import QUANTIZE
 from tests.capi.client import operand_type, pointer, ref, u32s
@@ -164,3 +175,20 @@ def test_roles_are_of_one_type_scale_and_zero_point(world: World) -> None:
     assert add(desc, quantizing(world, 0.5, 4), 0, 1.0) == BAD_DATA
     assert add(desc, world.ready(), 0, 1.0) == BAD_DATA
     assert add(desc, quantizing(world, 0.5, 3), 0, 1.0) == 0
+
+
+def test_nothing_piles_up(world: World) -> None:
+    """Worlds of objects come and go: no handle, no descriptor, no thread stays."""
+    kinds = (MODELS, COMPILATIONS, EXECUTIONS, BURSTS, EVENTS, DESCRIPTORS, MEMORIES)
+
+    def held() -> tuple[int, ...]:
+        return (*map(len, kinds), len(os.listdir("/proc/self/fd")), threading.active_count())
+
+    before = held()
+    for _ in range(50):
+        one = World(world.nn)
+        for state in (one.measured_execution, one.event, one.device_memory(), one.memory()):
+            assert state
+        one.close()
+    time.sleep(0.05)  # a thread that has told its event may need a moment to end
+    assert held() == before

@@ -21,6 +21,7 @@
 
 #define NN_EXPORT __attribute__((visibility("default")))
 #define NN_PACKAGE_DEPTH 4 /* <root>/ep_nnapi/nnapi/capi/libneuralnetworks.so */
+#define NN_LINE 1000 /* characters of a message */
 #define NN_ADAPTER "ep_nnapi.nnapi.capi.entry"
 
 typedef struct {
@@ -45,8 +46,9 @@ static struct {
     py_object (*decode_path)(const char *);
     py_object (*sys_object)(const char *);
     int (*append)(py_object, py_object);
-    py_object (*occurred)(void);
-    void (*print)(void);
+    void (*fetch)(py_object *, py_object *, py_object *);
+    py_object (*string)(py_object);
+    const char *(*text)(py_object, size_t *);
     void (*clear)(void);
     void (*forget)(py_object);
 } py;
@@ -152,8 +154,9 @@ static bool nn_symbols(void *from) {
            NN_FIND(as_size, "PyLong_AsSize_t") &&
            NN_FIND(decode_path, "PyUnicode_DecodeFSDefault") &&
            NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
-           NN_FIND(occurred, "PyErr_Occurred") && NN_FIND(print, "PyErr_Print") &&
-           NN_FIND(clear, "PyErr_Clear") && NN_FIND(forget, "Py_DecRef");
+           NN_FIND(fetch, "PyErr_Fetch") && NN_FIND(string, "PyObject_Str") &&
+           NN_FIND(text, "PyUnicode_AsUTF8AndSize") && NN_FIND(clear, "PyErr_Clear") &&
+           NN_FIND(forget, "Py_DecRef");
 }
 
 /* Starts an interpreter in a process that has none, and lets go of its lock. */
@@ -195,20 +198,39 @@ static py_object nn_import(const char *root) {
     return py.import(NN_ADAPTER);
 }
 
-/* Called with the interpreter's lock, which also makes simultaneous first calls harmless. */
-static const nn_table *nn_table_of(const char *root) {
+static void nn_forget(py_object object) {
+    if (object != NULL) py.forget(object);
+}
+
+/* What the pending exception says, which is over then. */
+static void nn_reason(char reason[NN_LINE]) {
+    py_object type = NULL, value = NULL, traceback = NULL;
+    py.fetch(&type, &value, &traceback);
+    py_object words = value != NULL ? py.string(value) : NULL;
+    const char *text = words != NULL ? py.text(words, NULL) : NULL;
+    snprintf(reason, NN_LINE, "the Python package ep_nnapi cannot be used: %.900s",
+             text != NULL ? text : "no reason is given");
+    py.clear();
+    nn_forget(words);
+    nn_forget(type);
+    nn_forget(value);
+    nn_forget(traceback);
+}
+
+/* Called with the interpreter's lock, which also makes simultaneous first calls harmless. Fills
+ * `reason` where it returns NULL. */
+static const nn_table *nn_table_of(const char *root, char reason[NN_LINE]) {
     const nn_table *table = NULL;
     py_object module = nn_import(root);
     py_object connect = module != NULL ? py.attribute(module, "connect") : NULL;
     py_object address = connect != NULL ? py.call(connect, NULL) : NULL;
-    if (address != NULL) table = (const nn_table *)py.as_size(address);
-    if (py.occurred() != NULL) {
-        py.print();
-        table = NULL;
-    }
-    if (address != NULL) py.forget(address);
-    if (connect != NULL) py.forget(connect);
-    if (module != NULL) py.forget(module);
+    if (address != NULL)
+        table = (const nn_table *)py.as_size(address);
+    else
+        nn_reason(reason);
+    nn_forget(address);
+    nn_forget(connect);
+    nn_forget(module);
     return table;
 }
 
@@ -219,9 +241,10 @@ static const nn_table *nn_connect_slowly(void) {
     const char *why = nn_interpreter(root);
     if (why != NULL) return nn_give_up(why);
     int state = py.ensure();
-    const nn_table *table = nn_table_of(root);
+    char reason[NN_LINE];
+    const nn_table *table = nn_table_of(root, reason);
     py.release(state);
-    if (table == NULL) return nn_give_up("the Python package ep_nnapi cannot be imported");
+    if (table == NULL) return nn_give_up(reason);
     if (table->identity != NN_IDENTITY)
         return nn_give_up("the Python package ep_nnapi is another version's");
     atomic_store(&nn_connected, table);
