@@ -100,6 +100,11 @@ class Node:
         given = self._attribute(name, tuple(default) if default is not None else None)
         return tuple(float(i) for i in given)  # type: ignore[union-attr]
 
+    def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """An attribute of strings."""
+        given = self._attribute(name, tuple(default) if default is not None else None)
+        return tuple(str(i) for i in given)  # type: ignore[union-attr]
+
     def given(self, name: str) -> bool:
         """Whether the node has the attribute."""
         return name in self.node.attributes

@@ -1,0 +1,210 @@
+"""Long short-term memory: NNAPI's own sequence, or written out step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.call import Call, Given, Row
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    FULLY_CONNECTED,
+    LOGISTIC,
+    MUL,
+    RELU,
+    SUB,
+    TANH,
+    UNIDIRECTIONAL_SEQUENCE_LSTM,
+)
+from ep_nnapi.ops.backwards import backwards
+from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.layers import (
+    Layer,
+    bias,
+    deliver,
+    dense,
+    first_state,
+    layer,
+    over_time,
+    rows,
+    sequence,
+    split,
+    written_out,
+)
+from ep_nnapi.ops.node import Node, op, zeros
+from ep_nnapi.ops.steps import Steps, compute, reshaped, widened
+from ep_nnapi.rejection import Reason, Reject
+from ep_nnapi.value import Constant, Value
+
+Direction: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
+"""Yields one direction's calls; returns its outputs of all steps, and its last states."""
+States: TypeAlias = Sequence[Value | None]
+"""H and C before the first step; None for zeros."""
+
+_GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}
+"""NNAPI's names by ONNX's order."""
+_CODES = {RELU: int(FuseCode.RELU), TANH: 4, LOGISTIC: 6}
+"""Activations of a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
+
+
+@op("LSTM", since=7, emits=(UNIDIRECTIONAL_SEQUENCE_LSTM, FULLY_CONNECTED))
+@widened
+def lstm(n: Node) -> Iterator[Call]:
+    """C = f c + i g(...), H = o h(C), with the gates i, o and f.
+
+    Activations Sigmoid, Tanh or Relu; f is 1 - i with `input_forget`; with peepholes the gates see
+    C too. NNAPI's sequence takes any number of steps.
+    x [steps, batch, inputs] (`layout` 1: batch first); W, R and P constant
+    Source: ONNX LSTM-7, -14, -22; NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
+    """
+    made = layer(n, ("Sigmoid", "Tanh", "Tanh"))
+    outputs, states = [], []
+    for direction in range(len(made.reverse)):
+        h = yield from first_state(n, made, 5, direction)
+        c = yield from first_state(n, made, 6, direction)
+        results = _results(n, made, direction, (h, c))
+        if results is None:
+            output, last = yield from _written_out(n, made, direction, (h, c))
+        else:
+            output, last = yield from _in_sequence(n, made, direction, (h, c), results)
+        outputs.append(output)
+        states.append(last)
+    yield from deliver(n, made, outputs, states)
+
+
+def _results(n: Node, made: Layer, direction: int, first: States) -> list[Value] | None:
+    """What NNAPI's sequence gives at this level: its output, H and C, or only its output.
+
+    None where it is something else, or does not give all that is asked for.
+    """
+    f, g, h = made.activations[direction]
+    if f != LOGISTIC or g != h or n.integer("input_forget", 0):
+        return None
+    x = n.input(0)
+    output = n.temp(x, (*x.shape[:2], made.units))
+    states = [n.temp(x, (made.batch, made.units)) for _ in ("H", "C")]
+    if n.takes(_sequence(n, made, direction, x, first, [output, *states])):
+        return [output, *states]
+    alone = _sequence(n, made, direction, x, first, [output])
+    return [output] if n.takes(alone) and not n.has_output(2) else None
+
+
+def _sequence(
+    n: Node, made: Layer, direction: int, x: Value, first: States, results: Sequence[Value]
+) -> Call:
+    units, operands = made.units, dict[str, Given]()
+    for name, gate in _GATES.items():
+        own, back = (slice(g * units, (g + 1) * units) for g in (gate, gate + 4))
+        operands[f"input_to_{name}_weights"] = rows(n, 1, direction, own)
+        operands[f"recurrent_to_{name}_weights"] = rows(n, 2, direction, own)
+        operands["cell_bias" if name == "cell" else f"{name}_gate_bias"] = bias(
+            n, direction, own, back
+        )
+        if n.has(7) and name != "cell":
+            operands[f"cell_to_{name}_weights"] = rows(n, 7, direction, own)
+    nothing = zeros(made.batch * units, x.dtype).reshaped((made.batch, units))
+    h, c = (state or nothing for state in first)
+    return UNIDIRECTIONAL_SEQUENCE_LSTM(
+        x,
+        **operands,
+        output_state_in=h,
+        cell_state_in=c,
+        activation=_CODES[made.activations[direction][1]],
+        cell_clip=0.0,
+        projection_clip=0.0,
+        time_major=not made.batch_first,
+        out=results,
+    )
+
+
+def _in_sequence(
+    n: Node, made: Layer, direction: int, first: States, results: Sequence[Value]
+) -> Direction:
+    """NNAPI's sequence, of which the steps are reversed where it should begin at the last."""
+    x, time, (output, *states) = n.input(0), 1 if made.batch_first else 0, results
+    if made.reverse[direction]:
+        x = yield from backwards(n, x, time)
+    yield _sequence(n, made, direction, x, first, results)
+    if not states and n.has_output(1):
+        taken = [range(size) for size in output.shape]
+        taken[time] = range(made.steps - 1, made.steps)
+        last = n.temp(output, [len(r) for r in taken])
+        yield from crop(n, output, taken, last)
+        states = [(yield from reshaped(n, last, (made.batch, made.units)))]
+    if made.reverse[direction]:
+        output = yield from backwards(n, output, time)
+    return output, tuple(states)
+
+
+def _written_out(n: Node, made: Layer, direction: int, first: States) -> Direction:
+    written_out(n, made)
+    units, cell = made.units, _Cell.of(n, made, direction)
+    every = slice(0, 4 * units)
+    biases = bias(n, direction, every, slice(4 * units, 8 * units))
+    x = yield from sequence(n, made)
+    read = yield from dense(n, x, rows(n, 1, direction, every), biases)
+    steps = yield from split(n, read, 0, made.steps)
+    (h, c), hidden = first, dict[int, Value]()
+    for t in made.order(direction):
+        total = steps[t]
+        if h is not None:
+            back = yield from dense(n, h, cell.recurrent, zeros(4 * units))
+            total = yield from compute(n, ADD, total, back)
+        parts = yield from split(n, total, 1, 4)
+        c = yield from cell.memory(n, parts, c)
+        h = hidden[t] = yield from cell.output(n, parts[1], c)
+    if h is None or c is None:
+        raise Reject(Reason.SHAPE, f"{n.input(0).name} has no steps")
+    whole = yield from over_time(n, made, [hidden[t] for t in range(made.steps)])
+    return whole, (h, c)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One direction's cell; `peepholes` see C from the input, the output and the forget gate."""
+
+    recurrent: Constant
+    peepholes: tuple[Constant, ...]
+    activations: tuple[Row, ...]
+    coupled: bool
+
+    @staticmethod
+    def of(n: Node, made: Layer, direction: int) -> _Cell:
+        """Of a node."""
+        units = made.units
+        gates = [slice(g * units, (g + 1) * units) for g in range(3)] if n.has(7) else []
+        return _Cell(
+            rows(n, 2, direction, slice(0, 4 * units)),
+            tuple(rows(n, 7, direction, g) for g in gates),
+            made.activations[direction],
+            n.integer("input_forget", 0) == 1,
+        )
+
+    def memory(self, n: Node, parts: Sequence[Value], c: Value | None) -> Steps:
+        """The next C; `parts` are the sums of the gates and of what is new."""
+        f, g, _ = self.activations
+        i = yield from compute(n, f, (yield from self._looking(n, 0, parts[0], c)))
+        new = yield from compute(n, g, parts[3])
+        added = yield from compute(n, MUL, i, new)
+        if c is None:
+            return added
+        if self.coupled:
+            forget = yield from compute(n, SUB, n.scalar(1, i), i, shape=i.shape)
+        else:
+            forget = yield from compute(n, f, (yield from self._looking(n, 2, parts[2], c)))
+        kept = yield from compute(n, MUL, forget, c)
+        return (yield from compute(n, ADD, kept, added))
+
+    def output(self, n: Node, total: Value, c: Value) -> Steps:
+        """The next H."""
+        f, _, h = self.activations
+        o = yield from compute(n, f, (yield from self._looking(n, 1, total, c)))
+        return (yield from compute(n, MUL, o, (yield from compute(n, h, c))))
+
+    def _looking(self, n: Node, gate: int, total: Value, c: Value | None) -> Steps:
+        if not self.peepholes or c is None:
+            return total
+        seen = yield from compute(n, MUL, c, self.peepholes[gate])
+        return (yield from compute(n, ADD, total, seen))
