@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,17 +98,17 @@ def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
 def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str, Array]:
     if not path.is_file():
         raise OptionError(f"{path}: no such input file")
-    if path.suffix.lower() in IMAGES:
+    if path.suffix.lower() in IMAGES and inputs:
         spec = next((s for s in inputs if s.name == name), inputs[0])
         return {spec.name: _image(path, spec)}
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            return {key: loaded[key] for key in loaded.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
         raise OptionError(f"{path}: not a .npy, .npz or image file") from None
-    if isinstance(loaded, np.ndarray):
-        return {"": loaded}
-    with loaded:
-        return {key: loaded[key] for key in loaded.files}
 
 
 def _named(
@@ -121,7 +122,8 @@ def _named(
         return {name or inputs[0].name: next(iter(found.values()))}
     strange = next(k for k in found if k not in names)
     called = f"array {strange!r}" if strange else "the array"
-    raise OptionError(f"{path}: {called} is no input; the model's are {', '.join(sorted(names))}")
+    known = ", ".join(sorted(names)) or "none"
+    raise OptionError(f"{path}: {called} is no input; the model's are {known}")
 
 
 def _image(path: Path, spec: InputSpec) -> Array:
@@ -150,18 +152,24 @@ def _image(path: Path, spec: InputSpec) -> Array:
 def _rows(
     arrays: Mapping[str, Array], inputs: Sequence[InputSpec]
 ) -> tuple[Mapping[str, Array], ...]:
-    """One run, or one for each row where the model takes one row at a time."""
+    """One run, or one for each row where the model takes one row at a time.
+
+    An input whose first dimension is not fixed goes whole into every run.
+    """
     specs = {s.name: s for s in inputs}
     typed = {name: _typed(array, specs[name]) for name, array in arrays.items()}
     counts = {
-        len(a) // d
+        name: len(a) // first
         for name, a in typed.items()
-        if a.ndim and isinstance(d := specs[name].dims[0], int) and d and len(a) % d == 0
+        if a.ndim and isinstance(first := specs[name].dims[0], int) and first
     }
-    count = counts.pop() if len(counts) == 1 and len(typed) == len(specs) else 1
-    if count <= 1:
-        return (typed,)
-    return tuple({name: np.split(a, count)[i] for name, a in typed.items()} for i in range(count))
+    if len(set(counts.values())) > 1:
+        raise OptionError(
+            f"the inputs have rows for {sorted(counts.values())} runs; give as many of each"
+        )
+    count = max(counts.values(), default=1)
+    parts = {n: np.split(a, count) if n in counts else [a] * count for n, a in typed.items()}
+    return tuple({name: rows[i] for name, rows in parts.items()} for i in range(count))
 
 
 def _typed(array: Array, spec: InputSpec) -> Array:
@@ -175,4 +183,6 @@ def _typed(array: Array, spec: InputSpec) -> Array:
         raise OptionError(
             f"input {spec.name} has shape {list(array.shape)}; the model takes [{wanted}]"
         )
-    return np.ascontiguousarray(array.astype(spec.dtype, copy=False))
+    if array.dtype.kind not in "biuf":
+        raise OptionError(f"input {spec.name} is given as {array.dtype}; it takes {spec.dtype}")
+    return np.asarray(array, spec.dtype, order="C")
