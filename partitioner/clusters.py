@@ -7,9 +7,14 @@ from collections.abc import Hashable, Iterable
 import networkx as nx
 
 from partitioner.indexed import indexed
-from partitioner.merging import merged
+from partitioner.region import whole
 from partitioner.sequence import sequence
-from partitioner.waves import waves
+from partitioner.solve import solved
+from partitioner.tensors import tensors_of
+from partitioner.waves import by_wave
+
+WORK = 150_000  # blocks that a search may look at, and more for each node
+WORK_PER_NODE = 2
 
 
 def partition(
@@ -29,10 +34,18 @@ def partition(
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "x"), ("x", "c"), ("c", "d")])
     >>> partition(dag, {"a", "b", "c", "d"})  # x is not capable and lies between a and c
-    [('a', 'b'), ('c', 'd')]
+    [('a',), ('b', 'c', 'd')]
+
+    (Cut between b and c, the tensor of b would cross the border, too. Cut here, only that of a and x do:
+    the tensor of a leaves its cluster anyway, since x reads it.)
 
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     """
     graph = indexed(dag, capable)
-    blocks = merged(graph) if connected else waves(graph)
-    return [tuple(graph.nodes[v] for v in members) for members in sequence(graph, blocks)]
+    if connected:
+        work = WORK + WORK_PER_NODE * len(graph.nodes)
+        union, _ = solved(whole(graph), lambda part, find: tensors_of(part, graph, dag, find), work)
+        block = union.names()
+    else:
+        block = by_wave(graph)
+    return [tuple([graph.nodes[v] for v in members]) for members in sequence(graph, block)]

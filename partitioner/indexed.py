@@ -1,8 +1,8 @@
-"""The graph by number: canonical order, edges and capable flags as flat lists."""
+"""The graph by number: canonical order, edges and capable flags as flat sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 import networkx as nx
@@ -13,14 +13,14 @@ class Indexed:
     """A DAG whose nodes are numbered in canonical topological order.
 
     nodes    number to node; every edge goes from a smaller number to a larger one
+    number   node to number
     preds    numbers of the nodes that each node reads from, ascending
-    succs    numbers of the nodes that read from each node, ascending
     capable  1 where a node may be taken
     """
 
     nodes: list[Hashable]
-    preds: list[list[int]]
-    succs: list[list[int]]
+    number: dict[Hashable, int]
+    preds: list[tuple[int, ...]]
     capable: bytearray
 
 
@@ -32,44 +32,38 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     Cost: O(n log n + m).
     """
-    depth = depths(dag)
-    nodes = sorted(sorted_nodes(dag), key=depth.__getitem__)
+    nodes = [node for generation in _generations(dag) for node in sorted_nodes(generation)]
     number = {node: i for i, node in enumerate(nodes)}
     flags = bytearray(len(nodes))
     for node in capable:
         if node not in number:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[number[node]] = 1
-    preds = [sorted([number[u] for u in dag.pred[node]]) for node in nodes]
-    succs: list[list[int]] = [[] for _ in nodes]
-    for v, row in enumerate(preds):
-        for u in row:
-            succs[u].append(v)
-    return Indexed(nodes, preds, succs, flags)
+    preds = [tuple(sorted([number[u] for u in dag.predecessors(node)])) for node in nodes]
+    return Indexed(nodes, number, preds, flags)
 
 
-def depths(dag: nx.DiGraph) -> dict[Hashable, int]:
-    """Number of edges on the longest path from a source to each node.
+def _generations(dag: nx.DiGraph) -> Iterator[list[Hashable]]:
+    """Nodes by depth, from the sources on.
 
     Raises: ValueError if `dag` has a cycle.
     """
-    depth: dict[Hashable, int] = {}
-    missing = dict(dag.in_degree())
-    ready = [node for node, degree in missing.items() if not degree]
-    level = 0
+    following = dict(dag.adjacency())
+    missing = dict.fromkeys(following, 0)
+    for row in following.values():
+        for node in row:
+            missing[node] += 1
+    ready = [node for node, count in missing.items() if not count]
     while ready:
-        following = []
-        for node in ready:
-            depth[node] = level
-            for successor in dag.succ[node]:
-                missing[successor] -= 1
-                if not missing[successor]:
-                    following.append(successor)
-        ready = following
-        level += 1
-    if len(depth) < len(dag):
+        yield ready
+        generation, ready = ready, []
+        for node in generation:
+            for follower in following[node]:
+                missing[follower] -= 1
+                if not missing[follower]:
+                    ready.append(follower)
+    if any(missing.values()):
         raise ValueError("the graph has a cycle")
-    return depth
 
 
 def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
@@ -82,6 +76,8 @@ def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
     ([9, 10, 11], [1, 'a', 'b'])
     """
     members = list(nodes)
+    if len(members) < 2:
+        return members
     if {type(node) for node in members} in ({int}, {str}):
         return sorted(members)  # type: ignore[type-var]
     return sorted(members, key=lambda node: (type(node).__name__, repr(node)))

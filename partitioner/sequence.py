@@ -11,26 +11,29 @@ from partitioner.indexed import Indexed
 def sequence(graph: Indexed, block: Sequence[int]) -> list[list[int]]:
     """Members of every cluster, ascending, clusters in an order in which they can run.
 
-    block  a name for the cluster of every capable node; an incapable node is its own
+    block  the smallest member of the cluster of every capable node, and every other node itself
     Tie rule: of the blocks that can run, the one with the smallest member is next.
     Cost: O((n + m) log n).
     """
-    head: dict[int, int] = {}
-    first = [v if not graph.capable[v] else head.setdefault(block[v], v) for v in range(len(block))]
-    members: dict[int, list[int]] = {v: [] for v in sorted(set(first))}
-    missing = dict.fromkeys(members, 0)
-    for v, b in enumerate(first):
-        members[b].append(v)
-        missing[b] += sum(first[u] != b for u in graph.preds[v])
-    ready = [b for b, count in missing.items() if not count]
+    members: dict[int, list[int]] = {}
+    following: dict[int, list[int]] = {}
+    missing: dict[int, int] = {}
+    for v, row in enumerate(graph.preds):
+        b = block[v]
+        members.setdefault(b, []).append(v)
+        for u in row:
+            if block[u] != b:
+                following.setdefault(block[u], []).append(b)
+                missing[b] = missing.get(b, 0) + 1
+    ready = [b for b in members if b not in missing]
     heapify(ready)
     clusters = []
     while ready:
         b = heappop(ready)
         if graph.capable[b]:
             clusters.append(members[b])
-        for w in (w for v in members[b] for w in graph.succs[v] if first[w] != b):
-            missing[first[w]] -= 1
-            if not missing[first[w]]:
-                heappush(ready, first[w])
+        for other in following.get(b, ()):
+            missing[other] -= 1
+            if not missing[other]:
+                heappush(ready, other)
     return clusters

@@ -1,4 +1,4 @@
-"""Waves: how many blocks of capable nodes lie on a path, which bounds any partition from below."""
+"""Waves: the fewest clusters there can be, if a cluster need not be connected."""
 
 from __future__ import annotations
 
@@ -21,3 +21,9 @@ def waves(graph: Indexed) -> list[int]:
         else:
             wave[v] = max((wave[u] for u in row), default=0)
     return wave
+
+
+def by_wave(graph: Indexed) -> list[int]:
+    """The first node of the wave of each capable node; an incapable node is its own."""
+    first: dict[int, int] = {}
+    return [first.setdefault(w, v) if graph.capable[v] else v for v, w in enumerate(waves(graph))]

@@ -1,0 +1,111 @@
+"""Chains: nodes that some best partition keeps with a neighbour, so that both count as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from partitioner.region import Region
+from partitioner.tensors import Tensor, renamed
+
+
+def contracted(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
+    """A smaller region with the same lowest cost, made of units of its nodes.
+
+    If a node reads nothing but `u`, and no more than one capable node reads it, it can move from
+    any cluster to that of `u`: the cluster it leaves stays connected, and nothing waits for more
+    than before. So if that costs no bytes, wherever the other nodes are, some best partition
+    keeps it with `u`: both become one unit. The same holds with edges turned round, and for
+    incapable nodes next to incapable ones. Of a chain of capable nodes, the cheapest places to
+    cut are left.
+
+    Returns the units as a region (`names` are nodes of `region`), its tensors, and for each node
+    the number of its unit.
+    Cost: O(m) for each node that becomes part of another, at worst.
+    """
+    units = _Units(region, tensors)
+    waiting = list(range(len(region.preds) - 1, -1, -1))
+    while waiting:
+        v = waiting.pop()
+        host = units.host(v) if units.into[v] == v else None
+        if host is not None:
+            waiting += units.move(v, host)
+    names = [v for v, host in enumerate(units.into) if v == host]
+    number = {v: i for i, v in enumerate(names)}
+    smaller = Region(
+        [region.names[v] for v in names],
+        [tuple(sorted([number[u] for u in units.reads[v]])) for v in names],
+        bytearray([region.capable[v] for v in names]),
+    )
+    unit = [number[units.find(v)] for v in range(len(units.into))]
+    return smaller, renamed(tensors, unit), unit
+
+
+class _Units:
+    """A region whose nodes grow together.
+
+    into      the unit that each node was moved to last
+    reads     units that each unit reads
+    read_by   units that read each unit
+    """
+
+    def __init__(self, region: Region, tensors: Sequence[Tensor]) -> None:
+        size = len(region.preds)
+        self.capable = region.capable
+        self.tensors = tensors
+        self.into = list(range(size))
+        self.reads = [set(row) for row in region.preds]
+        self.read_by: list[set[int]] = [set() for _ in range(size)]
+        for v, row in enumerate(region.preds):
+            for u in row:
+                self.read_by[u].add(v)
+        self.touched = [set(tensor.touched) for tensor in tensors]
+        self.touches: list[set[int]] = [set() for _ in range(size)]
+        for t, tensor in enumerate(tensors):
+            for v in tensor.touched:
+                self.touches[v].add(t)
+
+    def find(self, v: int) -> int:
+        """The unit that `v` is part of."""
+        while self.into[v] != v:
+            v = self.into[v]
+        return v
+
+    def host(self, v: int) -> int | None:
+        """A unit that `v` can become part of."""
+        for near, far in ((self.reads[v], self.read_by[v]), (self.read_by[v], self.reads[v])):
+            if len(near) != 1:
+                continue
+            (host,) = near
+            if self.capable[host] != self.capable[v]:
+                continue
+            others = sum(self.capable[w] for w in far)
+            if not self.capable[v] or not others or (others == 1 and self._pays(v, host)):
+                return host
+        return None
+
+    def _pays(self, v: int, host: int) -> bool:
+        """Whether moving `v` to the cluster of `host` costs no bytes, wherever others are."""
+        balance = 0
+        for t in self.touches[v]:
+            touched, tensor = self.touched[t], self.tensors[t]
+            apart = tensor.price(2) - tensor.price(1)
+            if host not in touched:
+                balance -= apart if len(touched) > 1 else 0
+            elif len(touched) == 2:
+                balance += apart
+        return balance >= 0
+
+    def move(self, v: int, host: int) -> list[int]:
+        """Make `v` part of `host`; returns the units next to it."""
+        self.into[v] = host
+        for mine, theirs in ((self.reads, self.read_by), (self.read_by, self.reads)):
+            for w in mine[v]:
+                theirs[w].discard(v)
+                if w != host:
+                    theirs[w].add(host)
+                    mine[host].add(w)
+        for t in self.touches[v]:
+            self.touched[t].discard(v)
+            self.touched[t].add(host)
+        self.touches[host] |= self.touches[v]
+        return sorted({host, *self.reads[host], *self.read_by[host]}, reverse=True)
