@@ -25,8 +25,8 @@ def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
     step = max(1, _BLOCK // max(1, results[0, 0].nbytes if results.size else 1))
     for image, result in zip(images, results, strict=True):
         for start in range(0, len(result), step):
-            high = rows.of_axis(image, 0, slice(start, start + step))
-            result[start : start + step] = columns.of_axis(high, 1, slice(None))
+            block = slice(start, start + step)
+            columns.of_axis(rows.of_axis(image, 0, block), 1, slice(None), result[block])
     if results is not out:
         np.copyto(out, results.transpose(NCHW))
 
@@ -46,15 +46,16 @@ class _Between:
         first = np.floor(at).astype(np.intp)
         return _Between(first, np.minimum(first + 1, size - 1), at - first.astype(np.float32))
 
-    def of_axis(self, image: Array, axis: int, wanted: slice) -> Array:
+    def of_axis(self, image: Array, axis: int, wanted: slice, out: Array | None = None) -> Array:
         """The wanted pixels along an axis of [H, W, C]."""
         weight = self.weight[wanted].reshape((-1,) + (1,) * (2 - axis))
         found: Array = np.take(image, self.first[wanted], axis)
         other = np.take(image, self.second[wanted], axis)
         other -= found
         other *= weight
-        found += other
-        return found
+        target = found if out is None else out
+        np.add(found, other, out=target)
+        return target
 
 
 def resize_nearest_neighbor(input: Array, *, out: Array, **scalars: Scalar) -> None:
