@@ -1,0 +1,147 @@
+"""The report of a model, and its JSON form."""
+
+import json
+
+import pytest
+
+import ep_nnapi
+from ep_nnapi.rejection import ADVICE, ModelError, Reason, Rejection
+from ep_nnapi.report import ClusterReport, GraphReport, Report, combine
+from tests.end_to_end.sessions import DIGITS
+
+INNER = GraphReport(
+    nodes=3,
+    capable=2,
+    clusters=(ClusterReport(("a", "b"), ("x",), ("y",), 24, "nnapi-reference"),),
+    rejections=(Rejection("c", "Mish", Reason.OP, "Mish: no lowering"),),
+)
+MAIN = GraphReport(
+    nodes=2,
+    capable=2,
+    clusters=(ClusterReport(("d",), ("p", "q"), ("r", "s"), 8, "nnapi-reference"),),
+    rejections=(Rejection("e", "Add", Reason.DRIVER, "declines ADD"),),
+)
+BOTH = combine(7, "ep-nnapi", [INNER, MAIN])
+
+
+def test_json_form():
+    """As DESIGN and every consumer of `check --json` have it."""
+    assert BOTH.to_json() == {
+        "feature_level": 7,
+        "target": "ep-nnapi",
+        "nodes": 5,
+        "capable": 4,
+        "taken": 3,
+        "clusters": [
+            {
+                "nodes": ["a", "b"],
+                "inputs": ["x"],
+                "outputs": ["y"],
+                "boundary_bytes": 24,
+                "device": "nnapi-reference",
+            },
+            {
+                "nodes": ["d"],
+                "inputs": ["p", "q"],
+                "outputs": ["r", "s"],
+                "boundary_bytes": 8,
+                "device": "nnapi-reference",
+            },
+        ],
+        "rejections": [
+            {"node": "c", "op_type": "Mish", "reason": "OP", "detail": "Mish: no lowering"},
+            {"node": "e", "op_type": "Add", "reason": "DRIVER", "detail": "declines ADD"},
+        ],
+    }
+
+
+def test_json_is_plain_data_in_a_fixed_order():
+    text = json.dumps(BOTH.to_json())
+    assert json.loads(text) == BOTH.to_json()
+    assert list(BOTH.to_json()) == [
+        "feature_level",
+        "target",
+        "nodes",
+        "capable",
+        "taken",
+        "clusters",
+        "rejections",
+    ]
+
+
+def test_nothing_is_a_report_too():
+    assert combine(8, "ep-nnapi", []).to_json() == {
+        "feature_level": 8,
+        "target": "ep-nnapi",
+        "nodes": 0,
+        "capable": 0,
+        "taken": 0,
+        "clusters": [],
+        "rejections": [],
+    }
+
+
+def test_a_models_report():
+    report = ep_nnapi.check(DIGITS.path)
+    assert isinstance(report, Report)
+    (cluster,) = report.to_json()["clusters"]
+    assert cluster == {
+        "nodes": [
+            "Conv_1",
+            "Relu_3",
+            "MaxPool_4",
+            "Conv_5",
+            "Relu_7",
+            "MaxPool_8",
+            "Reshape_9",
+            "MatMul_10/MatMulAddFusion",
+        ],
+        "inputs": ["image"],
+        "outputs": ["scores"],
+        "boundary_bytes": 4 * (64 + 10),
+        "device": "nnapi-reference",
+    }
+
+
+@pytest.mark.parametrize("options", [{}, {"exclude": "MaxPool"}, {"feature_level": 1}])
+def test_every_node_is_taken_or_refused(options: dict[str, object]):
+    report = ep_nnapi.check(DIGITS.path, **options)
+    assert report.taken + len(report.rejections) == report.nodes
+    assert report.taken <= report.capable
+    names = [n for c in report.clusters for n in c.nodes] + [r.node for r in report.rejections]
+    assert len(set(names)) == report.nodes
+
+
+@pytest.mark.parametrize("level", [1, 8])
+def test_levels_are_levels_however_they_are_given(level: int):
+    given = {"api_level": 27} if level == 1 else {}
+    assert ep_nnapi.check(DIGITS.path, **given).to_json()["feature_level"] == level
+
+
+# growth since a baseline ---------------------------------------------------------------------
+
+
+def test_a_report_has_not_grown_since_itself():
+    assert BOTH.grown(BOTH.to_json()) == []
+
+
+def test_growth_is_named():
+    before = combine(7, "ep-nnapi", [MAIN]).to_json()
+    assert BOTH.grown(before) == [
+        "clusters grew from 1 to 2",
+        "border bytes grew from 8 to 32",
+    ]
+
+
+def test_shrinking_is_no_growth():
+    assert combine(7, "ep-nnapi", [MAIN]).grown(BOTH.to_json()) == []
+
+
+@pytest.mark.parametrize("baseline", [{}, {"clusters": 3}, {"clusters": [3]}])
+def test_other_json_is_no_baseline(baseline: dict[str, object]):
+    with pytest.raises(ModelError, match="no report"):
+        BOTH.grown(baseline)
+
+
+def test_every_reason_has_advice():
+    assert set(ADVICE) == set(Reason)
