@@ -1,0 +1,173 @@
+"""Regions of images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    BATCH_MATMUL,
+    DIV,
+    FULLY_CONNECTED,
+    GATHER,
+    GREATER_EQUAL,
+    LESS_EQUAL,
+    LOGICAL_AND,
+    MAXIMUM,
+    MEAN,
+    MINIMUM,
+    MUL,
+    SUB,
+)
+from ep_nnapi.ops.crop import parts
+from ep_nnapi.ops.moments import reduced
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.products import product
+from ep_nnapi.ops.steps import (
+    Steps,
+    absolute_of,
+    as_number,
+    compute,
+    each,
+    indices,
+    reshaped,
+    widened,
+)
+from ep_nnapi.ops.transposition import transpose
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Constant, DType, Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One axis of all regions: `bins` of `samples` points each, over `pixels`.
+
+    half   whether a pixel's value is at its centre, half a pixel after its edge
+    """
+
+    bins: int
+    samples: int
+    pixels: int
+    scale: float
+    half: bool
+
+
+@op("RoiAlign", since=10, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@widened
+def roi_align_10(n: Node) -> Iterator[Call]:
+    """As RoiAlign-16 in mode output_half_pixel.
+
+    Source: ONNX RoiAlign-10; NDK ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    yield from _roi_align(n, half=False)
+
+
+@op("RoiAlign", since=16, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@widened
+def roi_align_16(n: Node) -> Iterator[Call]:
+    """Bins of regions, each the mean of points between pixels.
+
+    x [N, C, H, W], rois [R, 4] (left, top, right, bottom), their images [R], y [R, C, h, w]
+    A bin is a weighted sum of rows, of weighted sums of columns: two matrix products. NNAPI's
+    ROI_ALIGN is not used, for it fails on regions that are not within the image.
+    Source: ONNX RoiAlign-16, RoiAlign-22; NDK ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    mode = n.text("coordinate_transformation_mode", "half_pixel")
+    yield from _roi_align(n, half=mode == "half_pixel")
+
+
+def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
+    x, rois, y = n.input(0), n.input(1), n.output()
+    samples, scale = n.integer("sampling_ratio", 0), n.real("spatial_scale", 1.0)
+    mode = n.text("mode", "avg")
+    n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is taken")
+    n.require(
+        samples > 0,
+        Reason.ATTRIBUTE,
+        "sampling_ratio is 0: how many points a bin has depends on the regions; use 1 or more",
+    )
+    images, channels, height, width = x.shape
+    count, _, high, wide = y.shape
+    left, top, right, bottom = yield from parts(n, rois, 1, 4)
+    across = _Side(wide, samples, width, scale, half)
+    along = _Side(high, samples, height, scale, half)
+    columns = yield from _weights(n, left, right, across)
+    rows = yield from _weights(n, top, bottom, along)
+    mixed = n.temp(x, (count, channels * height, wide))
+    if images == 1:
+        yield from _of_one_image(n, columns, mixed)
+    else:
+        which = yield from indices(n, n.input(2), images)
+        shape = (count, channels, height, width)
+        own = yield from compute(n, GATHER, x, axis=0, indices=which, shape=shape)
+        seen = yield from reshaped(n, own, (count, channels * height, width))
+        yield from product(n, seen, columns, mixed, adj_y=True)
+    apart = yield from reshaped(n, mixed, (count, channels, height, wide))
+    turned = n.temp(x, (count, height, channels, wide))
+    yield from transpose(n, apart, (0, 2, 1, 3), turned)
+    stacked = yield from reshaped(n, turned, (count, height, channels * wide))
+    bins = n.temp(x, (count, high, channels * wide))
+    yield from product(n, rows, stacked, bins)
+    found = yield from reshaped(n, bins, (count, high, channels, wide))
+    yield from transpose(n, found, (0, 2, 1, 3), y)
+
+
+def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:
+    """`mixed` [R, C H, w] is the rows of the only image times `columns` [R, w, W]."""
+    x = n.input(0)
+    count, bins, width = columns.shape
+    rows = yield from reshaped(n, x, (x.size // width, width))
+    matrix = yield from reshaped(n, columns, (count * bins, width))
+    every = n.temp(x, (x.size // width, count * bins))
+    yield from product(n, rows, matrix, every, adj_y=True)
+    seen = yield from reshaped(n, every, (x.size // width, count, bins))
+    yield from transpose(n, seen, (1, 0, 2), mixed)
+
+
+def _weights(n: Node, start: Value, end: Value, side: _Side) -> Steps:
+    """How much each bin [R, bins, pixels] takes of each pixel; `start` and `end` [R, 1]."""
+    offset = 0.5 if side.half else 0.0
+    scaled = []
+    for edge in (start, end):
+        seen = yield from compute(n, MUL, edge, n.scalar(side.scale, edge))
+        scaled.append((yield from compute(n, ADD, seen, n.scalar(-offset, edge))))
+    size = yield from compute(n, SUB, scaled[1], scaled[0])
+    if not side.half:
+        size = yield from compute(n, MAXIMUM, size, n.scalar(1, size))
+    step = yield from compute(n, DIV, size, n.scalar(side.bins, size))
+    points = np.arange(side.bins)[:, None] + (np.arange(side.samples) + 0.5) / side.samples
+    along = Constant.of(points.reshape(1, -1).astype(step.dtype.numpy))
+    moved = yield from compute(n, MUL, step, along)
+    places = yield from compute(n, ADD, scaled[0], moved)
+    hats = yield from _hats(n, places, side.pixels)
+    if side.samples == 1:
+        return hats
+    shape = (start.size, side.bins, side.samples, side.pixels)
+    each_point = yield from reshaped(n, hats, shape)
+    mean = yield from reduced(n, MEAN, each_point, [2])
+    return (yield from reshaped(n, mean, (start.size, side.bins, side.pixels)))
+
+
+def _hats(n: Node, places: Value, pixels: int) -> Steps:
+    """What a point [R, points] between two pixels takes of each [R, points, pixels].
+
+    Up to one pixel outside it takes the edge, beyond that nothing.
+    """
+    low, high = n.scalar(-1, places), n.scalar(pixels, places)
+    after = yield from compute(n, GREATER_EQUAL, places, low, dtype=DType.BOOL)
+    before = yield from compute(n, LESS_EQUAL, places, high, dtype=DType.BOOL)
+    inside = yield from as_number(n, (yield from compute(n, LOGICAL_AND, after, before)))
+    above = yield from compute(n, MAXIMUM, places, n.scalar(0, places))
+    clamped = yield from compute(n, MINIMUM, above, n.scalar(pixels - 1, places))
+    shape = (*places.shape, 1)
+    point, taken = yield from each(reshaped(n, v, shape) for v in (clamped, inside))
+    grid = Constant.of(np.arange(pixels, dtype=places.dtype.numpy))
+    apart = yield from absolute_of(n, (yield from compute(n, SUB, point, grid)))
+    one = n.value("one", n.scalar(1, places))
+    hats = yield from compute(n, SUB, one, apart, activation=FuseCode.RELU)
+    return (yield from compute(n, MUL, hats, taken))
