@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.call import Call, Row
-from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, SPLIT, TANH
-from ep_nnapi.ops.crop import crop
+from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
+from ep_nnapi.ops.crop import parts
 from ep_nnapi.ops.node import Node, zeros
 from ep_nnapi.ops.steps import Steps, compute, each, reshape, reshaped
 from ep_nnapi.ops.transposition import transpose
@@ -97,10 +97,10 @@ def rows(n: Node, index: int, direction: int, gates: slice) -> Constant:
 
 def bias(n: Node, direction: int, *gates: slice) -> Constant:
     """The sum of these rows of input 3; zeros where it is left out."""
-    parts = [rows(n, 3, direction, g) for g in gates] if n.has(3) else []
-    if not parts:
+    if not n.has(3):
         return zeros(gates[0].stop - gates[0].start, n.input(0).dtype)
-    return parts[0].map(parts[0].shape, lambda a: sum((p.array for p in parts[1:]), start=a))
+    first, *others = (rows(n, 3, direction, g) for g in gates)
+    return first.map(first.shape, lambda a: sum((other.array for other in others), start=a))
 
 
 def sequence(n: Node, made: Layer) -> Steps:
@@ -120,23 +120,6 @@ def dense(n: Node, x: Value, weights: Constant, biases: Constant) -> Steps:
     return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
 
 
-def split(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
-    """`x` in equal parts along `axis`."""
-    if count == 1:
-        return [x]
-    size = x.shape[axis] // count
-    parts = [n.temp(x, (*x.shape[:axis], size, *x.shape[axis + 1 :])) for _ in range(count)]
-    call = SPLIT(x, axis=axis, num_splits=count, out=parts)
-    if n.takes(call):
-        yield call
-        return parts
-    for i, part in enumerate(parts):
-        taken = [range(s) for s in x.shape]
-        taken[axis] = range(i * size, (i + 1) * size)
-        yield from crop(n, x, taken, part)
-    return parts
-
-
 def first_state(
     n: Node, made: Layer, index: int, direction: int
 ) -> Generator[Call, None, Value | None]:
@@ -149,8 +132,8 @@ def first_state(
         if not given.constant.array.any():
             return None
         return n.value(given.name, given.constant.map(shape, lambda a: a.take(direction, axis)))
-    parts = yield from split(n, given, axis, len(made.reverse))
-    return (yield from reshaped(n, parts[direction], shape))
+    ways = yield from parts(n, given, axis, len(made.reverse))
+    return (yield from reshaped(n, ways[direction], shape))
 
 
 def deliver(
@@ -163,20 +146,20 @@ def deliver(
     """
     if n.has_output(0):
         axis = 2 if made.batch_first else 1
-        yield from _joined(n, made, outputs, axis, n.output(0))
+        yield from _joined(n, outputs, axis, n.output(0))
     for i in range(len(states[0])):
         if n.has_output(1 + i):
             axis = 1 if made.batch_first else 0
-            yield from _joined(n, made, [s[i] for s in states], axis, n.output(1 + i))
+            yield from _joined(n, [s[i] for s in states], axis, n.output(1 + i))
 
 
-def _joined(n: Node, made: Layer, parts: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
-    """`y` has the parts along a new axis, of which each is a size of 1."""
-    if len(parts) == 1:
-        yield from reshape(n, parts[0], y)
+def _joined(n: Node, ways: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
+    """`y` has the directions along a new axis, of which each is a size of 1."""
+    if len(ways) == 1:
+        yield from reshape(n, ways[0], y)
         return
     shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
-    wide = yield from each(reshaped(n, p, shape) for p in parts)
+    wide = yield from each(reshaped(n, p, shape) for p in ways)
     yield CONCATENATION(inputs=wide, axis=axis, out=y)
 
 

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.spec import (
     UNIDIRECTIONAL_SEQUENCE_LSTM,
 )
 from ep_nnapi.ops.backwards import backwards
-from ep_nnapi.ops.crop import crop
+from ep_nnapi.ops.crop import parts, piece
 from ep_nnapi.ops.layers import (
     Layer,
     bias,
@@ -30,11 +30,10 @@ from ep_nnapi.ops.layers import (
     over_time,
     rows,
     sequence,
-    split,
     written_out,
 )
 from ep_nnapi.ops.node import Node, op, zeros
-from ep_nnapi.ops.steps import Steps, compute, reshaped, widened
+from ep_nnapi.ops.steps import Steps, compute, widened
 from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import Constant, Value
 
@@ -130,9 +129,7 @@ def _in_sequence(
     if not states and n.has_output(1):
         taken = [range(size) for size in output.shape]
         taken[time] = range(made.steps - 1, made.steps)
-        last = n.temp(output, [len(r) for r in taken])
-        yield from crop(n, output, taken, last)
-        states = [(yield from reshaped(n, last, (made.batch, made.units)))]
+        states = [(yield from piece(n, output, taken, (made.batch, made.units)))]
     if made.reverse[direction]:
         output = yield from backwards(n, output, time)
     return output, tuple(states)
@@ -145,16 +142,16 @@ def _written_out(n: Node, made: Layer, direction: int, first: States) -> Directi
     biases = bias(n, direction, every, slice(4 * units, 8 * units))
     x = yield from sequence(n, made)
     read = yield from dense(n, x, rows(n, 1, direction, every), biases)
-    steps = yield from split(n, read, 0, made.steps)
+    steps = yield from parts(n, read, 0, made.steps)
     (h, c), hidden = first, dict[int, Value]()
     for t in made.order(direction):
         total = steps[t]
         if h is not None:
             back = yield from dense(n, h, cell.recurrent, zeros(4 * units))
             total = yield from compute(n, ADD, total, back)
-        parts = yield from split(n, total, 1, 4)
-        c = yield from cell.memory(n, parts, c)
-        h = hidden[t] = yield from cell.output(n, parts[1], c)
+        gates = yield from parts(n, total, 1, 4)
+        c = yield from cell.memory(n, gates, c)
+        h = hidden[t] = yield from cell.output(n, gates[1], c)
     if h is None or c is None:
         raise Reject(Reason.SHAPE, f"{n.input(0).name} has no steps")
     whole = yield from over_time(n, made, [hidden[t] for t in range(made.steps)])
@@ -182,18 +179,18 @@ class _Cell:
             n.integer("input_forget", 0) == 1,
         )
 
-    def memory(self, n: Node, parts: Sequence[Value], c: Value | None) -> Steps:
-        """The next C; `parts` are the sums of the gates and of what is new."""
+    def memory(self, n: Node, gates: Sequence[Value], c: Value | None) -> Steps:
+        """The next C; `gates` are the sums of the gates and of what is new."""
         f, g, _ = self.activations
-        i = yield from compute(n, f, (yield from self._looking(n, 0, parts[0], c)))
-        new = yield from compute(n, g, parts[3])
+        i = yield from compute(n, f, (yield from self._looking(n, 0, gates[0], c)))
+        new = yield from compute(n, g, gates[3])
         added = yield from compute(n, MUL, i, new)
         if c is None:
             return added
         if self.coupled:
             forget = yield from compute(n, SUB, n.scalar(1, i), i, shape=i.shape)
         else:
-            forget = yield from compute(n, f, (yield from self._looking(n, 2, parts[2], c)))
+            forget = yield from compute(n, f, (yield from self._looking(n, 2, gates[2], c)))
         kept = yield from compute(n, MUL, forget, c)
         return (yield from compute(n, ADD, kept, added))
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
+from ep_nnapi.ops.crop import parts
 from ep_nnapi.ops.layers import (
     Layer,
     bias,
@@ -18,7 +19,6 @@ from ep_nnapi.ops.layers import (
     over_time,
     rows,
     sequence,
-    split,
     written_out,
 )
 from ep_nnapi.ops.node import Node, op, zeros
@@ -71,7 +71,7 @@ def _rnn(n: Node, made: Layer, direction: int, x: Value) -> Direction:
     every = slice(0, units)
     biases = bias(n, direction, every, slice(units, 2 * units))
     read = yield from dense(n, x, rows(n, 1, direction, every), biases)
-    steps = yield from split(n, read, 0, made.steps)
+    steps = yield from parts(n, read, 0, made.steps)
     recurrent = rows(n, 2, direction, every)
     h = yield from first_state(n, made, 5, direction)
     hidden = dict[int, Value]()
@@ -89,9 +89,9 @@ def _gru(n: Node, made: Layer, direction: int, x: Value) -> Direction:
     gates, look = slice(0, 2 * units), _Candidate.of(n, made, direction)
     biases = bias(n, direction, gates, slice(3 * units, 5 * units))
     read = yield from dense(n, x, rows(n, 1, direction, gates), biases)
-    steps = yield from split(n, read, 0, made.steps)
+    steps = yield from parts(n, read, 0, made.steps)
     seen = yield from dense(n, x, rows(n, 1, direction, look.rows), look.read_bias)
-    candidates = yield from split(n, seen, 0, made.steps)
+    candidates = yield from parts(n, seen, 0, made.steps)
     recurrent = rows(n, 2, direction, gates)
     h = yield from first_state(n, made, 5, direction)
     hidden = dict[int, Value]()
@@ -100,7 +100,7 @@ def _gru(n: Node, made: Layer, direction: int, x: Value) -> Direction:
         if h is not None:
             back = yield from dense(n, h, recurrent, zeros(2 * units))
             total = yield from compute(n, ADD, total, back)
-        update, reset = yield from split(n, (yield from compute(n, f, total)), 1, 2)
+        update, reset = yield from parts(n, (yield from compute(n, f, total)), 1, 2)
         candidate = yield from look.candidate(n, candidates[t], reset, h)
         h = hidden[t] = yield from _between(n, candidate, update, h)
     return [hidden[t] for t in range(made.steps)]

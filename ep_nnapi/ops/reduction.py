@@ -32,8 +32,15 @@ from ep_nnapi.ops.broadcast import broadcast
 from ep_nnapi.ops.fold import around
 from ep_nnapi.ops.moments import reduce, reduced
 from ep_nnapi.ops.node import Node, Op, int32
-from ep_nnapi.ops.steps import Steps, absolute_of, compute, reshape, reshaped, widened
-from ep_nnapi.rejection import Reason
+from ep_nnapi.ops.steps import (
+    Steps,
+    absolute_of,
+    compute,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    widened,
+)
 from ep_nnapi.value import MAX_RANK, DType, Value, held
 
 Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
@@ -77,11 +84,7 @@ def variants(kind: _Kind) -> Iterator[Op]:
 
 def _lower(n: Node, lower: Reduction, axes: Sequence[int]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
-    n.require(
-        x.quantization == y.quantization,
-        Reason.QUANTIZATION,
-        f"{y.name} is quantized otherwise than {x.name}; NNAPI's reductions keep the scale",
-    )
+    require_same_quantization(n, x, y)
     yield from lower(n, x, sorted({n.normalized(a, x.rank, "axes") for a in axes}), y)
 
 

@@ -25,7 +25,16 @@ from ep_nnapi.ops.samples import (
     same_positions,
     without_idle,
 )
-from ep_nnapi.ops.steps import Steps, compute, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.steps import (
+    Steps,
+    compute,
+    each,
+    place,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    settle,
+)
 from ep_nnapi.ops.window import images
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, Array, Constant, Value
@@ -180,11 +189,7 @@ def _cropped(n: Node) -> list[Resized]:
 
 def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
-    n.require(
-        x.quantization == y.quantization,
-        Reason.QUANTIZATION,
-        f"{y.name} is quantized otherwise than {x.name}; NNAPI resizes elements as they are",
-    )
+    require_same_quantization(n, x, y)
     changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
     if not changed:
         yield from reshape(n, x, y)

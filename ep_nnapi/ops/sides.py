@@ -23,7 +23,14 @@ from ep_nnapi.nnapi.spec import (
     STRIDED_SLICE,
 )
 from ep_nnapi.ops.node import Node, int32
-from ep_nnapi.ops.steps import Steps, compute, place, reshaped, settle
+from ep_nnapi.ops.steps import (
+    Steps,
+    compute,
+    place,
+    require_same_quantization,
+    reshaped,
+    settle,
+)
 from ep_nnapi.ops.window import Pads, Window, images, layout, pads
 from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import Array, Value
@@ -148,11 +155,7 @@ def pooled(
     n: Node, row: Row, x: Value, windows: Sequence[Side], y: Value, factors: Factors | None = None
 ) -> Iterator[Call]:
     """`y` is `x` [N, C, ...] pooled by `row`, each pass multiplied with its factors."""
-    n.require(
-        x.quantization == y.quantization,
-        Reason.QUANTIZATION,
-        f"{y.name} is quantized otherwise than {x.name}; {row.name} takes equal scales",
-    )
+    require_same_quantization(n, x, y)
     channels = x.shape[1]
     seen = channels if len(windows) == 2 else 1  # of one channel, NHWC costs no transpose
     for plane in planes(windows, channels):
