@@ -2,13 +2,14 @@
 
 import ctypes as c
 import mmap
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.capi import session
+from ep_nnapi.nnapi.capi import reading, session
 from ep_nnapi.nnapi.capi.registry import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host import cache
@@ -185,3 +186,39 @@ def test_the_second_compilation_of_a_token_prepares_nothing(world: World, tmp_pa
         world.check("Execution_compute", world.set_all(world.execution(compilation)))
         assert world.out.tolist() == [11, 22]
     assert done == ["prepared stored", "restored", "prepared stored"]
+
+
+@pytest.mark.parametrize("count", [64, 65, 300], ids=["short", "longer", "in chunks"])
+def test_lists_of_any_length(world: World, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """A concatenation of one tensor with itself, `count` times."""
+    monkeypatch.setattr(reading, "_CHUNK", 128)
+    model = world.make("Model_create")
+    for described in (operand_type(dimensions=(1,)), scalar(), operand_type(dimensions=(count,))):
+        world.check("Model_addOperand", model, ref(described))
+    axis, inputs = c.c_int32(0), u32s([0] * count + [1])
+    world.check("Model_setOperandValue", model, 1, ref(axis), 4)
+    world.check("Model_addOperation", model, 2, count + 1, inputs, 1, u32s([2]))
+    assert MODELS[model].operations[0].inputs == (0,) * count + (1,)
+    wrong = u32s([0] * count + [3])
+    code = world.nn.Model_addOperation(model, 2, count + 1, wrong, 1, u32s([2]))
+    assert code == BAD_DATA
+
+
+def test_a_list_that_ends_in_nothing_is_bad_data(world: World) -> None:
+    """The last page of a mapping, 100 entries before its end."""
+    mapping = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    at = c.addressof(c.c_char.from_buffer(mapping)) + 2 * mmap.PAGESIZE - 400
+    operation = (ADD.code, 2_000_000, at, 1, u32s([3]))
+    assert world.nn.Model_addOperation(world.open_model, *operation) == BAD_DATA
+
+
+def test_a_forked_child_reads_its_own_lists(world: World) -> None:
+    model, inputs = world.open_model, u32s([0] * 100)
+    world.nn.Model_addOperation(model, 2, 100, inputs, 1, u32s([3]))  # opens the parent's memory
+    child = os.fork()
+    if child == 0:
+        inputs[99] = 77
+        MODELS[model].operations.clear()
+        code = world.nn.Model_addOperation(model, 2, 100, inputs, 1, u32s([3]))
+        os._exit(0 if code == BAD_DATA else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -25,15 +25,25 @@ _LONGEST = 1 << 24
 """Entries; a longer list is no list that anybody wrote."""
 
 
-def numbers(pointer: CData, count: int, kind: str = "I") -> tuple[int, ...]:
-    """`count` numbers at `pointer`; `kind` as in `struct`. Raises Refused(BAD_DATA)."""
-    if count <= _SHORT:
-        return tuple(ffi.unpack(pointer, count)) if count else ()
+def numbers(pointer: CData, count: int) -> tuple[int, ...]:
+    """`count` 32-bit numbers at `pointer`; raises Refused(BAD_DATA)."""
+    return _entries(pointer, count, "I")
+
+
+def reals(pointer: CData, count: int) -> tuple[float, ...]:
+    """`count` floats at `pointer`; raises Refused(BAD_DATA)."""
+    return tuple(map(float, _entries(pointer, count, "f")))
+
+
+def _entries(pointer: CData, count: int, kind: str) -> tuple[int, ...]:
+    """A list of entries of a `kind` as in `struct`."""
     if count > _LONGEST:
         raise bad_data(f"a list of {count} entries")
+    if count <= _SHORT or _memory_of(os.getpid()) is None:
+        return tuple(ffi.unpack(pointer, count)) if count else ()
     size, address = calcsize(kind), int(ffi.cast("uintptr_t", pointer))
     chunks = (
-        _memory(address + i * size, min(_CHUNK, count - i) * size) for i in range(0, count, _CHUNK)
+        _read(address + i * size, min(_CHUNK, count - i) * size) for i in range(0, count, _CHUNK)
     )
     return tuple(n for chunk in chunks for (n,) in iter_unpack(kind, chunk))
 
@@ -55,7 +65,7 @@ def channels(pointer: ChannelParams, into: AnyOperand) -> ChannelQuantization:
         raise bad_data(f"{count} scales along dimension {dim} of a tensor {list(sizes)}")
     if pointer.scales == ffi.NULL:
         raise bad_data("scales is null")
-    scales = numbers(pointer.scales, count, "f")
+    scales = reals(pointer.scales, count)
     if not all(s > 0 for s in scales):
         raise bad_data("a scale is not above 0")
     return ChannelQuantization(dim, scales)
@@ -74,13 +84,18 @@ def require(pointer: object, name: str) -> None:
 
 
 @cache
-def _own_memory() -> int:
-    return os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _memory(address: int, size: int) -> bytes:
+def _memory_of(process: int) -> int | None:
+    """A descriptor of this process's memory (not its parent's); None where it is kept closed."""
     try:
-        data = os.pread(_own_memory(), size, address)
+        return os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _read(address: int, size: int) -> bytes:
+    descriptor = _memory_of(os.getpid())
+    try:
+        data = b"" if descriptor is None else os.pread(descriptor, size, address)
     except OSError as error:
         raise bad_data(f"a list at {address:#x} cannot be read") from error
     if len(data) != size:
