@@ -1,0 +1,61 @@
+"""What a second thread on one session gains: runs per second of two threads over those of one."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+from threading import Barrier
+from time import perf_counter
+
+import onnxruntime
+
+import ep_nnapi
+from ep_nnapi.value import Array
+from models import zoo
+
+MODEL = "squeezenet1_1"
+SECONDS = 2.0
+ROUNDS = 5
+
+
+def session(model: bytes) -> onnxruntime.InferenceSession:
+    """A session on the provider."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ep_nnapi.append_execution_provider(options)
+    return onnxruntime.InferenceSession(model, options)
+
+
+def rate(made: onnxruntime.InferenceSession, feeds: dict[str, Array], threads: int) -> float:
+    """Runs per second of that many threads on one session."""
+    together, runs = Barrier(threads), [0] * threads
+
+    def repeat(number: int) -> float:
+        together.wait()
+        start = perf_counter()
+        while perf_counter() - start < SECONDS:
+            made.run(None, feeds)
+            runs[number] += 1
+        return perf_counter() - start
+
+    with ThreadPoolExecutor(threads) as pool:
+        spent = max(pool.map(repeat, range(threads)))
+    return sum(runs) / spent
+
+
+def main() -> None:
+    """Prints one line. One thread and two take turns, so that a busy machine slows both."""
+    model = zoo.MODELS[MODEL]()
+    made, feeds = session(model.SerializeToString()), zoo.sample_inputs(model)
+    made.run(None, feeds)
+    rounds = [(rate(made, feeds, 1), rate(made, feeds, 2)) for _ in range(ROUNDS)]
+    one, two = (median(rates) for rates in zip(*rounds, strict=True))
+    gain = median(b / a for a, b in rounds)
+    print(
+        f"threads on one session, {MODEL}: one {one:.1f} runs/s, two {two:.1f} runs/s, "
+        f"{gain:.2f}x (median of {ROUNDS} rounds)"
+    )
+
+
+if __name__ == "__main__":
+    main()
