@@ -94,7 +94,10 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
         found = function(**given)
     except Unknown:
         return (None,) * outputs
-    return tuple(found[:outputs]) if isinstance(found, list) else (found,)
+    every = tuple(found) if isinstance(found, list) else (found,)
+    if len(every) < outputs:
+        raise ShapeError(f"{spec} of these operands has {len(every)} outputs, not {outputs}")
+    return every[:outputs]
 
 
 @cache

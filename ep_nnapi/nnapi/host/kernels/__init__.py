@@ -29,7 +29,7 @@ operation: a shape function in `nnapi/shapes`, a kernel here, a test against a f
 
 `stored(..., filter=pack)` replaces an operand by what `pack` makes of it, once where everything it
 asks for is constant (it asks by name, as a kernel does, and may ask for `types`). So weights are
-held once, in the form that the kernel wants.
+held once, in the form that the kernel wants. The name may be new: `cell=pack` adds an argument.
 
 Results must be right within one quantum of the exact result rounded, for 8- and 16-bit types; real
 kernels compute in float32, and in float64 only where a long sum would lose more than that.

@@ -17,6 +17,7 @@ from ep_nnapi.nnapi.host.kernels.recurrence import (
     activate,
     both_ways,
     by_time,
+    columns,
     linked,
     one_way,
 )
@@ -80,12 +81,12 @@ class Cell:
         projection = tensors.get(PROJECTION[0])
         return Cell(
             first == 1,
-            np.hstack(read).T,
-            np.concatenate(of_gates(RECURRENT)).T,
+            columns(np.hstack(read)),
+            columns(np.concatenate(of_gates(RECURRENT))),
             None if norm else np.concatenate(bias),
             np.stack(peephole) if peephole else None,
             (np.stack(norm), np.stack(bias)) if norm else None,
-            None if projection is None else (projection.T, tensors.get(PROJECTION[1], 0.0)),
+            None if projection is None else (columns(projection), tensors.get(PROJECTION[1], 0.0)),
             clips,
             activation,
         )

@@ -133,6 +133,11 @@ def both_ways(
     _store((*forward.into(first, run), *reverse.into(second[::-1], run)), last)
 
 
+def columns(weights: Array) -> Array:
+    """Weights [sums, inputs] as [inputs, sums], laid out as a product of few rows wants them."""
+    return np.ascontiguousarray(weights.T)
+
+
 def by_time(sequence: Array, time_major: bool) -> Array:
     """A view of a sequence as [times, batches, …]."""
     return sequence if time_major else sequence.swapaxes(0, 1)
