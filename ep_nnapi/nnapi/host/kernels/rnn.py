@@ -15,6 +15,7 @@ from ep_nnapi.nnapi.host.kernels.recurrence import (
     activate,
     both_ways,
     by_time,
+    columns,
     linked,
     one_way,
 )
@@ -43,7 +44,7 @@ class Cell:
     ) -> Cell:
         """The cell of an operation's operands."""
         read = weights if aux_weights is None else np.hstack([weights, aux_weights])
-        return Cell(read.T, recurrent_weights.T, bias, activation)
+        return Cell(columns(read), columns(recurrent_weights), bias, activation)
 
     def step(self, sums: Array, state: State) -> State:
         """The next output, which is the state. Source: NDK ANEURALNETWORKS_RNN."""
