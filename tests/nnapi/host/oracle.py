@@ -161,7 +161,9 @@ def single(
     for name, value in _ordered(row, operands):
         stored = value if isinstance(value, Stored) else _scalar(row, name, value, operands)
         if stored is None:
-            made.append(Operand(_expected(row, name, made[0].type), value=Omitted.NO_VALUE))
+            code = _expected(row, name, made[0].type)
+            scale = 1.0 if code.quantized else 0.0
+            made.append(Operand(code, scale=scale, value=Omitted.NO_VALUE))
         elif stored.operand.type.tensor and not (constant and fed and stored.array.size):
             known = stored.operand.dimensions if stored.operand.channels else ()
             fed.append((len(made), np.ascontiguousarray(stored.array)))

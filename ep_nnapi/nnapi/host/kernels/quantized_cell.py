@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.host.kernels.fixed_point import (
     tanh,
 )
 from ep_nnapi.nnapi.host.kernels.linear import as_factors, factors
+from ep_nnapi.nnapi.host.kernels.recurrence import columns
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.recurrent import GATES
 from ep_nnapi.value import Array
@@ -46,8 +47,8 @@ class Sums:
     def of(weights: Array, types: tuple[Operand, Operand], bias: Array, scale: Array) -> Sums:
         """`weights` are [sums, inputs]; `types` are those of the rows and of the weights."""
         source, operand = types
-        matrix = factors(weights, operand, np.zeros(1), source, axis=0).T
-        return Sums(source, matrix, bias.astype(np.int64), Multiplier.of(scale))
+        matrix = factors(weights, operand, np.zeros(1), source, axis=0)
+        return Sums(source, columns(matrix), bias.astype(np.int64), Multiplier.of(scale))
 
     def __call__(self, rows: Array) -> Array:
         """The sums [rows, sums]."""
