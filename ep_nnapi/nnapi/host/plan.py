@@ -11,6 +11,7 @@ from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Extent, arrange, block
 from ep_nnapi.nnapi.host.site import Site, indexes
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
@@ -143,9 +144,18 @@ def infer_step(
         for name, index in step.at.inputs.items()
     }
     found = infer(step.at.operation.spec, given, len(step.outputs))
-    return [
-        _declared(dims, operands[index]) for dims, index in zip(found, step.outputs, strict=True)
-    ]
+    outputs = [operands[index] for index in step.outputs]
+    known_now = [_declared(dims, operand) for dims, operand in zip(found, outputs, strict=True)]
+    for dims, operand in zip(known_now, outputs, strict=True):
+        _check_size(dims, operand)
+    return known_now
+
+
+def _check_size(dims: Dims | None, operand: Operand) -> None:
+    """Raises ShapeError for a tensor larger than NNAPI counts, before anything is allocated."""
+    sizes = [size or 0 for size in dims or ()]
+    if prod(sizes) * operand.type.numpy.itemsize > MAX_BYTES:
+        raise ShapeError(f"{operand.type.name} {sizes} takes more than {MAX_BYTES} bytes")
 
 
 def _declared(dims: Dims | None, operand: Operand) -> Dims | None:
