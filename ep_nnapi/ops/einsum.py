@@ -1,0 +1,186 @@
+"""Einstein's sums, as sums, transposes and matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
+from ep_nnapi.ops.moments import reduce
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.products import product
+from ep_nnapi.ops.steps import Steps, reshape, reshaped
+from ep_nnapi.ops.transposition import transpose
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Value
+
+_SPREAD = "..."
+_BEHIND = "αβγδεζηθ"
+"""Labels of the axes behind an ellipsis, the last axis first: letters that ONNX has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A tensor and the label of each of its axes."""
+
+    value: Value
+    labels: str
+
+    def size(self, labels: str) -> int:
+        """How many elements the axes with these labels span."""
+        return prod(self.value.shape[self.labels.index(label)] for label in labels)
+
+    def having(self, others: Collection[str]) -> str:
+        """The labels that are among `others`, in order."""
+        return "".join(label for label in self.labels if label in others)
+
+    def lacking(self, others: Collection[str]) -> str:
+        """The labels that are not among `others`, in order."""
+        return "".join(label for label in self.labels if label not in others)
+
+
+Terms: TypeAlias = Generator[Call, None, Term]
+
+
+@op("Einsum", since=12, emits=(FULLY_CONNECTED, BATCH_MATMUL, MUL, REDUCE_SUM, TRANSPOSE))
+def einsum(n: Node) -> Iterator[Call]:
+    """Products of tensors, summed over the labels that the result has not, two by two.
+
+    A label that one tensor has twice (a diagonal) is refused.
+    Source: ONNX Einsum-12; NDK ANEURALNETWORKS_FULLY_CONNECTED, ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    y, (terms, result) = n.output(), _parsed(n)
+    rest = []
+    for term in terms:
+        rest.append((yield from _without_ones(n, term)))
+    total = rest.pop(0)
+    while rest:
+        factor = rest.pop(0)
+        kept = set(result).union(*(t.labels for t in rest))
+        total = yield from _product(n, total, factor, kept, None if rest else result)
+    total = yield from _summed(n, total, result)
+    if total.value is y:
+        return
+    order = [total.labels.index(label) for label in result if label in total.labels]
+    if order == sorted(order):
+        yield from reshape(n, total.value, y)
+        return
+    shape = [total.value.shape[i] for i in order]
+    turned = y if y.shape == tuple(shape) else n.temp(y, shape)
+    yield from transpose(n, total.value, order, turned)
+    if turned is not y:
+        yield from reshape(n, turned, y)
+
+
+def _parsed(n: Node) -> tuple[list[Term], str]:
+    """The terms and the labels of the result, ellipses written out."""
+    left, arrow, right = n.text("equation").replace(" ", "").partition("->")
+    given = left.split(",")
+    values = n.inputs
+    n.require(
+        len(given) == len(values),
+        Reason.ATTRIBUTE,
+        f"equation has {len(given)} terms for {len(values)} inputs",
+    )
+    terms = [Term(v, _written_out(n, v, g)) for v, g in zip(values, given, strict=True)]
+    behind = max((t.having(_BEHIND) for t in terms), key=len)
+    if arrow:
+        return terms, right.replace(_SPREAD, behind)
+    every = "".join(t.labels for t in terms)
+    once = sorted({c for c in every if every.count(c) == 1 and c not in _BEHIND})
+    return terms, behind + "".join(once)
+
+
+def _written_out(n: Node, value: Value, labels: str) -> str:
+    """One label for each axis."""
+    before, spread, after = labels.partition(_SPREAD)
+    count = value.rank - len(before) - len(after)
+    n.require(
+        0 <= count <= (len(_BEHIND) if spread else 0),
+        Reason.ATTRIBUTE,
+        f"{value.name} has rank {value.rank}, the equation calls it {labels}",
+    )
+    found = before + _BEHIND[:count][::-1] + after
+    n.require(
+        len(set(found)) == len(found),
+        Reason.ATTRIBUTE,
+        f"{labels} is a diagonal of {value.name}; take it before",
+    )
+    return found
+
+
+def _without_ones(n: Node, term: Term) -> Terms:
+    """The term without its axes of 1, which broadcast."""
+    shape = [size for size in term.value.shape if size != 1]
+    pairs = zip(term.labels, term.value.shape, strict=True)
+    labels = "".join(label for label, size in pairs if size != 1)
+    if len(labels) == len(term.labels):
+        return term
+    return Term((yield from _seen(n, term.value, shape)), labels)
+
+
+def _seen(n: Node, x: Value, shape: Sequence[int]) -> Steps:
+    """`x` in that shape, of which a scalar has none."""
+    return (yield from reshaped(n, x, tuple(shape) or (1,)))
+
+
+def _summed(n: Node, term: Term, kept: Collection[str]) -> Terms:
+    """The term without the labels that are not kept."""
+    axes = [i for i, label in enumerate(term.labels) if label not in kept]
+    if not axes:
+        return term
+    shape = [size for i, size in enumerate(term.value.shape) if i not in axes]
+    out = n.temp(term.value, shape)
+    yield from reduce(n, REDUCE_SUM, term.value, axes, out, keep=False)
+    return Term(out, term.having(kept))
+
+
+def _product(n: Node, left: Term, right: Term, kept: Collection[str], result: str | None) -> Terms:
+    """The product of two terms, summed over the labels that are not kept.
+
+    result   the labels of the node's output, if it is the last product
+    """
+    left = yield from _summed(n, left, {*kept, *right.labels})
+    right = yield from _summed(n, right, {*kept, *left.labels})
+    shared = left.having(right.labels)
+    batch = "".join(c for c in shared if c in kept)
+    inner = "".join(c for c in shared if c not in kept)
+    rows, columns = left.lacking(shared), right.lacking(shared)
+    a, adj_x = yield from _matrices(n, left, (batch, rows, inner))
+    b, adj_y = yield from _matrices(n, right, (batch, inner, columns))
+    labels = batch + rows + columns
+    shape = (*_group(left, batch), left.size(rows), right.size(columns))
+    last = result == labels and n.output().shape == shape
+    out = n.output() if last else n.temp(left.value, shape)
+    if inner:
+        yield from product(n, a, b, out, adj_x=adj_x, adj_y=adj_y)
+    else:
+        yield MUL(a, b, out=out)
+    apart = [left.size(c) if c in left.labels else right.size(c) for c in labels]
+    return Term(out if last else (yield from _seen(n, out, apart)), labels)
+
+
+def _group(term: Term, labels: str) -> tuple[int, ...]:
+    """The axes with these labels as one; none for no labels."""
+    return (term.size(labels),) if labels else ()
+
+
+def _matrices(
+    n: Node, term: Term, groups: tuple[str, str, str]
+) -> Generator[Call, None, tuple[Value, bool]]:
+    """The term as matrices [batch, rows, columns], or transposed (True) if it is so already."""
+    batch, rows, columns = groups
+    swapped = term.labels == batch + columns + rows and rows != "" and columns != ""
+    labels = term.labels if swapped else batch + rows + columns
+    x = term.value
+    if labels != term.labels:
+        order = [term.labels.index(label) for label in labels]
+        turned = n.temp(x, [x.shape[i] for i in order])
+        yield from transpose(n, x, order, turned)
+        x = turned
+    matrix = (term.size(rows), term.size(columns))
+    shape = (*_group(term, batch), *(matrix[::-1] if swapped else matrix))
+    return (yield from _seen(n, x, shape)), swapped

@@ -1,0 +1,115 @@
+"""Einstein's sums."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.rejection import Reason
+from tests.oracle import (
+    FL1,
+    FL2,
+    FL3,
+    FL6,
+    FL8,
+    accepts,
+    emitted,
+    evaluated,
+    f16,
+    f32,
+    f64,
+    matches,
+    node,
+    rejects,
+)
+
+SUMS = 1e-5  # sums of at most 60 products of float32 numbers below 2, in another order
+HALVES = 2e-2  # one rounding to float16 of a number below 20
+
+ONE = {
+    "transpose": ("ij->ji", (3, 4)),
+    "transpose of four": ("abcd->dbac", (2, 3, 4, 5)),
+    "as it is": ("ij->ij", (3, 4)),
+    "rows": ("ij->i", (3, 4)),
+    "columns": ("ij->j", (3, 4)),
+    "all": ("ij->", (3, 4)),
+    "inner, turned": ("abcd->db", (2, 3, 4, 5)),
+    "implicit": ("ba", (3, 4)),
+    "ellipsis": ("...ij->...ji", (2, 3, 4, 5)),
+    "sum behind an ellipsis": ("...i->...", (2, 3, 4)),
+    "ones": ("abc->cab", (1, 3, 1)),
+    "rank 5": ("abcde->ecbad", (2, 3, 1, 2, 3)),
+}
+TWO = {
+    "product": ("ij,jk->ik", (3, 4), (4, 5)),
+    "implicit product": ("ij, jk", (3, 4), (4, 5)),
+    "product, turned": ("ij,jk->ki", (3, 4), (4, 5)),
+    "first transposed": ("ji,jk->ik", (4, 3), (4, 5)),
+    "second transposed": ("ij,kj->ik", (3, 4), (5, 4)),
+    "both transposed": ("ji,kj->ik", (4, 3), (5, 4)),
+    "batches": ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    "heads": ("bhid,bhjd->bhij", (2, 3, 4, 5), (2, 3, 6, 5)),
+    "heads apart": ("bihd,bjhd->bhij", (2, 4, 3, 5), (2, 6, 3, 5)),
+    "values of heads": ("bhij,bjhd->bihd", (2, 3, 4, 6), (2, 6, 3, 5)),
+    "relative positions": ("bhwc,hkc->bhwk", (2, 3, 4, 5), (3, 6, 5)),
+    "dot": ("i,i->", (5,), (5,)),
+    "dots": ("ij,ij->i", (3, 5), (3, 5)),
+    "outer": ("i,j->ij", (3,), (4,)),
+    "outer, turned": ("i,j->ji", (3,), (4,)),
+    "times a scalar": ("ij,->ij", (3, 4), ()),
+    "element by element": ("ij,ij->ij", (3, 4), (3, 4)),
+    "element by element, turned": ("ij,ji->ij", (3, 4), (4, 3)),
+    "columns scaled": ("ij,j->ij", (3, 4), (4,)),
+    "two contracted": ("aij,ijb->ab", (2, 3, 4), (3, 4, 5)),
+    "two contracted, apart": ("iaj,jbi->ab", (3, 2, 4), (4, 5, 3)),
+    "summed before": ("ija,ab->ib", (2, 3, 4), (4, 5)),
+    "ellipses": ("...ij,...jk->...ik", (2, 1, 3, 4), (1, 3, 4, 5)),
+    "ellipsis and vector": ("...i,i->...", (2, 3, 4), (4,)),
+    "broadcast ones": ("bij,bjk->bik", (2, 3, 4), (1, 4, 5)),
+    "all of size 1": ("ij,jk->ik", (1, 1), (1, 1)),
+}
+THREE = {
+    "chain": ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    "bilinear": ("bi,oij,bj->bo", (2, 3), (4, 3, 5), (2, 5)),
+    "outer": ("i,j,k->kij", (2,), (3,), (4,)),
+}
+
+
+@pytest.mark.parametrize("name", [*ONE, *TWO, *THREE])
+def test_matches(name):
+    equation, *shapes = (ONE | TWO | THREE)[name]
+    case = node("Einsum", *(f32(*s) for s in shapes), equation=equation)
+    matches(case, FL8, atol=SUMS)
+    matches(case, FL3, atol=SUMS)
+
+
+def test_halves_and_constants_match():
+    b = np.linspace(-1, 1, 20, dtype=np.float32).reshape(4, 5)
+    matches(node("Einsum", f32(3, 4), b, equation="ij,jk->ik"), FL8, atol=SUMS)
+    halves = node("Einsum", f16(3, 4), f16(4, 5), equation="ij,jk->ik")
+    wide = node("Einsum", f32(3, 4), f32(4, 5), equation="ij,jk->ik")
+    drawn = {k: x.astype(np.float32) for k, x in halves.draw().items()}
+    reference = [evaluated(wide.model, drawn)[0].astype(np.float16)]
+    matches(halves, FL8, atol=HALVES, reference=reference)
+
+
+def test_products_are_the_operations_of_products():
+    def by(equation, *shapes):
+        return emitted(node("Einsum", *(f32(*s) for s in shapes), equation=equation), FL6)
+
+    assert by("bij,bjk->bik", (2, 3, 4), (2, 4, 5)) == ["BATCH_MATMUL"]
+    assert by("bij,bkj->bik", (2, 3, 4), (2, 5, 4)) == ["BATCH_MATMUL"]
+    assert "FULLY_CONNECTED" in by("ij,kj->ik", (3, 4), (5, 4))
+    assert by("ij->ji", (3, 4)) == ["TRANSPOSE"]
+    assert "MUL" in by("i,j->ij", (3,), (4,))
+
+
+def test_levels():
+    total = node("Einsum", f32(3, 4), equation="ij->i")
+    accepts(total, FL3)
+    rejects(total, FL2, Reason.LEVEL, "REDUCE_SUM")
+    accepts(node("Einsum", f32(3, 4), f32(5, 4), equation="ij,kj->ik"), FL1)
+
+
+def test_diagonals_and_other_types_are_refused():
+    rejects(node("Einsum", f32(3, 3), equation="ii->i"), FL8, Reason.ATTRIBUTE, "diagonal")
+    double = node("Einsum", f64(3, 4), equation="ij->ji")
+    rejects(double, FL8, Reason.DTYPE, "DOUBLE")
