@@ -1,0 +1,155 @@
+"""Everything that README.md and CONTRIBUTING.md say is run or looked up.
+
+`python -m tests.test_readme` writes the tables of README.md from the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.cli import _parser
+from ep_nnapi.options import OPTIONS
+from ep_nnapi.target import NnapiFlag
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+MAKEFILE = (ROOT / "Makefile").read_text()
+
+FLAGS = {
+    NnapiFlag.USE_FP16: "float32 may be computed as float16 (relaxed, from feature level 2)",
+    NnapiFlag.USE_NCHW: "convolutions and pools keep the layout of the model",
+    NnapiFlag.CPU_DISABLED: "no device of type CPU",
+    NnapiFlag.CPU_ONLY: "the device `nnapi-reference` alone",
+}
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.M | re.S)
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(
+        f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines
+    )
+
+
+def verbs() -> dict[str, str]:
+    """Each verb of the command line with its help."""
+    (actions,) = (a for a in _parser()._actions if isinstance(a, argparse._SubParsersAction))
+    return {a.dest: a.help or "" for a in actions._choices_actions}
+
+
+TABLES = {
+    "verbs": table(("verb", "what it does"), [(f"`{v}`", text) for v, text in verbs().items()]),
+    "options": table(
+        ("option", "value", "meaning"), [(f"`{o.name}`", o.metavar, o.help) for o in OPTIONS]
+    ),
+    "flags": table(
+        ("flag", "value", "meaning"), [(f"`{f.name}`", str(int(f)), FLAGS[f]) for f in NnapiFlag]
+    ),
+}
+
+
+def filled(text: str) -> str:
+    """The text with its tables as the code has them."""
+    for name, lines in TABLES.items():
+        text = re.sub(
+            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
+            lambda found, lines=lines: f"{found[1]}\n{lines}\n\n{found[2]}",
+            text,
+            flags=re.S,
+        )
+    return text
+
+
+def test_tables_are_those_of_the_code():
+    """If this fails: python -m tests.test_readme."""
+    assert README.read_text() == filled(README.read_text())
+    for name in TABLES:
+        assert f"<!-- {name} -->" in README.read_text()
+
+
+def test_it_opens_with_what_this_is_and_the_two_commands():
+    text = README.read_text()
+    opening, _, rest = text.partition("```sh\n")
+    assert opening.startswith("# ep-nnapi\n")
+    assert len(opening.splitlines()) < 15
+    commands = [line.split("#")[0].strip() for line in rest.partition("```")[0].splitlines()]
+    assert commands == ["make demo", "make test"]
+    for command in commands:
+        assert re.search(rf"^{command.split()[1]}:", MAKEFILE, re.M)
+
+
+def test_python_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch):
+    """One block after another in one namespace; what they print is in the blocks `output`."""
+    monkeypatch.chdir(ROOT)
+    space: dict[str, object] = {}
+    printed = []
+    for code in blocks(README, "python"):
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            exec(compile(code, "README.md", "exec"), space)
+        printed.append(out.getvalue())
+    assert [p for p in printed if p] == blocks(README, "output")
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each `$ command` with the lines up to the next."""
+    found = []
+    for block in blocks(README, "console"):
+        for part in block.split("$ ")[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
+
+
+def without_noise(text: str) -> str:
+    """Rounding errors depend on the processor's BLAS: only that they are small is promised."""
+    return re.sub(r"\d\.?\d*e-0[5-9] *", "SMALL ", text)
+
+
+@pytest.mark.parametrize(("command", "output"), commands())
+def test_commands_print_what_is_shown(command: str, output: str):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        shell=True,
+        check=False,
+        cwd=ROOT,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PATH": path},
+    )
+    shown = done.stdout + (f"[exit {done.returncode}]\n" if done.returncode else "")
+    assert without_noise(shown) == without_noise(output)
+
+
+@pytest.mark.parametrize("path", [README, CONTRIBUTING], ids=lambda p: p.name)
+def test_links_lead_somewhere(path: Path):
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        assert (ROOT / target).exists(), target
+
+
+def test_files_and_targets_named_to_contributors_exist():
+    text = CONTRIBUTING.read_text()
+    named = set(re.findall(r"`([\w/.-]+\.(?:py|md|toml)|\w+(?:/\w+)*/)`", text))
+    assert named
+    for name in named:
+        assert (ROOT / name).exists(), name
+    for target in re.findall(r"make ([\w-]+)", text):
+        assert re.search(rf"^{target}:", MAKEFILE, re.M), target
+
+
+if __name__ == "__main__":
+    README.write_text(filled(README.read_text()))
