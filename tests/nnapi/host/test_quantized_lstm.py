@@ -173,6 +173,13 @@ def test_scales_of_a_state_are_powers_of_two(scale):
         quantized_lstm(stored, scalars())
 
 
+@pytest.mark.parametrize("name", ["hidden_state_scale", "cell_intermediate_scale"])
+def test_scales_are_positive(name):
+    stored, _ = cell(("norm",))
+    with pytest.raises(RuntimeFailure, match="a scale of the hidden state or of a gate is 0"):
+        quantized_lstm(stored, scalars() | {name: 0.0})
+
+
 UNIT = Operand(Q8, (), 1 / 128, 128)
 STATE_16 = Operand(Q16Y, (), 2.0**-11)
 WEIGHT_16 = Operand(Q8, (), 1 / 200, 100)

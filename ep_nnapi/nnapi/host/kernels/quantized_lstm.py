@@ -100,6 +100,8 @@ def pack(
     normed, peeping = NORM[1] in tensors, PEEPHOLE[1] in tensors
     results = [f"{gate}_intermediate_scale" for gate in GATES[first:]]
     scales = [operands[name] if normed else 2.0**-GATE_BITS for name in results]
+    least = min(hidden_state_scale, *(float(scale) for scale in scales))
+    require(least > 0, f"a scale of the hidden state or of a gate is {least:g}")
     maker = Maker(types, tensors, np.array(scales, np.float32))
     no_bias = np.zeros(bias.size)
     return Cell(
