@@ -11,7 +11,7 @@ from ep_nnapi.ops.crop import crop
 from ep_nnapi.ops.filters import part, spread
 from ep_nnapi.ops.node import Node, no_bias
 from ep_nnapi.ops.steps import place, reshaped, settle
-from ep_nnapi.ops.window import Window, images, layout, window
+from ep_nnapi.ops.window import Window, images, layout, require_permute, window
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Value
 
@@ -68,6 +68,8 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     win = window(n, w.shape[2:])
     shape = (*x.shape[:2], *win.input)
     image = yield from reshaped(n, x, shape)
+    if image is not x:
+        require_permute(n, image)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
     bias = n.input(2) if n.has(2) else no_bias(x, w, w.shape[0])
     made = place(n, y, (*y.shape[:2], *_planar(y)))

@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
 from ep_nnapi.ops.fold import around
 from ep_nnapi.ops.node import Node, op
 from ep_nnapi.ops.steps import place, reshaped, settle
+from ep_nnapi.ops.window import require_permute
 from ep_nnapi.value import MAX_RANK, Value
 
 
@@ -52,6 +53,7 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     if after == 1:
         yield SOFTMAX(seen, beta=1.0, out=out)
     else:
+        require_permute(n, seen)
         yield SOFTMAX(nhwc(seen), beta=1.0, out=nhwc(out))
     yield from settle(n, out, y)
 

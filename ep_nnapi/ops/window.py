@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ep_nnapi.nnapi.call import Given, View, nhwc
+from ep_nnapi.nnapi.call import NHWC, Given, View, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
-from ep_nnapi.ops.node import Node
+from ep_nnapi.nnapi.spec import TRANSPOSE
+from ep_nnapi.ops.node import Node, int32
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Value
 
@@ -129,6 +130,16 @@ def pads(
 def images(n: Node, value: Value) -> Value | View:
     """An image tensor in the layout the target wants: NHWC unless USE_NCHW."""
     return value if n.target.nchw else nhwc(value)
+
+
+def require_permute(n: Node, value: Value) -> None:
+    """Raises Reject where `value`, which the lowering itself makes, cannot be made an image.
+
+    What enters a cluster is permuted by the host at any level; this takes a TRANSPOSE.
+    """
+    if not n.target.nchw:
+        out = n.temp(value, nhwc(value).shape)
+        TRANSPOSE(value, perm=int32(NHWC), out=out).match(n.target.feature_level)
 
 
 def layout(n: Node) -> bool | None:

@@ -112,6 +112,7 @@ def test_conv_refusals():
     solid = node("Conv", f32(1, 2, 5, 5, 5), drawn(3, 2, 3, 3, 3))
     rejects(solid, FL8, Reason.RANK, "x0 has rank 5")
     rejects(conv("grouped"), FL1, Reason.LEVEL, "STRIDED_SLICE")
+    rejects(conv("line"), FL1, Reason.LEVEL, "TRANSPOSE")
     many = node("Conv", f32(1, 130, 5, 5), drawn(130, 2, 3, 3), group=65)
     accepts(many, FL3)
     rejects(many, FL2, Reason.SIZE, "group is 65")

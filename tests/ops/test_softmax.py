@@ -70,6 +70,12 @@ def test_softmax_is_one_operation_where_the_level_takes_the_axis():
     assert emitted(node("Softmax", f32(2, 3, 5)), FL2) == ["RESHAPE", "SOFTMAX", "RESHAPE"]
 
 
+def test_softmax_along_another_axis_takes_a_permute_below_level_3():
+    case = node("Softmax", f32(2, 3, 5), axis=1)
+    accepts(case, FL2)
+    rejects(case, FL1, Reason.LEVEL, "TRANSPOSE")
+
+
 def test_log_softmax_levels():
     accepts(node("LogSoftmax", f32(2, 3)), FL3)
     rejects(node("LogSoftmax", f32(2, 3)), FL2, Reason.LEVEL, "LOG_SOFTMAX")
