@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ep_nnapi.binding import bound, entering, is_dynamic, samples
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
+from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.prepared import is_own
@@ -56,12 +57,13 @@ def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     pending = [(n, list(v)) for n, *v in zip(graph.nodes, *(v.nodes for v in views), strict=True)]
     pending.reverse()
     nodes: list[GraphNode] = []
+    stopped = _after(graph, options.partitioning_stop_ops)
     while pending:
         node, seen = pending.pop()
         if is_own(node):
             nodes.append(node)  # compiled ahead of time: there is nothing to judge
             continue
-        found = [_left_out(node, options) or _judge(v, target) for v in seen]
+        found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
         refused = next((f for f in found if isinstance(f, Rejection)), None)
         if refused is not None and node.parts:
             parts = zip(node.parts, *(v.parts for v in seen), strict=True)
@@ -93,11 +95,25 @@ def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
     return judge(node, target)
 
 
-def _left_out(node: GraphNode, options: Options) -> Rejection | None:
+def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
     if node.claimed_by:
         detail = f"{node.claimed_by} has it already"
     elif {node.name, node.op_type} & set(options.exclude):
         detail = "left out by the option exclude"
+    elif stopped and stopped & {p.id for p in node.originals}:
+        detail = "left out by the option partitioning_stop_ops: it is one of them or after one"
     else:
         return None
     return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
+
+
+def _after(graph: Graph, op_types: Collection[str]) -> Set[int]:
+    """The ids of the nodes of those types and of all that depend on them."""
+    found: set[int] = set()
+    tainted: set[str] = set()
+    for node in graph.nodes:
+        reads = {*(v.name for v in inputs_of(node)), *node.implicit}
+        if node.op_type in op_types or reads & tainted:
+            found.update(p.id for p in node.originals)
+            tainted.update(v.name for v in outputs_of(node))
+    return found

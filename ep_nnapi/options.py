@@ -58,6 +58,9 @@ class Options:
     target: RuleSet = RuleSet.EP_NNAPI
     fallback: Fallback = Fallback.REFERENCE
     exclude: tuple[str, ...] = ()
+    partitioning_stop_ops: tuple[str, ...] = ()
+    min_cluster_nodes: int = 1
+    max_clusters: int | None = None
     dynamic_shapes: DynamicShapes = DynamicShapes.SPECIALIZE
     shape_cache: int = SHAPE_CACHE
     fix: Fixed = ()
@@ -165,15 +168,28 @@ def _fallback(value: object) -> Fallback:
     return Fallback(str(value))
 
 
-def _names(value: object) -> tuple[str, ...]:
-    parts = value.split(",") if isinstance(value, str) else value
-    if not isinstance(parts, tuple | list):
-        raise OptionError(f"exclude is {value!r}; it must be names separated by commas")
-    names = tuple(str(p).strip() for p in parts if str(p).strip())
-    for name in names:
-        if "," in name:
-            raise OptionError(f"exclude has {name!r}, but a comma separates names")
-    return names
+def _names(option: str) -> Callable[[object], tuple[str, ...]]:
+    def parse(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, tuple | list):
+            raise OptionError(f"{option} is {value!r}; it must be names separated by commas")
+        names = tuple(str(p).strip() for p in parts if str(p).strip())
+        for name in names:
+            if "," in name:
+                raise OptionError(f"{option} has {name!r}, but a comma separates names")
+        return names
+
+    return parse
+
+
+def _count(option: str) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        number = _integer(option, value)
+        if number < 1:
+            raise OptionError(f"{option} is {number}; it must be 1 or more")
+        return number
+
+    return parse
 
 
 def _dynamic_shapes(value: object) -> DynamicShapes:
@@ -181,13 +197,6 @@ def _dynamic_shapes(value: object) -> DynamicShapes:
         known = ", ".join(DynamicShapes)
         raise OptionError(f"dynamic_shapes is {str(value)!r}; it must be one of {known}")
     return DynamicShapes(str(value))
-
-
-def _shape_cache(value: object) -> int:
-    kept = _integer("shape_cache", value)
-    if kept < 1:
-        raise OptionError(f"shape_cache is {kept}; it must be 1 or more")
-    return kept
 
 
 def _fix(value: object) -> Fixed:
@@ -246,9 +255,27 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "exclude",
-        _names,
+        _names("exclude"),
         "NAMES",
         "comma-separated node names or operator types to leave to the CPU provider",
+    ),
+    Option(
+        "partitioning_stop_ops",
+        _names("partitioning_stop_ops"),
+        "OPS",
+        "comma-separated operator types that stay on the CPU with everything after them",
+    ),
+    Option(
+        "min_cluster_nodes",
+        _count("min_cluster_nodes"),
+        "N",
+        "leave clusters of fewer nodes to the CPU (default 1)",
+    ),
+    Option(
+        "max_clusters",
+        _count("max_clusters"),
+        "N",
+        "keep the clusters with the most work, at most so many (default: all)",
     ),
     Option(
         "dynamic_shapes",
@@ -258,7 +285,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "shape_cache",
-        _shape_cache,
+        _count("shape_cache"),
         "N",
         f"sets of sizes that a cluster is kept compiled for (default {SHAPE_CACHE})",
     ),

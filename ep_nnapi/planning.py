@@ -6,7 +6,7 @@ cluster compiles: an error later would end the session.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +15,7 @@ import networkx as nx
 from ep_nnapi.binding import is_dynamic
 from ep_nnapi.capability import Judged
 from ep_nnapi.compiling import Compiler, Declined
+from ep_nnapi.costs import total
 from ep_nnapi.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.dynamic import DynamicCluster, retained
 from ep_nnapi.engine import CompiledCluster
@@ -29,6 +30,12 @@ from ep_nnapi.value import Value
 from partitioner import partition
 
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
+
+Readers: TypeAlias = Mapping[str, frozenset[int]]
+"""For each value the ids of the nodes that read it; -1 stands for the graph's outputs."""
+
+_TRIES = 24
+"""Compilations spent on one cluster that failed in spite of a yes: they may take seconds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +64,84 @@ class Planner:
             clusters = _partition(dag, verdicts.samples[0])
             before = len(verdicts.refused)
             for cluster in clusters:
-                if cluster in built:
-                    continue
-                try:
-                    built[cluster] = self._build(cluster, verdicts, readers)
-                except Declined as no:
-                    verdicts.drop(cluster, no.names, no.reason, no.detail)
+                if cluster not in built:
+                    self._try(cluster, verdicts, readers, built)
             if len(verdicts.refused) == before:
                 break
-        taken = (*ready, *(built[c] for c in clusters))
+        kept = self._worthwhile(clusters, verdicts)
+        taken = (*ready, *(built[c] for c in kept))
         reports = tuple(c.report for c in taken)
         capable += len(ready)
         return Plan(taken, GraphReport(len(graph.nodes), capable, reports, verdicts.rejections()))
+
+    def _try(
+        self,
+        cluster: tuple[int, ...],
+        verdicts: Verdicts,
+        readers: Readers,
+        built: dict[tuple[int, ...], Cluster],
+    ) -> None:
+        """Builds the cluster, or refuses those of its nodes that stand in the way."""
+        try:
+            built[cluster] = self._build(cluster, verdicts, readers)
+        except Declined as no:
+            culprits: Sequence[int] = cluster
+            if not no.names and no.reason is Reason.DRIVER:
+                tries = iter(range(_TRIES))
+                culprits = self._culprits(cluster, verdicts, readers, tries)
+            verdicts.drop(culprits, no.names, no.reason, no.detail)
+
+    def _culprits(
+        self,
+        cluster: Sequence[int],
+        verdicts: Verdicts,
+        readers: Readers,
+        tries: Iterator[int],
+    ) -> Sequence[int]:
+        """The nodes without which the rest of a cluster compiles, by halving it.
+
+        The device said yes to each operation and failed all the same. When neither half fails, or
+        the tries are used up, it is the whole.
+        """
+        middle = len(cluster) // 2
+        found: list[int] = []
+        for half in (cluster[:middle], cluster[middle:]):
+            if not half or next(tries, None) is None:
+                return cluster
+            try:
+                self._build(half, verdicts, readers)
+            except Declined:
+                single = len(half) == 1
+                found.extend(half if single else self._culprits(half, verdicts, readers, tries))
+        return found or cluster
+
+    def _worthwhile(
+        self, clusters: Sequence[tuple[int, ...]], verdicts: Verdicts
+    ) -> list[tuple[int, ...]]:
+        """The clusters that the options min_cluster_nodes and max_clusters keep."""
+        sizes = {c: sum(len(verdicts.nodes[i].originals) for i in c) for c in clusters}
+        least, most = self.options.min_cluster_nodes, self.options.max_clusters
+        kept = [c for c in clusters if sizes[c] >= least]
+        for c in set(clusters) - set(kept):
+            detail = f"its cluster has {sizes[c]} nodes, fewer than min_cluster_nodes = {least}"
+            verdicts.drop(c, (), Reason.CLUSTER, detail)
+        if most is None or len(kept) <= most:
+            return kept
+        works = {c: total(verdicts.nodes[i] for i in c) for c in kept}
+        ranked = sorted(kept, key=lambda c: (-works[c].macs, -works[c].bytes, kept.index(c)))
+        for c in ranked[most:]:
+            detail = (
+                f"its cluster, of {works[c].macs:,} multiply-accumulates, is not among the "
+                f"max_clusters = {most} with the most work"
+            )
+            verdicts.drop(c, (), Reason.CLUSTER, detail)
+        return [c for c in kept if c in ranked[:most]]
 
     def _build(
         self,
         cluster: Sequence[int],
         verdicts: Verdicts,
-        readers: Mapping[str, frozenset[int]],
+        readers: Readers,
     ) -> Cluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _crossing(nodes, readers)
@@ -121,8 +188,7 @@ def _partition(dag: nx.DiGraph, capable: Mapping[int, Judged]) -> list[tuple[int
     return [tuple(i for i in c if isinstance(i, int)) for c in clusters]
 
 
-def _readers(graph: Graph) -> dict[str, frozenset[int]]:
-    """For each value the ids of the nodes that read it; -1 stands for the graph's outputs."""
+def _readers(graph: Graph) -> Readers:
     found: dict[str, set[int]] = {}
     for node in graph.nodes:
         for name in (*(v.name for v in inputs_of(node)), *node.implicit):
@@ -132,9 +198,7 @@ def _readers(graph: Graph) -> dict[str, frozenset[int]]:
     return {name: frozenset(ids) for name, ids in found.items()}
 
 
-def _crossing(
-    nodes: Sequence[GraphNode], readers: Mapping[str, frozenset[int]]
-) -> tuple[list[Value], list[Value]]:
+def _crossing(nodes: Sequence[GraphNode], readers: Readers) -> tuple[list[Value], list[Value]]:
     """What enters and what leaves the nodes, each once."""
     ids = {n.id for n in nodes}
     written = {v.name for n in nodes for v in outputs_of(n)}

@@ -62,11 +62,12 @@ ALLOWED = {
     "context": "border lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate rejection value"
     " numpy",
     "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report",
-    "judging": "binding builtin capability graph options prepared qdq rejection target",
+    "costs": "dag graph value",
+    "judging": "binding builtin capability dag graph options prepared qdq rejection target",
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
-    "planning": "binding capability compiling dag dynamic engine graph judging options prepared"
+    "planning": "binding capability compiling costs dag dynamic engine graph judging options prepared"
     " rejection report submodel value networkx partitioner",
     "provider": "compiling graph options planning prepared rejection report runtimes",
     # ONNX Runtime
