@@ -10,6 +10,8 @@ from pathlib import Path
 
 from ep_nnapi import printing
 from ep_nnapi.checking import check, planned
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from ep_nnapi.nnapi.capi.header import write_header
 from ep_nnapi.ops import OPS
 from ep_nnapi.options import OPTIONS, Options, parse
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
@@ -76,6 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     _verb(verbs.add_parser, "listing", _listing, "the NNAPI models that a model is lowered to")
     _json(_plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops))
     _json(_plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices))
+    lib = _plain(verbs.add_parser("lib", help="where libneuralnetworks.so is"), _lib)
+    lib.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h instead")
     return parser
 
 
@@ -198,4 +202,9 @@ def _devices(given: argparse.Namespace) -> int:
         _dump(printing.devices_data(devices))
     else:
         printing.devices(devices)
+    return DONE
+
+
+def _lib(given: argparse.Namespace) -> int:
+    print(write_header(given.header) if given.header else libneuralnetworks_path())
     return DONE

@@ -85,7 +85,7 @@ ALLOWED = {
     "running": "checking inputs options ort.names ort.session provider rejection report"
     " nnapi.runtime value numpy onnxruntime",
     "printing": "ops.node rejection report running nnapi.runtime numpy rich",
-    "cli": "checking ops options printing rejection running runtimes nnapi.listing",
+    "cli": "checking ops options printing rejection running runtimes nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "checking nnapi.capi ort.session rejection report running target",
     # NNAPI
