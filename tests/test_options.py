@@ -228,6 +228,47 @@ def test_exclude_of_another_type_is_refused(given: object):
     refused({"exclude": given}, "exclude is", "names separated by commas")
 
 
+@pytest.mark.parametrize("given", ["specialize", "off"])
+def test_dynamic_shapes(given: str):
+    assert parse({"dynamic_shapes": given}).dynamic_shapes == given
+
+
+@pytest.mark.parametrize("given", ["on", "", None])
+def test_dynamic_shapes_refuses(given: object):
+    refused({"dynamic_shapes": given}, "dynamic_shapes is", "specialize", "off")
+
+
+@pytest.mark.parametrize("given", [1, "1", 100])
+def test_shape_cache(given: object):
+    assert parse({"shape_cache": given}).shape_cache == int(str(given))
+
+
+@pytest.mark.parametrize("given", [0, -1, "0"])
+def test_shape_cache_just_below_one(given: object):
+    refused({"shape_cache": given}, f"shape_cache is {given}", "1 or more")
+
+
+@pytest.mark.parametrize(
+    ("given", "fixed"),
+    [
+        ("x=1,3,224,224", (("x", (1, 3, 224, 224)),)),
+        ("x=1;y=2,3", (("x", (1,)), ("y", (2, 3)))),
+        (["x=1", "y=2,3"], (("x", (1,)), ("y", (2, 3)))),
+        ({"x": (1, 2)}, (("x", (1, 2)),)),
+        ({"x": [1, 2]}, (("x", (1, 2)),)),
+        ("scope=a/x=4", (("scope=a/x", (4,)),)),
+        ("", ()),
+    ],
+)
+def test_fix(given: object, fixed: tuple[object, ...]):
+    assert parse({"fix": given}).fix == fixed
+
+
+@pytest.mark.parametrize("given", ["x", "=1", "x=", "x=a", "x=0", "x=-1", {"x": 3}, {"x": "3"}, 3])
+def test_fix_refuses(given: object):
+    refused({"fix": given}, "fix")
+
+
 # to strings and back -------------------------------------------------------------------------
 
 
@@ -240,6 +281,8 @@ def test_exclude_of_another_type_is_refused(given: object):
         {"feature_level": 8},
         {"api_level": 29, "device": "nnapi-reference"},
         {"fallback": "none", "exclude": "Conv,pool1"},
+        {"dynamic_shapes": "off", "shape_cache": 2, "target": "builtin-nnapi"},
+        {"fix": {"x": (1, 3), "y": (2,)}},
     ],
 )
 def test_strings_are_parsed_to_the_same_options(given: dict[str, object]):

@@ -1,0 +1,205 @@
+"""Input, options and models that cannot be used: one clear sentence, whichever way they come."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
+
+import ep_nnapi
+from tests.end_to_end.sessions import CPU, DIGITS, NAME, ROOT, WAYS, quiet
+from tests.faulty import FaultyDevice, installed
+
+CONTENT = DIGITS.path.read_bytes()
+
+
+def one_sentence(error: BaseException) -> bool:
+    return "\n" not in str(error).strip()
+
+
+# models --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ask", [ep_nnapi.check, ep_nnapi.run], ids=["check", "run"])
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("nowhere.onnx", "nowhere.onnx: no such file"),
+        (Path("nowhere.onnx"), "nowhere.onnx: no such file"),
+        (b"", "the model is empty"),
+        (b"this is no model", "the model: ONNX Runtime cannot load it"),
+        (CONTENT[: len(CONTENT) // 2], "the model: ONNX Runtime cannot load it"),
+        (CONTENT[:-1], "the model: ONNX Runtime cannot load it"),
+    ],
+    ids=["missing", "missing path", "empty", "text", "half", "all but a byte"],
+)
+def test_models_that_cannot_be_loaded(ask, model, says: str):
+    with pytest.raises(ep_nnapi.ModelError) as caught:
+        ask(model)
+    assert says in str(caught.value)
+    assert one_sentence(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_session_of_a_truncated_model_is_onnxruntimes_error(way: str, tmp_path: Path):
+    (tmp_path / "cut.onnx").write_bytes(CONTENT[:3000])
+    with pytest.raises(Exception, match=r"cut\.onnx"):
+        WAYS[way](str(tmp_path / "cut.onnx"), quiet())
+
+
+# options -------------------------------------------------------------------------------------
+
+BAD = [
+    ({"flags": "USE_FP32"}, "flag 'USE_FP32' is unknown"),
+    ({"flags": "16"}, "flags is 16"),
+    ({"flags": "12"}, "CPU_DISABLED and CPU_ONLY exclude each other"),
+    ({"flags": "CPU_DISABLED"}, "flag CPU_DISABLED leaves no device"),
+    ({"colour": "red"}, "option 'colour' is unknown"),
+    ({"feature_level": "9"}, "feature_level is 9; it must be 1 to 8"),
+    ({"feature_level": "0"}, "feature_level is 0; it must be 1 to 8"),
+    ({"api_level": "32"}, "beyond 31 use feature_level"),
+    ({"api_level": "30", "feature_level": "4"}, "both given"),
+    ({"device": "npu"}, "device 'npu' is unknown; there are"),
+    ({"fallback": "gpu"}, "fallback is 'gpu'"),
+]
+bad = pytest.mark.parametrize(("options", "says"), BAD, ids=[str(o) for o, _ in BAD])
+
+
+@bad
+def test_append_refuses_at_once(options: dict[str, str], says: str):
+    settings = quiet()
+    with pytest.raises(ep_nnapi.OptionError) as caught:
+        ep_nnapi.append_execution_provider(settings, **options)
+    assert says in str(caught.value)
+    assert one_sentence(caught.value)
+    assert not settings.has_providers()
+
+
+@pytest.mark.parametrize("ask", [ep_nnapi.check, ep_nnapi.run], ids=["check", "run"])
+@bad
+def test_check_and_run_refuse(ask, options: dict[str, str], says: str):
+    with pytest.raises(ep_nnapi.OptionError) as caught:
+        ask(DIGITS.path, **options)
+    assert says in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore")  # onnxruntime's own, while it falls back
+@bad
+def test_providers_argument_prints_the_sentence(capfd, options: dict[str, str], says: str):
+    """ONNX Runtime turns an error of a provider that it makes itself into a session on the CPU."""
+    session = WAYS["providers"](str(DIGITS.path), quiet(), **options)
+    assert session.get_providers() == [CPU]
+    printed = capfd.readouterr()
+    assert says in printed.out + printed.err
+    assert "Traceback" not in printed.out + printed.err
+
+
+def test_flags_given_twice():
+    with pytest.raises(ep_nnapi.OptionError, match="flags is given twice"):
+        ep_nnapi.append_execution_provider(quiet(), ep_nnapi.NnapiFlag.USE_FP16, flags="USE_NCHW")
+    assert ep_nnapi.append_execution_provider(quiet(), flags=1) is None
+
+
+def test_appending_twice():
+    settings = quiet()
+    ep_nnapi.append_execution_provider(settings)
+    with pytest.raises(ep_nnapi.OptionError, match="appended to these session options already"):
+        ep_nnapi.append_execution_provider(settings)
+
+
+# inputs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("shape", [(1, 1, 9, 8), (2, 1, 8, 8), (1, 8, 8)])
+def test_wrong_shaped_inputs_are_onnxruntimes_error(way: str, shape: tuple[int, ...]):
+    """ONNX Runtime compares shapes before any provider is asked; the session goes on."""
+    session = WAYS[way](str(DIGITS.path), quiet())
+    with pytest.raises(InvalidArgument, match="image"):
+        DIGITS.run(session, np.zeros(shape, np.float32))
+    assert DIGITS.run(session, DIGITS.random(1)[0]).shape == (1, 10)
+
+
+def test_wrong_element_type_is_onnxruntimes_error():
+    session = WAYS["providers"](str(DIGITS.path), quiet())
+    with pytest.raises(InvalidArgument, match="float"):
+        DIGITS.run(session, np.zeros((1, 1, 8, 8)))
+
+
+def symbolic_sum() -> bytes:
+    """y [n, 3] = a [n, 3] + b [m, 3]."""
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [dim, 3])
+        for name, dim in (("a", "n"), ("b", "m"), ("y", None))
+    ]
+    graph = helper.make_graph([helper.make_node("Add", ["a", "b"], ["y"])], "g", ends[:2], ends[2:])
+    opset = helper.make_opsetid("", 17)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_sizes_that_do_not_go_together_are_an_error_of_the_run(way: str):
+    session = WAYS[way](symbolic_sum(), quiet())
+    a, b = np.ones((4, 3), np.float32), np.ones((2, 3), np.float32)
+    with pytest.raises(Exception, match=r"[4ab].*[2ab]"):
+        session.run(None, {"a": a, "b": b})
+    np.testing.assert_array_equal(session.run(None, {"a": a, "b": a})[0], a + a)
+
+
+# devices -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_failing_device_is_an_error_with_its_own_sentence(way: str):
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        session = WAYS[way](str(DIGITS.path), quiet(), fallback="none")
+        with pytest.raises(Fail) as caught:
+            DIGITS.run(session, DIGITS.random(1)[0])
+    assert "ANeuralNetworksExecution_compute returned ANEURALNETWORKS_OP_FAILED" in str(
+        caught.value
+    )
+
+
+def test_the_library_without_the_package_is_an_error_not_a_crash():
+    code = (
+        "import sys, onnxruntime\nonnxruntime.register_execution_provider_library('x', sys.argv[1])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, ep_nnapi.get_library_path()],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+    )
+    assert done.returncode == 1
+    assert "import ep_nnapi first" in done.stderr
+
+
+# what planning does not foresee ---------------------------------------------------------------
+
+
+def test_a_defect_in_planning_is_said_by_check_and_leaves_a_session_to_the_cpu(monkeypatch, capfd):
+    def broken(*_: object) -> None:
+        raise KeyError("w")
+
+    monkeypatch.setattr("ep_nnapi.planning.dag_of", broken)
+    with pytest.raises(ep_nnapi.NnapiError, match=r"planning failed: KeyError\('w'\)"):
+        ep_nnapi.check(DIGITS.path)
+    session = WAYS["append_execution_provider"](str(DIGITS.path), quiet())
+    assert "KeyError: 'w'" in capfd.readouterr().err
+    assert DIGITS.run(session, DIGITS.random(1)[0]).shape == (1, 10)
+    assert session.get_providers() == [NAME, CPU]
+
+
+def test_a_model_that_nothing_is_taken_of_runs_on_the_cpu():
+    everything = ",".join({n.op_type for n in onnx.load(DIGITS.path).graph.node} | {"Gemm"})
+    session = WAYS["append_execution_provider"](str(DIGITS.path), quiet(), exclude=everything)
+    x = DIGITS.random(1)[0]
+    np.testing.assert_array_equal(DIGITS.run(session, x), DIGITS.run(DIGITS.cpu(), x))
+    assert isinstance(session, onnxruntime.InferenceSession)
