@@ -1,0 +1,77 @@
+"""Why the operators of ai.onnx that have no lowering have none, and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_DATA = "how large its output is depends on the data, and a cluster's shapes are settled beforehand"
+_SEQUENCE = "it works on sequences or optional values, and NNAPI holds tensors"
+_TEXT = "it works on text, and NNAPI holds numbers"
+_RANDOM = "it draws random numbers, and NNAPI's are others than ONNX Runtime's"
+_BITS = "NNAPI has no operations on bits; use arithmetic"
+_CONTROL = "control flow stays with ONNX Runtime; the nodes inside it are judged by themselves"
+_COMPLEX = "NNAPI has no complex numbers; use products with constant matrices"
+_ONCE = "it makes a constant; ONNX Runtime computes it once where its inputs are constant"
+_SAMPLES = "it reads or writes where the data says, for which NNAPI has no operation"
+_TRAINING = "it is for training, and NNAPI only infers"
+_COMPOSED = "NNAPI has no such operation; export the model with it composed of simpler operators"
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("Compress", "NonMaxSuppression", "NonZero", "Unique"), _DATA),
+    **dict.fromkeys(
+        (
+            "ConcatFromSequence",
+            "Optional",
+            "OptionalGetElement",
+            "OptionalHasElement",
+            "SequenceAt",
+            "SequenceConstruct",
+            "SequenceEmpty",
+            "SequenceErase",
+            "SequenceInsert",
+            "SequenceLength",
+            "SequenceMap",
+            "SplitToSequence",
+        ),
+        _SEQUENCE,
+    ),
+    **dict.fromkeys(
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"),
+        _TEXT,
+    ),
+    **dict.fromkeys(
+        (
+            "Bernoulli",
+            "Multinomial",
+            "RandomNormal",
+            "RandomNormalLike",
+            "RandomUniform",
+            "RandomUniformLike",
+        ),
+        _RANDOM,
+    ),
+    **dict.fromkeys(
+        ("BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor"), _BITS
+    ),
+    **dict.fromkeys(("If", "Loop", "Scan"), _CONTROL),
+    **dict.fromkeys(("DFT", "STFT"), _COMPLEX),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), _ONCE),
+    **dict.fromkeys(
+        (
+            "AffineGrid",
+            "Col2Im",
+            "DeformConv",
+            "GridSample",
+            "MaxRoiPool",
+            "MaxUnpool",
+            "TensorScatter",
+        ),
+        _SAMPLES,
+    ),
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _TRAINING),
+    **dict.fromkeys(("Attention", "LinearAttention", "RotaryEmbedding"), _COMPOSED),
+    "Det": "NNAPI does not take matrices apart",
+    "ImageDecoder": "it decodes files; decode them before",
+    "Tan": "the quotient of NNAPI's sines is not exact enough near its poles",
+}
+"""By operator type."""
