@@ -135,24 +135,13 @@ def test_gather_nd_levels():
     rejects(node("GatherND", f32(4, 5), ints(9, 9)), FL8, Reason.CONSTANT, "outside [4, 5]")
 
 
-@pytest.mark.parametrize(("shape", "of", "axis"), [((5,), (3,), 0), ((4, 5), (2, 5), 0)])
-def test_scatter_elements_matches(shape, of, axis):
-    size = shape[axis]
-    index = np.stack([np.random.default_rng(0).permutation(size)] * 9, 1)[: of[0], : of[-1]]
-    index = (index if len(of) == 2 else index[:, 0]) - size // 2
-    matches(node("ScatterElements", f32(*shape), index, f32(*index.shape), axis=axis), FL3)
+@pytest.mark.parametrize(("time", "batch"), [(0, 1), (1, 0)])
+@pytest.mark.parametrize("shape", [(4, 4), (4, 4, 3), (4, 4, 1, 2, 3)], ids=str)
+def test_reverse_sequence_matches(shape, time, batch):
+    lengths = np.array([4, 1, 3, 2], np.int64)
+    matches(node("ReverseSequence", f32(*shape), lengths, time_axis=time, batch_axis=batch), FL3)
 
 
-def test_scatter_nd_matches():
-    rows = ints(2, 0).reshape(2, 1)
-    matches(node("ScatterND", f32(4, 5), rows, f32(2, 5)), FL3)
-    points = ints(2, 0, 1, -1).reshape(2, 2)
-    matches(node("ScatterND", f32(4, 5), points, f32(2)), FL3)
-    matches(node("ScatterND", f32(2, 2, 2, 2, 2), ints(1, 0).reshape(1, 2), f32(1, 2, 2, 2)), FL3)
-
-
-def test_scatter_refusals():
-    computed = node("ScatterND", f32(4, 5), i64(2, 1), f32(2, 5))
-    rejects(computed, FL8, Reason.CONSTANT, "x1 must be constant")
-    adding = node("ScatterND", f32(4), ints(1).reshape(1, 1), f32(1), reduction="add")
-    rejects(adding, FL8, Reason.ATTRIBUTE, "reduction is 'add'")
+def test_reverse_sequence_by_computed_lengths_is_refused():
+    case = node("ReverseSequence", f32(4, 4), i64(4))
+    rejects(case, FL8, Reason.CONSTANT, "x1 must be constant")

@@ -1,0 +1,75 @@
+"""Elements put where constant indexes say.
+
+NNAPI scatters nothing: the result is gathered from the data and the updates, one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import CONCATENATION, GATHER
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.places import element_places, row_places
+from ep_nnapi.ops.steps import each, place, reshaped, settle
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Constant, Value
+
+
+@op("ScatterElements", since=11, emits=(GATHER,))
+def scatter_elements(n: Node) -> Iterator[Call]:
+    """The data with elements replaced where constant indexes say: gathered from data and updates.
+
+    Source: ONNX ScatterElements-11 to -18; NDK ANEURALNETWORKS_GATHER.
+    """
+    yield from _elements(n)
+
+
+@op("Scatter", since=9, emits=(GATHER,))
+def scatter_9(n: Node) -> Iterator[Call]:
+    """ScatterElements by its first name.
+
+    Source: ONNX Scatter-9, Scatter-11; NDK ANEURALNETWORKS_GATHER.
+    """
+    yield from _elements(n)
+
+
+def _elements(n: Node) -> Iterator[Call]:
+    n.constant(1)
+    places = yield from element_places(n, n.input(0), n.input(1), n.axis(default=0))
+    yield from _scattered(n, places, 1)
+
+
+@op("ScatterND", since=11, emits=(GATHER,))
+def scatter_nd(n: Node) -> Iterator[Call]:
+    """The data with slices replaced where constant rows of indexes say.
+
+    Source: ONNX ScatterND-11 to -18; NDK ANEURALNETWORKS_GATHER.
+    """
+    x, index = n.input(0), n.input(1)
+    n.constant(1)
+    width = index.shape[-1]
+    none = np.zeros(prod(index.shape[:-1]), np.int32)
+    places = yield from row_places(n, index, x.shape[:width], none)
+    yield from _scattered(n, places, prod(x.shape[width:]))
+
+
+def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
+    """Rows of the data, those at `places` from the updates (input 2): of several the last."""
+    x, updates, y = n.input(0), n.input(2), n.output()
+    reduction = n.text("reduction", "none")
+    n.require(
+        reduction == "none", Reason.ATTRIBUTE, f"reduction is {reduction!r}; NNAPI scatters nothing"
+    )
+    sources = np.arange(x.size // row, dtype=np.int32)
+    if places.constant is not None:
+        sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
+    parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
+    both = n.temp(x, (len(sources) + places.size, row))
+    yield CONCATENATION(inputs=parts, axis=0, out=both)
+    made = place(n, y, (len(sources), row))
+    yield GATHER(both, axis=0, indices=Constant.of(sources), out=made)
+    yield from settle(n, made, y)
