@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.spec import (
     BATCH_MATMUL,
     CONCATENATION,
     CONV_2D,
+    DEPTH_TO_SPACE,
     LSTM,
     MUL,
     PAD,
@@ -164,8 +165,8 @@ def test_a_number_of_the_wrong_kind_is_refused():
 
 def test_messages_name_the_value():
     with pytest.raises(Reject) as caught:
-        SOFTMAX(f32("x", 1, 1, 1, 1, 1), beta=1.0, out=f32("y", 1, 1, 1, 1, 1)).match(8)
-    assert caught.value.detail == "x is TENSOR_FLOAT32 of rank 5, SOFTMAX.input takes rank 1-4"
+        DEPTH_TO_SPACE(f32("x", 1, 1, 1), block_size=2, out=f32("y", 1, 1, 1)).match(8)
+    assert caught.value.detail == "x is TENSOR_FLOAT32 of rank 3, DEPTH_TO_SPACE.input takes rank 4"
 
 
 def test_rank_zero_is_held_as_one_number():
