@@ -109,7 +109,7 @@ def _flattened(
         for value in reads(call):
             readers[value.name].append(i)
     for i, call in enumerate(calls):
-        if call.spec != RESHAPE or reads(call)[0].name not in tensors:
+        if call.spec != RESHAPE or all(v.name not in tensors for v in reads(call)):
             continue
         flat = writes(call)[0].name
         after = readers[flat] if flat not in outputs else []

@@ -1,0 +1,80 @@
+"""Tensors that depend on sizes and constants alone: stored, and handed on at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import CAST, FILL, LOGICAL_OR, RESHAPE
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.steps import full, narrow, reshape
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import Array, Constant
+
+EMITS = (RESHAPE, CAST, LOGICAL_OR)
+
+
+def _handed_on(n: Node, array: Array) -> Iterator[Call]:
+    """The output is `array`."""
+    y = narrow(n.output())
+    numbers = array.astype(y.dtype.numpy)
+    n.require(
+        bool(np.array_equal(numbers, array)),
+        Reason.DTYPE,
+        f"{y.name} has numbers that {y.dtype.name} does not hold",
+    )
+    yield from reshape(n, n.value("numbers", Constant.of(numbers.reshape(y.shape or (1,)))), y)
+
+
+@op("Shape", since=1, emits=EMITS)
+def shape(n: Node) -> Iterator[Call]:
+    """The sizes of x from axis `start` (default 0) to `end` (default: all).
+
+    Source: ONNX Shape-1 to Shape-25; NDK ANEURALNETWORKS_CAST.
+    """
+    sizes = n.input(0).shape
+    start, end = n.integer("start", 0), n.integer("end", len(sizes))
+    yield from _handed_on(n, np.array(sizes[start:end], np.int64))
+
+
+@op("Size", since=1, emits=EMITS)
+def size(n: Node) -> Iterator[Call]:
+    """The number of elements of x.
+
+    Source: ONNX Size-1 to Size-25; NDK ANEURALNETWORKS_CAST.
+    """
+    yield from _handed_on(n, np.array(n.input(0).size, np.int64))
+
+
+@op("EyeLike", since=9, emits=EMITS)
+def eye_like(n: Node) -> Iterator[Call]:
+    """A matrix as large as x, with ones along its `k`-th diagonal.
+
+    Source: ONNX EyeLike-9, EyeLike-22; NDK ANEURALNETWORKS_RESHAPE.
+    """
+    rows, columns = n.input(0).shape
+    yield from _handed_on(n, np.eye(rows, columns, n.integer("k", 0)))
+
+
+@op("Range", since=11, emits=EMITS)
+def numbers(n: Node) -> Iterator[Call]:
+    """From `start` up to `limit`, which it does not reach, by `delta`: all constant.
+
+    Source: ONNX Range-11; NDK ANEURALNETWORKS_RESHAPE.
+    """
+    start, _, delta = (n.array(i).reshape(()) for i in range(3))
+    count = n.output().size
+    yield from _handed_on(n, start + np.arange(count, dtype=start.dtype) * delta)
+
+
+@op("ConstantOfShape", since=9, emits=(FILL, *EMITS))
+def constant_of_shape(n: Node) -> Iterator[Call]:
+    """`value` (default: 0 as a float) in the shape that shape inference has settled.
+
+    Source: ONNX ConstantOfShape-9 to ConstantOfShape-25; NDK ANEURALNETWORKS_FILL.
+    """
+    y, given = narrow(n.output()), n.node.attributes.get("value")
+    number = given.array.reshape(-1)[0].item() if isinstance(given, Constant) else 0.0
+    yield from reshape(n, (yield from full(n, number, y.shape, y.dtype)), y)
