@@ -182,7 +182,7 @@ def _end(
 
 def _transposes(call: Call, name: str) -> bool:
     """Whether the model's own TRANSPOSE is free when tensor `name` is NHWC."""
-    if call.spec != TRANSPOSE:
+    if call.spec != TRANSPOSE or not reads(call):
         return False
     perm = permutation(call)
     return perm == (NHWC if reads(call)[0].name == name else inverse(NHWC))

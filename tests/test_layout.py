@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.rejection import Reason
 from ep_nnapi.rewrite import reads, writes
 from ep_nnapi.value import Value
-from tests.calls import Calls, operations, permutes, run
+from tests.calls import Calls, ints, operations, permutes, run
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -371,3 +371,21 @@ def test_no_choice_permutes_less_at_length(start: int):
         if outputs:
             assert moved(unfused(g, outputs)) == least(g, outputs), f"seed {seed}"
             same_numbers(g, *outputs)
+
+
+# constants -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [spec.RESHAPE, spec.TRANSPOSE], ids=lambda r: r.name)
+def test_a_constant_is_reshaped_or_transposed(row):
+    """As a lowering may ask for: such a call reads nothing that another computes."""
+    g = Calls()
+    weights = g.weights(1, 1, 4, 4)
+    operand = (
+        {"perm": ints((0, 1, 3, 2))} if row is spec.TRANSPOSE else {"shape": ints((1, 1, 4, 4))}
+    )
+    y = g.add(
+        g.conv(g.input(1, 3, 4, 4), 1), g.call(row, (1, 1, 4, 4), weights, **{name: ints(numbers)})
+    )
+    assert row.name in operations(g.lower(y))
+    same_numbers(g, y)
