@@ -12,7 +12,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, Provider
-from ep_nnapi.ort.graph import read_graph
+from ep_nnapi.ort.graph import awaits_inlining, read_graph
 from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
 from ep_nnapi.rejection import NnapiError
@@ -38,6 +38,8 @@ class Ep:
         """GetCapability: takes the clusters that the provider plans for this graph."""
         reader = Reader()
         self._planned = {}
+        if awaits_inlining(handle):
+            return
         try:
             graph = self._unique(read_graph(handle, reader))
             nodes = {node.id: node for node in graph.nodes}

@@ -46,6 +46,19 @@ def read_graph(handle: int, reader: Reader) -> Graph:
     )
 
 
+def awaits_inlining(handle: int) -> bool:
+    """Whether the graph is the body of a function: ONNX Runtime asks again once it is inlined.
+
+    What was taken before is lost then. Of ONNX's operators with a body only SequenceMap is one; the
+    others have kernels that run their bodies.
+    """
+    parent = _members(handle).parent
+    if not parent:
+        return False
+    holder = Reader().node(parent)
+    return (holder.domain, holder.op_type) == ("", "SequenceMap")
+
+
 def _members(handle: int) -> _Members:
     facts: GraphFacts = ffi.new("GraphFacts *")
     check(lib.read_graph(handle, facts))

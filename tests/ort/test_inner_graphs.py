@@ -92,6 +92,22 @@ def test_scan_bodies_run(install: Install):
     np.testing.assert_array_equal(total, X.sum(0))
 
 
+def test_the_body_of_a_function_is_planned_after_inlining(install: Install):
+    """SequenceMap becomes a Loop with its body inside; what was taken before would be lost."""
+    fake = install("Abs", "Add")
+    body = graph([node("Abs", "a", "b"), node("Add", "b a", "c")], [tensor("a")], [tensor("c")])
+    nodes = [
+        node("SequenceConstruct", "x x", "s"),
+        node("SequenceMap", "s", "t", body=body),
+        node("SequenceAt", "t one", "y"),
+    ]
+    one = np.array(1, np.int64)
+    session = start(model(nodes, [tensor("x")], [tensor("y")], {"one": one}))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert len(fake.runners) == 2
+    assert not any("SequenceMap" in (n.op_type for n in g.nodes) for g in fake.graphs[-1:])
+
+
 def test_nested_inner_graphs(install: Install):
     install("Abs", "Add")
     inner = node("If", "c", "r", name="in", then_branch=branch(5, "a"), else_branch=branch(7, "b"))
