@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 FLOOR := .venv-ort-floor
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo test test-long test-ort-floor test-torch fuzz lint bench zoo clean
+.PHONY: demo test test-long test-ort-floor test-torch fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -38,6 +38,11 @@ test-torch: $(READY)
 SECONDS ?= 600
 fuzz: $(READY)
 	$(BIN)/python -m tests.capi.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
+# ONNX's backend node tests in stock sessions; ONLY= a part of their names.
+LEVELS ?= 8 4 3 1
+onnx-backend: $(READY)
+	$(BIN)/python -m tests.onnx_backend --levels $(LEVELS) $(if $(ONLY),--only $(ONLY))
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,67 @@
+"""Which operators a session's provider really expressed in NNAPI, and what went wrong inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import onnx
+import onnxruntime
+
+from ep_nnapi.checking import collecting
+from ep_nnapi.ops import VARIANTS
+from ep_nnapi.options import parse
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider import Provider
+
+CPU = "CPUExecutionProvider"
+DEFECT = "a defect of ep-nnapi"  # how `capability.judge` ends the refusal of a wrong lowering
+
+
+class Wrong(Exception):
+    """The provider went on, but not as it should."""
+
+
+@contextmanager
+def provider_session(
+    model: bytes, options: onnxruntime.SessionOptions, given: Mapping[str, object]
+) -> Iterator[tuple[onnxruntime.InferenceSession, Callable[[], Provider]]]:
+    """A stock session that lists the provider before the CPU's, and the provider behind it."""
+    register()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    with collecting(parse(dict(given))) as (strings, found):
+        providers = [(EP_NAME, strings), CPU]
+        session = onnxruntime.InferenceSession(model, options, providers=providers)
+        yield session, found
+
+
+def require_sound(provider: Provider) -> None:
+    """Raises Wrong where a lowering, a model or a device was at fault, though nothing was lost."""
+    for refused in provider.report.rejections:
+        if DEFECT in refused.detail or "did not compile" in refused.detail:
+            raise Wrong(f"{refused.node} ({refused.op_type}): {refused.detail}")
+    for failure in provider.failures:
+        raise Wrong(str(failure))
+
+
+def delegated(
+    model: onnx.ModelProto, session: onnxruntime.InferenceSession, provider: Provider
+) -> set[tuple[str, str]]:
+    """(domain, operator) of each node that has an operation which its `emits` names."""
+    kinds = {name: (n.domain, n.op_type) for n in model.graph.node for name in _names(n)}
+    for part in session.get_provider_graph_assignment_info():
+        kinds.update({n.name: (n.domain, n.op_type) for n in part.get_nodes() if n.name})
+    found = set()
+    for cluster in provider.clusters:
+        for operation in (op for m in cluster.models for op in m.operations):
+            for kind in (kinds.get(name) for name in operation.origin):
+                variants = VARIANTS.get(kind, ()) if kind else ()
+                if kind and operation.spec.name in {r.name for v in variants for r in v.emits}:
+                    found.add(kind)
+    return found
+
+
+def _names(node: onnx.NodeProto) -> tuple[str, ...]:
+    """What the provider may call the node."""
+    return (node.name or next(o for o in node.output if o),)

@@ -1,0 +1,73 @@
+"""One case on the CPU provider and, where that passes, with the provider in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnx.backend.test.runner import Runner
+
+from tests.onnx_backend.cases import Case
+from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
+
+
+class Verdict(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    CPU_FAILS = "the CPU provider fails too"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict on a case at one feature level; what was delegated, or what went wrong."""
+
+    case: str
+    level: int
+    verdict: Verdict
+    delegated: frozenset[tuple[str, str]] = frozenset()
+    detail: str = ""
+
+
+def quiet() -> onnxruntime.SessionOptions:
+    """Stock options, without messages and with one thread: the models are tiny."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return options
+
+
+def attempt(case: Case, levels: Sequence[int]) -> list[Outcome]:
+    """The case at each feature level; one outcome only when the CPU provider does not pass."""
+    try:
+        session = onnxruntime.InferenceSession(case.model, quiet(), providers=[CPU])
+        _compare(case, session.run(None, dict(case.feeds)))
+    except Exception as error:  # anything ONNX Runtime or numpy raises
+        return [Outcome(case.name, 0, Verdict.CPU_FAILS, detail=_short(error))]
+    return [_on_nnapi(case, level) for level in levels]
+
+
+def _on_nnapi(case: Case, level: int) -> Outcome:
+    try:
+        with provider_session(case.model, quiet(), {"feature_level": level}) as (session, found):
+            provider = found()
+            _compare(case, session.run(None, dict(case.feeds)))
+            require_sound(provider)
+            kinds = delegated(onnx.load_from_string(case.model), session, provider)
+    except Exception as error:
+        return Outcome(case.name, level, Verdict.FAILED, detail=_short(error))
+    return Outcome(case.name, level, Verdict.PASSED, frozenset(kinds))
+
+
+def _compare(case: Case, got: Sequence[Any]) -> None:
+    Runner.assert_similar_outputs(list(case.expected), list(got), case.rtol, case.atol)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
