@@ -6,17 +6,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from functools import cache, reduce
-from operator import or_
-from typing import TypeAlias
+from functools import cache
 
+from ep_nnapi import option_values as values
 from ep_nnapi.rejection import OptionError
 from ep_nnapi.target import (
-    MAX_FEATURE_LEVEL,
     NnapiFlag,
     RuleSet,
     Target,
-    feature_level_of_api,
 )
 
 logger = logging.getLogger(__name__)
@@ -39,9 +36,6 @@ class DynamicShapes(StrEnum):
     OFF = "off"
 
 
-Fixed: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Sizes of inputs by name."""
-
 SHAPE_CACHE = 4
 """Sets of sizes kept compiled: each holds its own packed weights, and models that see more than a
 few sizes (batches of one and of many, two orientations of an image) see too many to keep."""
@@ -63,7 +57,7 @@ class Options:
     max_clusters: int | None = None
     dynamic_shapes: DynamicShapes = DynamicShapes.SPECIALIZE
     shape_cache: int = SHAPE_CACHE
-    fix: Fixed = ()
+    fix: values.Fixed = ()
 
     def lowering_target(self, runtime_level: int) -> Target:
         """The target under a runtime of that level; raises OptionError when it is too low."""
@@ -96,202 +90,78 @@ def _flags_at(flags: NnapiFlag, level: int) -> NnapiFlag:
 
 @cache  # once in a process: a session's options are looked at more than once
 def _warn_of_ignored(flags: NnapiFlag, level: int) -> None:
-    logger.warning("flag %s needs feature level 3; ignored at %d", _flag_names(flags), level)
-
-
-def _flag_names(flags: NnapiFlag) -> str:
-    return "|".join(f.name or "" for f in flags) or "0"
-
-
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)
-    try:
-        return int(str(value).strip(), 0)
-    except ValueError:
-        raise OptionError(f"{name} is {value!r}; it must be a whole number") from None
-
-
-def _flags(value: object) -> NnapiFlag:
-    known = {f.name: f for f in NnapiFlag}
-    text = str(value).strip()
-    if isinstance(value, int) or text.lstrip("-").isdigit() or text.startswith("0x"):
-        number = _integer("flags", value)
-        if number < 0 or number & ~int(reduce(or_, NnapiFlag)):
-            raise OptionError(f"flags is {number}; it must be a sum of {_sum_of_flags()}")
-        flags = NnapiFlag(number)
-    else:
-        names = [part.strip() for part in text.split("|")] if text else []
-        for name in names:
-            if name not in known:
-                raise OptionError(f"flag {name!r} is unknown; there are {_sum_of_flags()}")
-        flags = reduce(or_, (known[name] for name in names), NnapiFlag.NONE)
-    if NnapiFlag.CPU_DISABLED in flags and NnapiFlag.CPU_ONLY in flags:
-        raise OptionError("flags CPU_DISABLED and CPU_ONLY exclude each other; give one of them")
-    return flags
-
-
-def _sum_of_flags() -> str:
-    return ", ".join(f"{f.name} ({int(f)})" for f in NnapiFlag)
-
-
-def _feature_level(value: object) -> int:
-    level = _integer("feature_level", value)
-    if not 1 <= level <= MAX_FEATURE_LEVEL:
-        raise OptionError(f"feature_level is {level}; it must be 1 to {MAX_FEATURE_LEVEL}")
-    return level
-
-
-def _api_level(value: object) -> int:
-    return feature_level_of_api(_integer("api_level", value))
-
-
-def _runtime(value: object) -> str:
-    if value != HOST:
-        raise OptionError(f"runtime is {str(value)!r}; this version has only {HOST!r}")
-    return HOST
-
-
-def _device(value: object) -> str | None:
-    return str(value) if value not in (None, "") else None
-
-
-def _target(value: object) -> RuleSet:
-    if value not in list(RuleSet):
-        raise OptionError(f"target is {str(value)!r}; it must be one of {', '.join(RuleSet)}")
-    return RuleSet(str(value))
-
-
-def _fallback(value: object) -> Fallback:
-    if value not in list(Fallback):
-        raise OptionError(f"fallback is {str(value)!r}; it must be one of {', '.join(Fallback)}")
-    return Fallback(str(value))
-
-
-def _names(option: str) -> Callable[[object], tuple[str, ...]]:
-    def parse(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, tuple | list):
-            raise OptionError(f"{option} is {value!r}; it must be names separated by commas")
-        names = tuple(str(p).strip() for p in parts if str(p).strip())
-        for name in names:
-            if "," in name:
-                raise OptionError(f"{option} has {name!r}, but a comma separates names")
-        return names
-
-    return parse
-
-
-def _count(option: str) -> Callable[[object], int]:
-    def parse(value: object) -> int:
-        number = _integer(option, value)
-        if number < 1:
-            raise OptionError(f"{option} is {number}; it must be 1 or more")
-        return number
-
-    return parse
-
-
-def _dynamic_shapes(value: object) -> DynamicShapes:
-    if value not in list(DynamicShapes):
-        known = ", ".join(DynamicShapes)
-        raise OptionError(f"dynamic_shapes is {str(value)!r}; it must be one of {known}")
-    return DynamicShapes(str(value))
-
-
-def _fix(value: object) -> Fixed:
-    """`x=1,3,224,224;y=8`, several such strings, or a mapping from names to sizes."""
-    if isinstance(value, Mapping):
-        return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())
-    if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
-        return tuple(pair for text in value for pair in _fix(text))
-    if not isinstance(value, str):
-        raise OptionError(f"fix is {value!r}; write name=1,3,224,224")
-    found = []
-    for part in filter(None, value.split(";")):
-        name, equals, sizes = part.rpartition("=")
-        if not equals or not name:
-            raise OptionError(f"fix is {part!r}; write name=1,3,224,224")
-        found.append((name, _sizes(name, sizes.split(","))))
-    return tuple(found)
-
-
-def _sizes(name: str, given: object) -> tuple[int, ...]:
-    if not isinstance(given, list | tuple):
-        raise OptionError(f"fix of {name} is {given!r}; it must be sizes such as (1, 3, 224, 224)")
-    sizes = tuple(_integer(f"fix of {name}", size) for size in given)
-    if any(size < 1 for size in sizes):
-        raise OptionError(f"fix of {name} is {list(sizes)}; sizes are 1 or more")
-    return sizes
+    logger.warning("flag %s needs feature level 3; ignored at %d", values.flag_names(flags), level)
 
 
 OPTIONS: tuple[Option, ...] = (
     Option(
         "flags",
-        _flags,
+        values.flags,
         "FLAGS",
         "a sum or |-separated names of USE_FP16, USE_NCHW, CPU_DISABLED, CPU_ONLY (default 0)",
     ),
     Option(
         "feature_level",
-        _feature_level,
+        values.feature_level,
         "N",
         "lower for NNAPI feature level 1 to 8 (default: the runtime's own)",
     ),
-    Option("api_level", _api_level, "N", "the same as an Android API level, 27 to 31"),
-    Option("runtime", _runtime, "RUNTIME", "the NNAPI runtime: host (default)"),
-    Option("device", _device, "NAME", "the NNAPI device by name (default: the runtime's choice)"),
+    Option("api_level", values.api_level, "N", "the same as an Android API level, 27 to 31"),
+    Option("runtime", values.only("runtime", HOST), "RUNTIME", "the NNAPI runtime: host (default)"),
+    Option(
+        "device", values.device, "NAME", "the NNAPI device by name (default: the runtime's choice)"
+    ),
     Option(
         "target",
-        _target,
+        values.one_of("target", RuleSet),
         "RULES",
         "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
     ),
     Option(
         "fallback",
-        _fallback,
+        values.one_of("fallback", Fallback),
         "WHERE",
         "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     ),
     Option(
         "exclude",
-        _names("exclude"),
+        values.names("exclude"),
         "NAMES",
         "comma-separated node names or operator types to leave to the CPU provider",
     ),
     Option(
         "partitioning_stop_ops",
-        _names("partitioning_stop_ops"),
+        values.names("partitioning_stop_ops"),
         "OPS",
         "comma-separated operator types that stay on the CPU with everything after them",
     ),
     Option(
         "min_cluster_nodes",
-        _count("min_cluster_nodes"),
+        values.count("min_cluster_nodes"),
         "N",
         "leave clusters of fewer nodes to the CPU (default 1)",
     ),
     Option(
         "max_clusters",
-        _count("max_clusters"),
+        values.count("max_clusters"),
         "N",
         "keep the clusters with the most work, at most so many (default: all)",
     ),
     Option(
         "dynamic_shapes",
-        _dynamic_shapes,
+        values.one_of("dynamic_shapes", DynamicShapes),
         "HOW",
         "symbolic sizes: specialize (default) compiles for the sizes of each run, off refuses them",
     ),
     Option(
         "shape_cache",
-        _count("shape_cache"),
+        values.count("shape_cache"),
         "N",
         f"sets of sizes that a cluster is kept compiled for (default {SHAPE_CACHE})",
     ),
     Option(
         "fix",
-        _fix,
+        values.fix,
         "NAME=SIZES",
         "judge an input's symbolic sizes as these: name=1,3,224,224, several separated by ;",
     ),
@@ -304,18 +174,18 @@ def parse(given: Mapping[str, object]) -> Options:
 
     Raises OptionError for an unknown name, a malformed value or a conflict.
     """
-    values: dict[str, object] = {}
+    chosen: dict[str, object] = {}
     for name, value in given.items():
         option = _BY_NAME.get(name)
         if option is None:
             known = ", ".join(o.name for o in OPTIONS)
             raise OptionError(f"option {name!r} is unknown; there are {known}")
-        values[name] = option.parse(value)
-    if "api_level" in values:
-        if "feature_level" in values:
+        chosen[name] = option.parse(value)
+    if "api_level" in chosen:
+        if "feature_level" in chosen:
             raise OptionError("feature_level and api_level are both given; give one of them")
-        values["feature_level"] = values.pop("api_level")
-    return Options(**values)  # type: ignore[arg-type]
+        chosen["feature_level"] = chosen.pop("api_level")
+    return Options(**chosen)  # type: ignore[arg-type]
 
 
 def to_strings(options: Options) -> dict[str, str]:
@@ -331,7 +201,7 @@ def to_strings(options: Options) -> dict[str, str]:
 
 def _text(value: object) -> str:
     if isinstance(value, NnapiFlag):
-        return _flag_names(value)
+        return values.flag_names(value)
     if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
         return ",".join(value)
     if isinstance(value, tuple):

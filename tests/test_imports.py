@@ -32,7 +32,8 @@ ALLOWED = {
     "rejection": "",
     "target": "rejection",
     "value": "rejection numpy",
-    "options": "rejection target",
+    "option_values": "rejection target",
+    "options": "option_values rejection target",
     "report": "rejection",
     "graph": "value",
     # one node; what families share is not itself a family
@@ -77,9 +78,17 @@ ALLOWED = {
     "ort._build": "cffi",
     "ort": "graph rejection value numpy",
     # what a user calls
-    "staging": "checking options ort.names ort.session report onnxruntime",
+    "job": "options rejection",
+    "staging": "checking job ort.names ort.session report onnxruntime",
     "contextmodel": "checking context engine options prepared rejection report networkx onnx"
     " onnxruntime",
+    "preparing": "checking contextmodel job rejection report staging google onnx onnxruntime",
+    "verifying": "checking inputs nnapi.runtime rejection running value numpy",
+    "worker": "job options preparing rejection verifying",
+    "requirements": "",
+    "manifest": "rejection requirements",
+    "publishing": "manifest rejection verifying worker",
+    "fleet": "job manifest publishing rejection verifying",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
     "inputs": "rejection value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report"
@@ -87,7 +96,7 @@ ALLOWED = {
     "printing": "ops.node rejection report running nnapi.runtime numpy rich",
     "cli": "checking ops options printing rejection running runtimes nnapi.capi nnapi.listing",
     "__main__": "cli",
-    "": "checking nnapi.capi ort.session rejection report running target",
+    "": "checking fleet nnapi.capi ort.session rejection report running target",
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
