@@ -44,6 +44,12 @@ class Compiler:
             lowered = lower(calls, inputs, outputs, self.target)
         except Peel as peel:
             raise Declined(peel.nodes, peel.reason, peel.detail) from None
+        if not lowered.model.inputs:
+            raise Declined(
+                (),
+                Reason.CLUSTER,
+                "its cluster computes from constants alone, and an NNAPI model has inputs",
+            )
         self.ask(lowered)
         return lowered
 
