@@ -381,11 +381,8 @@ def test_a_constant_is_reshaped_or_transposed(row):
     """As a lowering may ask for: such a call reads nothing that another computes."""
     g = Calls()
     weights = g.weights(1, 1, 4, 4)
-    operand = (
-        {"perm": ints((0, 1, 3, 2))} if row is spec.TRANSPOSE else {"shape": ints((1, 1, 4, 4))}
-    )
-    y = g.add(
-        g.conv(g.input(1, 3, 4, 4), 1), g.call(row, (1, 1, 4, 4), weights, **{name: ints(numbers)})
-    )
+    name, numbers = ("shape", weights.shape) if row is spec.RESHAPE else ("perm", (0, 1, 3, 2))
+    moved = g.call(row, weights.shape, weights, **{name: ints(numbers)})
+    y = g.add(g.conv(g.input(1, 3, 4, 4), 1), moved)
     assert row.name in operations(g.lower(y))
     same_numbers(g, y)

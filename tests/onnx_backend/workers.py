@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +47,7 @@ def spread(
     todo = iter(range(len(items)))
     workers: list[_Worker] = []
     try:
-        for item in (i for i, _ in zip(todo, range(processes), strict=False)):
+        for item in itertools.islice(todo, processes):
             workers.append(_start(work, items, item))
         while workers:
             ready = wait([w.pipe for w in workers], timeout=1.0)
