@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ep_nnapi.checking import check as check
+    from ep_nnapi.fleet import prepare as prepare
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
@@ -38,6 +39,7 @@ _HOME = {
     "NnapiFlag": "target",
     "OptionError": "rejection",
     "Reason": "rejection",
+    "prepare": "fleet",
     "register": "ort.session",
     "Rejection": "rejection",
     "Report": "report",

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ep_nnapi import printing
+from ep_nnapi import prepare_arguments, printing
 from ep_nnapi.checking import check, planned
+from ep_nnapi.job import Level
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from ep_nnapi.nnapi.capi.header import write_header
 from ep_nnapi.ops import OPS
@@ -17,6 +18,7 @@ from ep_nnapi.options import OPTIONS, Options, parse
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 from ep_nnapi.running import DEFAULT_TOLERANCE, run
 from ep_nnapi.runtimes import open_runtime
+from ep_nnapi.staging import check_at
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
@@ -57,6 +59,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="JSON",
         help="an earlier check --json: exit 1 when clusters or border bytes grew",
     )
+    checked.add_argument(
+        "--optimization-level",
+        "--optimization_level",
+        choices=list(Level),
+        help="judge the model as it is once prepared at that level",
+    )
     _json(checked)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     running.add_argument(
@@ -75,6 +83,9 @@ def _parser() -> argparse.ArgumentParser:
         help="exit 1 when an output differs by more, relative to max(1, its largest value)",
     )
     _json(running)
+    preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
+    prepare_arguments.add(preparing)
+    _json(preparing)
     _verb(verbs.add_parser, "listing", _listing, "the NNAPI models that a model is lowered to")
     _json(_plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops))
     _json(_plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices))
@@ -90,7 +101,9 @@ def _verb(
     text: str,
 ) -> argparse.ArgumentParser:
     parser = _plain(add(name, help=text), action)
-    parser.add_argument("model", help="an .onnx or .ort file")
+    several = name == "prepare"
+    also = ", or a directory of .onnx files" if several else ""
+    parser.add_argument("model", help=f"an .onnx or .ort file{also}")
     for option in OPTIONS:
         flag = "--" + option.name.replace("_", "-")
         parser.add_argument(flag, metavar=option.metavar, help=option.help)
@@ -124,7 +137,10 @@ def _check(given: argparse.Namespace) -> int:
     if given.levels:
         return _levels(given, options)
     baseline = _baseline(given.baseline)
-    report = check(given.model, **options)
+    if given.optimization_level is None:
+        report = check(given.model, **options)
+    else:
+        report = check_at(given.model, given.optimization_level, **options)
     if given.json:
         _dump(report.to_json())
     else:
@@ -138,6 +154,8 @@ def _check(given: argparse.Namespace) -> int:
 
 def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
     """The model at each feature level: the default one flatters old phones."""
+    if given.optimization_level is not None:
+        raise OptionError("--levels and --optimization-level exclude each other; give one of them")
     if {"feature_level", "api_level"} & options.keys():
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
     levels = range(1, open_runtime(parse(options).runtime).feature_level + 1)
@@ -174,6 +192,18 @@ def _run(given: argparse.Namespace) -> int:
     else:
         printing.run_result(result, given.tolerance)
     return DONE if result.worst <= given.tolerance else NEGATIVE
+
+
+def _prepare(given: argparse.Namespace) -> int:
+    with printing.progress() as advance:
+        done = prepare_arguments.call(given, _options(given), advance)
+    if given.json:
+        _dump([m.to_json() for m in done.models])
+    else:
+        printing.preparation(done)
+    for model in done.failed:
+        print(f"ep-nnapi: {model.model}: {model.error}", file=sys.stderr)
+    return NEGATIVE if done.failed else DONE
 
 
 def _listing(given: argparse.Namespace) -> int:

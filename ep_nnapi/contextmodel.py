@@ -36,7 +36,8 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     """Writes `model` with each cluster compiled into an EPContext node.
 
     model   already optimized; its nodes are taken as they are
-    embed   weights in the file itself; else in one beside it, `out` with the suffix .weights
+    embed   weights in the file itself; else in one beside it, whose name has its digest: a model
+            that is replaced never meets the weights of another
     Clusters with symbolic sizes stay ONNX nodes, compiled when they run; the report has them too.
     """
     proto = onnx.load(str(model))
@@ -52,7 +53,7 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
             "NNAPI takes no cluster of fixed sizes from this model, so there is nothing to "
             "compile; fix its sizes (--fix) or choose another format"
         )
-    contexts = _embedded(compiled) if embed else _beside(compiled, out.with_suffix(".weights"))
+    contexts = _embedded(compiled) if embed else _beside(compiled, out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
     _drop_unused(proto.graph)
@@ -66,16 +67,26 @@ def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
         yield one.packed.embedded()
 
 
-def _beside(compiled: Sequence[_Compiled], file: Path) -> Iterator[bytes]:
+def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
     """Writes all weights, aligned, and yields the contexts that refer to them."""
-    with file.open("wb") as stream:
+    unnamed, whole, places = out.with_suffix(".weights"), hashlib.sha256(), []
+    with unnamed.open("wb") as stream:
         for one in compiled:
-            offset, digest = stream.tell(), hashlib.sha256()
+            digest = hashlib.sha256()
+            places.append((stream.tell(), digest))
             for block in one.packed.blob():
                 stream.write(block)
                 digest.update(block)
             stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
-            yield one.packed.beside(file.name, offset, digest.hexdigest())
+            whole.update(digest.digest())
+    file = _beside_name(out, whole.hexdigest(), ".weights")
+    unnamed.rename(out.with_name(file))
+    for one, (offset, digest) in zip(compiled, places, strict=True):
+        yield one.packed.beside(file, offset, digest.hexdigest())
+
+
+def _beside_name(out: Path, digest: str, suffix: str) -> str:
+    return f"{out.stem}.{digest[:16]}{suffix}"
 
 
 def _name_uniquely(proto: ModelProto) -> None:
@@ -165,6 +176,12 @@ def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
 
 
 def _save(proto: ModelProto, out: Path) -> None:
-    large = proto.ByteSize() > _EXTERNAL_ABOVE
-    location = out.with_suffix(".data").name
-    onnx.save_model(proto, str(out), save_as_external_data=large, location=location)
+    if proto.ByteSize() <= _EXTERNAL_ABOVE:
+        onnx.save_model(proto, str(out))
+        return
+    digest = hashlib.sha256()
+    for graph in _graphs(proto.graph):
+        for tensor in graph.initializer:
+            digest.update(tensor.raw_data)
+    location = _beside_name(out, digest.hexdigest(), ".data")
+    onnx.save_model(proto, str(out), save_as_external_data=True, location=location)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from rich import box
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from ep_nnapi.fleet import Preparation
+from ep_nnapi.manifest import Prepared
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.ops.node import Op
 from ep_nnapi.rejection import ADVICE, Rejection
@@ -155,6 +159,38 @@ def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
 
 def _differences_data(found: Sequence[Difference]) -> list[dict[str, object]]:
     return [{"output": d.output, "absolute": d.absolute, "largest": d.largest} for d in found]
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None] | None]:
+    """What shows how many models are done, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("models", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def preparation(done: Preparation) -> None:
+    """One row for each model, and where all of it is written down."""
+    _table(
+        ("model", "status", "clusters", "taken", "difference", "output"),
+        (_prepared_row(m) for m in done.models),
+    )
+    print(f"\nwritten down in {done.manifest}")
+
+
+def _prepared_row(model: Prepared) -> tuple[str, ...]:
+    found = model.report
+    clusters = "-" if found is None else str(len(found["clusters"]))
+    taken = "-"
+    if found is not None:
+        taken = f"{sum(len(c['nodes']) for c in found['clusters'])} of {found['nodes']}"
+    apart = "-" if model.worst is None else f"{model.worst:.3g}"
+    written = ", ".join(model.outputs) or "-"
+    return (model.model, str(model.status), clusters, taken, apart, written)
 
 
 def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:

@@ -87,12 +87,12 @@ def run(
     cpu = open_session(source(model), quiet_options(), [CPU])
     specs = [spec_of(i.name, i.type, i.shape) for i in cpu.get_inputs()]
     feeds = read_feeds(inputs, specs) if inputs else random_feeds(specs, seed)
-    want = [_outputs(cpu, f, None) for f in feeds.runs]
-    provider, got = _on_nnapi(model, feeds, options)
+    want = [outputs_of(cpu, f, None) for f in feeds.runs]
+    provider, got = on_nnapi(model, feeds, options)
     result = RunResult(
         provider.report,
         tuple(got),
-        _differences(got, want),
+        differences_of(got, want),
         (),
         provider.failures,
         None if feeds.labels is None else _recognised(got, len(feeds.labels)),
@@ -102,22 +102,24 @@ def run(
     if result.worst <= tolerance or devices <= {REFERENCE_DEVICE}:
         return result
     reference = {**options, "device": REFERENCE_DEVICE}
-    return replace(result, on_reference=_differences(_on_nnapi(model, feeds, reference)[1], want))
+    return replace(result, on_reference=differences_of(on_nnapi(model, feeds, reference)[1], want))
 
 
-def _on_nnapi(
+def on_nnapi(
     model: ModelSource, feeds: Feeds, options: Mapping[str, object]
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
+    """The provider and the outputs of each run of a stock session on it."""
     register()
     with collecting(parse(options)) as (strings, found):
         session = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
         provider = found()
-    return provider, [_outputs(session, f, provider) for f in feeds.runs]
+    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
 
 
-def _outputs(
+def outputs_of(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
 ) -> Mapping[str, Array]:
+    """One run's outputs; a device's failure is raised as it was, where the session has one."""
     names = [o.name for o in session.get_outputs()]
     try:
         return dict(zip(names, session.run(names, dict(feeds)), strict=True))
@@ -133,9 +135,10 @@ def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | N
     return scores.reshape(len(scores), -1).argmax(axis=1) if len(scores) == count else None
 
 
-def _differences(
+def differences_of(
     got: Sequence[Mapping[str, Array]], want: Sequence[Mapping[str, Array]]
 ) -> tuple[Difference, ...]:
+    """How far each output is from what it should be, over all runs."""
     found = []
     for name in want[0]:
         pairs = [(g[name], w[name]) for g, w in zip(got, want, strict=True)]

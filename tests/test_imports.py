@@ -93,8 +93,10 @@ ALLOWED = {
     "inputs": "rejection value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report"
     " nnapi.runtime value numpy onnxruntime",
-    "printing": "ops.node rejection report running nnapi.runtime numpy rich",
-    "cli": "checking ops options printing rejection running runtimes nnapi.capi nnapi.listing",
+    "printing": "fleet manifest ops.node rejection report running nnapi.runtime numpy rich",
+    "prepare_arguments": "fleet job rejection",
+    "cli": "checking job ops options prepare_arguments printing rejection running runtimes staging"
+    " nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "checking fleet nnapi.capi ort.session rejection report running target",
     # NNAPI

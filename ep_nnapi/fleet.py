@@ -1,0 +1,233 @@
+"""Models prepared side by side, each in a process of its own, and a manifest of what came out."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TypeAlias
+
+from ep_nnapi import manifest
+from ep_nnapi.job import Format, Job, job_of
+from ep_nnapi.manifest import Prepared, Recipe, digest_of
+from ep_nnapi.publishing import Task, clean, failed, prepare_one
+from ep_nnapi.rejection import ModelError, OptionError
+from ep_nnapi.verifying import Verification
+
+MANIFEST = "manifest.json"
+_SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest
+Progress: TypeAlias = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """What became of the models, in their order; `manifest` is where it is written down."""
+
+    models: tuple[Prepared, ...]
+    manifest: Path
+
+    @property
+    def failed(self) -> tuple[Prepared, ...]:
+        """Those that failed."""
+        return tuple(m for m in self.models if m.error is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where results go: a folder, and what the names of files about all of it begin with."""
+
+    root: Path
+    prefix: str = ""
+
+    @property
+    def manifest(self) -> Path:
+        return self.root / f"{self.prefix}{MANIFEST}"
+
+
+def prepare(
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    verify: bool = True,
+    inputs: Sequence[str] = (),
+    tolerance: float | None = None,
+    jobs: int | None = None,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+    **options: object,
+) -> Preparation:
+    """Prepares a model, or every .onnx file of a directory, for use without this step.
+
+    out       a directory, or for one model a file, whose suffix then says the format
+    verify    compare each with the original on nnapi-reference, in a process without the original
+    inputs    files to compare on, as `run` takes them (default: random numbers)
+    tolerance relative to max(1, the largest value) (default: 1e-4, 0.05 with quantized layers)
+    jobs      models at a time (default: one for each CPU)
+    executor  runs the models instead: any of concurrent.futures, or a cluster's
+    progress  called with the numbers of models done and of all
+    options   optimization_level, format, target_platform, optimization_style, type_reduction,
+              embed, and the provider's
+    A model that fails does not stop the others, and leaves nothing behind; when there is only one,
+    ModelError or OptionError says why. Raises OptionError for options that do not go together.
+    """
+    source, target = Path(model).absolute(), Path(out).absolute()
+    job = _job(target, options)
+    workers = _workers(jobs)
+    how = Verification(tuple(map(_absolute, inputs)), tolerance) if verify else None
+    place, pairs = _pairs(source, target, job)
+    try:
+        place.root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{place.root} cannot be made: {error.strerror}") from None
+    clean(place.root)
+    known = manifest.read(place.manifest)
+    tasks = _tasks(source, pairs, place, job, how, known)
+    if executor is not None:
+        models = _all(tasks, place, known, executor, progress)
+    else:
+        with ThreadPoolExecutor(workers) as own:
+            models = _all(tasks, place, known, own, progress)
+    if source.is_file() and models[0].unusable:
+        raise ModelError(str(models[0].error))
+    return Preparation(models, place.manifest)
+
+
+def _workers(jobs: int | None) -> int:
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"jobs is {jobs}; it must be 1 or more")
+    return jobs or os.cpu_count() or 1
+
+
+def _absolute(given: str) -> str:
+    """`[NAME=]FILE` with the file where it is from everywhere."""
+    name, equals, file = given.partition("=")
+    if not equals or Path(given).exists():
+        return str(Path(given).absolute())
+    return f"{name}={Path(file).absolute()}"
+
+
+def _job(target: Path, options: dict[str, object]) -> Job:
+    """The job, its format told by the output's suffix where it is not given."""
+    if not _names_file(target) or options.get("format") is not None:
+        return job_of({k: v for k, v in options.items() if k != "format" or v is not None})
+    return job_of({**options, "format": target.suffix.lower().removeprefix(".")})
+
+
+def _names_file(target: Path) -> bool:
+    return target.suffix.lower() in (".onnx", ".ort") and not target.is_dir()
+
+
+def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Path, str]]]:
+    """Models and their outputs' names within the place."""
+    if source.is_dir():
+        return _pairs_of_directory(source, target, job)
+    if not source.is_file():
+        raise ModelError(f"{source}: no such file or directory")
+    place, name = _Place(target), f"{source.stem}{job.suffix}"
+    if _names_file(target):
+        place, name = _Place(target.parent, f"{target.stem}."), target.name
+        if target.suffix.lower() != Path(job.suffix).suffix:
+            raise OptionError(
+                f"{target.name} is no name for format {job.format}, "
+                f"which writes {Path(job.suffix).suffix} files"
+            )
+    elif target.exists() and not target.is_dir():
+        raise OptionError(f"{target} is a file that is no model; give a directory")
+    if (place.root / name).resolve() == source.resolve():
+        raise OptionError(f"{source} would be replaced; write to another directory or name")
+    return place, [(source, name)]
+
+
+def _pairs_of_directory(
+    source: Path, target: Path, job: Job
+) -> tuple[_Place, list[tuple[Path, str]]]:
+    if _names_file(target) or (target.exists() and not target.is_dir()):
+        raise OptionError(f"{target} is one file, but {source} is a directory; give a directory")
+    within = target.resolve() == source.resolve()
+    if within and job.format is not Format.ORT:
+        raise OptionError(f"format {job.format} writes .onnx files; write to another directory")
+    models = [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.suffix.lower() == ".onnx"
+        and path.is_file()
+        and not any(part.startswith(".ep-nnapi-") for part in path.parts)
+        and (within or target.resolve() not in path.resolve().parents)
+    ]
+    if not models:
+        raise ModelError(f"{source}: there is no .onnx file in it")
+    pairs = [(m, str(m.relative_to(source).with_suffix("")) + job.suffix) for m in models]
+    seen: dict[str, Path] = {}
+    for model, name in pairs:
+        if name in seen:
+            raise OptionError(f"{seen[name]} and {model} would both become {name}; rename one")
+        seen[name] = model
+    return _Place(target), pairs
+
+
+def _all(
+    tasks: Sequence[Task],
+    place: _Place,
+    known: Mapping[str, Prepared],
+    executor: Executor,
+    progress: Progress | None,
+) -> tuple[Prepared, ...]:
+    """Every task's result, in the order of the tasks; the manifest grows as they come."""
+    kept = {o: e for o, e in known.items() if all((place.root / n).is_file() for n in e.outputs)}
+    entries, saved = dict(kept), time.monotonic()
+    futures = {executor.submit(prepare_one, task): task for task in tasks}
+    for done, future in enumerate(as_completed(futures), start=1):
+        entry = _result(future, futures[future])
+        entries[entry.output] = entry
+        if progress is not None:
+            progress(done, len(tasks))
+        if time.monotonic() - saved > _SAVE_EVERY:
+            manifest.write(place.manifest, entries.values())
+            saved = time.monotonic()
+    manifest.write_operators(place.root, place.prefix, entries.values(), known.values())
+    manifest.write(place.manifest, entries.values())
+    return tuple(entries[task.output] for task in tasks)
+
+
+def _result(future: Future[Prepared], task: Task) -> Prepared:
+    """A task's result; an executor that broke is this model's failure."""
+    try:
+        return future.result()
+    except Exception as error:  # executors fail in ways of their own
+        return failed(task, f"the executor failed: {error!r}")
+
+
+def _tasks(
+    source: Path,
+    pairs: Iterable[tuple[Path, str]],
+    place: _Place,
+    job: Job,
+    how: Verification | None,
+    known: Mapping[str, Prepared],
+) -> list[Task]:
+    folder = source if source.is_dir() else source.parent
+    recipe = Recipe(job.to_json(), _compared(how), _versions())
+    return [
+        Task(m, str(m.relative_to(folder)), place.root, name, recipe, how, known.get(name))
+        for m, name in pairs
+    ]
+
+
+def _compared(how: Verification | None) -> dict[str, object] | None:
+    """The verification with digests of its files, which may change."""
+    if how is None:
+        return None
+    files = {given: Path(given.rpartition("=")[2]) for given in how.inputs}
+    for file in files.values():
+        if not file.is_file():
+            raise OptionError(f"{file}: no such input file")
+    digests = {given: digest_of(file) for given, file in files.items()}
+    return {"inputs": digests, "tolerance": how.tolerance}
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("ep-nnapi", "onnxruntime", "onnx")}

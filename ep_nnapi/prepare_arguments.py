@@ -1,0 +1,92 @@
+"""The arguments of the verb `prepare`, and the call that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ep_nnapi.fleet import Preparation, Progress, prepare
+from ep_nnapi.job import Format, Level, Platform, Style, aware_of
+from ep_nnapi.rejection import OptionError
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds them, the options of the table being there already."""
+    argument = parser.add_argument
+    argument(
+        "-o", "--out", required=True, metavar="OUT", help="a directory, or a file for one model"
+    )
+    # ONNX Runtime's own converter spelled these with underscores
+    argument(
+        "--optimization-level",
+        "--optimization_level",
+        choices=list(Level),
+        help="ONNX Runtime's levels, or nnapi-aware (default): extended, sparing NNAPI's nodes",
+    )
+    argument("--use-nnapi", "--use_nnapi", action="store_true", help="make extended nnapi-aware")
+    argument(
+        "--format", choices=list(Format), help="what to write (default: as OUT ends, else ort)"
+    )
+    argument(
+        "--target-platform",
+        "--target_platform",
+        choices=list(Platform),
+        help="what the CPU's nodes are for: arm (default) or amd64",
+    )
+    argument(
+        "--optimization-style",
+        "--optimization_style",
+        type=str.lower,
+        choices=list(Style),
+        help="optimizations baked in (fixed, default) or recorded for the load (runtime)",
+    )
+    argument(
+        "--enable-type-reduction",
+        "--enable_type_reduction",
+        action="store_true",
+        help="name the types, too, in required_operators_and_types.config",
+    )
+    argument("--embed", action="store_true", help="context: weights in the model, not beside it")
+    argument("--jobs", type=int, metavar="N", help="models at a time (default: one for each CPU)")
+    argument("--no-verify", action="store_true", help="do not compare with the original")
+    argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="compare on this; may be repeated (default: random numbers)",
+    )
+    argument(
+        "--tolerance",
+        type=float,
+        help="fail when an output differs by more, relative to max(1, its largest value) "
+        "(default 1e-4, 0.05 with quantized layers)",
+    )
+
+
+def call(
+    given: argparse.Namespace, options: dict[str, object], progress: Progress | None
+) -> Preparation:
+    """Prepares as the arguments say, with the provider's options."""
+    if given.no_verify and (given.input or given.tolerance is not None):
+        raise OptionError("--no-verify compares nothing; drop --input and --tolerance")
+    level = given.optimization_level
+    chosen = {
+        "optimization_level": aware_of(level) if given.use_nnapi else level,
+        "format": given.format,
+        "target_platform": given.target_platform,
+        "optimization_style": given.optimization_style,
+    }
+    stated: dict[str, Any] = {name: v for name, v in chosen.items() if v is not None} | options
+    return prepare(
+        given.model,
+        given.out,
+        verify=not given.no_verify,
+        inputs=given.input,
+        tolerance=given.tolerance,
+        jobs=given.jobs,
+        progress=progress,
+        type_reduction=given.enable_type_reduction,
+        embed=given.embed,
+        **stated,
+    )

@@ -1,0 +1,160 @@
+"""One model prepared by workers in a folder of its own, its files moved into place at the end.
+
+The folder is locked as long as anyone works in it, so that a later run knows one that was left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ep_nnapi.manifest import Prepared, Recipe, digest_of, up_to_date
+from ep_nnapi.rejection import ModelError, NnapiError, OptionError
+from ep_nnapi.verifying import Verification
+from ep_nnapi.worker import ask
+
+_SCRATCH = ".ep-nnapi-"
+_WORK = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One model to prepare: all that a process elsewhere needs to know.
+
+    name      what the manifest calls the model
+    root      the folder of outputs, `output` a path relative to it
+    previous  its entry in the manifest of an earlier run
+    """
+
+    model: Path
+    name: str
+    root: Path
+    output: str
+    recipe: Recipe
+    verification: Verification | None
+    previous: Prepared | None = None
+
+
+def prepare_one(task: Task) -> Prepared:
+    """Prepares the model, unless it is up to date; what goes wrong is in the entry."""
+    try:
+        if task.previous and up_to_date(task.previous, task.model, task.recipe, task.root):
+            return replace(task.previous, skipped=True)
+        return _prepared(task)
+    except (ModelError, OptionError) as error:
+        return failed(task, str(error), unusable=True)
+    except (NnapiError, OSError) as error:
+        return failed(task, str(error))
+
+
+def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
+    """The entry of a model that could not be prepared."""
+    return Prepared(task.name, task.output, task.recipe, error=why, unusable=unusable)
+
+
+def clean(root: Path) -> None:
+    """Takes away what runs that were killed have left in `root`."""
+    for folder in root.glob(f"{_SCRATCH}*"):
+        if folder.is_file():
+            folder.unlink(missing_ok=True)
+            continue
+        with suppress(OSError), _locked(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepared(task: Task) -> Prepared:
+    sources = {task.model.name: digest_of(task.model)}
+    with _scratch(task.root) as (folder, lock):
+        work = folder / _WORK
+        work.mkdir()
+        out = work / Path(task.output).name
+        asked: dict[str, Any] = {
+            "job": task.recipe.job,
+            "model": str(task.model),
+            "out": str(out),
+            "recorded": str(folder / "recorded.npz"),
+            "verification": task.verification and asdict(task.verification),
+        }
+        staged = ask({"do": "stage", **asked}, folder, lock)
+        sources |= _digests(task.model.parent, [Path(p) for p in staged["parts"]])
+        entry = Prepared(
+            task.name,
+            task.output,
+            task.recipe,
+            sources,
+            report=staged["report"],
+            operators=staged["operators"],
+        )
+        if task.verification is not None:
+            found = ask({"do": "verify", **asked}, folder, lock)
+            entry = replace(entry, differences=found["differences"])
+            worst, tolerance = entry.worst or 0.0, staged["tolerance"]
+            if worst > tolerance:
+                return replace(entry, error=_beyond(worst, tolerance))
+        return replace(entry, outputs=_publish(work, out.name, task))
+
+
+def _beyond(worst: float, tolerance: float) -> str:
+    return (
+        f"the prepared model differs from the original by {worst:.3g}, more than the tolerance of "
+        f"{tolerance:g}; nothing is written"
+    )
+
+
+def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
+    """Moves the files into place, the model last, and returns their digests.
+
+    The names of files beside it carry their digests, so at any moment the model and what it refers
+    to belong together.
+    """
+    home = (task.root / task.output).parent
+    home.mkdir(parents=True, exist_ok=True)
+    names = sorted((p.name for p in work.iterdir()), key=lambda name: name == main)
+    digests = _digests(work, [work / name for name in names])
+    for name in names:
+        (work / name).replace(home / name)
+    stem = Path(main).stem
+    for path in home.iterdir():
+        known = path.suffix in (".weights", ".data") and path.name not in digests
+        digest = path.stem.removeprefix(f"{stem}.")
+        if known and path.stem == f"{stem}.{digest}" and _is_digest(digest):
+            path.unlink(missing_ok=True)
+    folder = Path(task.output).parent
+    return {str(folder / name): digest for name, digest in digests.items()}
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 16 and set(text) <= set("0123456789abcdef")
+
+
+def _digests(folder: Path, files: list[Path]) -> dict[str, str]:
+    return {os.path.relpath(f, folder): digest_of(f) for f in files if f.is_file()}
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[tuple[Path, int]]:
+    """A locked folder on the file system of the outputs, and the lock's file descriptor."""
+    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=root))
+    try:
+        with _locked(folder) as lock:
+            yield folder, lock
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Locks a folder; raises OSError when another process, or a worker of it, still has it."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock
+    finally:
+        os.close(lock)

@@ -1,0 +1,100 @@
+"""A prepared model compared with the original, which is not there any more when it runs."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ep_nnapi.checking import open_session, quiet_options
+from ep_nnapi.inputs import Feeds, random_feeds, read_feeds, spec_of
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.rejection import ModelError
+from ep_nnapi.running import (
+    CPU,
+    DEFAULT_TOLERANCE,
+    Difference,
+    differences_of,
+    on_nnapi,
+    outputs_of,
+)
+from ep_nnapi.value import Array
+
+_SEED = 0
+QUANTIZED_TOLERANCE = 0.05
+"""A value that falls between two steps may go to either, which are 1/255 of a layer's range apart;
+later layers add up what came before (four steps in a quantized MobileNetV2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a prepared model is compared on, and how close it must be.
+
+    inputs     files as `read_feeds` takes them; random numbers without, the same each time
+    tolerance  relative to max(1, the largest value); None: what fits the model
+    """
+
+    inputs: tuple[str, ...] = ()
+    tolerance: float | None = None
+
+    def tolerance_for(self, model: Path) -> float:
+        """The tolerance; where none is given, by whether the model has quantized layers."""
+        if self.tolerance is not None:
+            return self.tolerance
+        return QUANTIZED_TOLERANCE if _is_quantized(model) else DEFAULT_TOLERANCE
+
+
+def record(model: Path, how: Verification, to: Path) -> None:
+    """Writes inputs and what the CPU provider makes of them with the original model."""
+    session = open_session(str(model), quiet_options(), [CPU])
+    specs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)
+    arrays: dict[str, Array] = {}
+    for i, fed in enumerate(feeds.runs):
+        arrays |= _numbered("in", i, fed) | _numbered("out", i, outputs_of(session, fed, None))
+    np.savez(to, allow_pickle=False, **arrays)
+
+
+def compare(
+    prepared: Path, recorded: Path, options: Mapping[str, object]
+) -> tuple[Difference, ...]:
+    """How far the prepared model on nnapi-reference is from what was recorded.
+
+    Raises ModelError when it cannot be loaded, or has not the original's inputs and outputs.
+    """
+    with np.load(recorded, allow_pickle=False) as arrays:
+        feeds, want = _runs("in", arrays), _runs("out", arrays)
+    count = max(len(feeds), len(want))
+    runs = Feeds(tuple(feeds.get(i, {}) for i in range(count)))
+    _, got = on_nnapi(str(prepared), runs, {**options, "device": REFERENCE_DEVICE})
+    wanted = [want.get(i, {}) for i in range(count)]
+    if any(g.keys() != w.keys() for g, w in zip(got, wanted, strict=True)):
+        raise ModelError("the prepared model's outputs have other names than the original's")
+    return differences_of(got, wanted)
+
+
+def _is_quantized(model: Path) -> bool:
+    """Whether an operator's name says so: names are plain text in .onnx and .ort files."""
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return any(data.find(name) >= 0 for name in (b"QuantizeLinear", b"QLinear"))
+
+
+def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays under keys that are no tensor names, which may be anything."""
+    found: dict[str, Array] = {}
+    for k, (name, array) in enumerate(arrays.items()):
+        found[f"{side}.{run}.{k}"] = array
+        found[f"{side}.{run}.{k}.name"] = np.array(name)
+    return found
+
+
+def _runs(side: str, arrays: Mapping[str, Array]) -> dict[int, dict[str, Array]]:
+    runs: dict[int, dict[str, Array]] = {}
+    for key in arrays:
+        kind, run, *rest = key.split(".")
+        if kind == side and len(rest) == 1:
+            runs.setdefault(int(run), {})[str(arrays[f"{key}.name"])] = arrays[key]
+    return runs
