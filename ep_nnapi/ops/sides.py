@@ -113,6 +113,8 @@ def sides(n: Node, x: Value, y: Value) -> list[Side]:
     around = pads(n, size, kernel, strides, dilations)
     given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)
     found = [_side(*numbers) for numbers in given]
+    fits = all(s.out > 0 for s in found)
+    n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
     inside = all((s.out - 1) * s.stride < s.size + s.before for s in found)
     n.require(
         inside,

@@ -161,6 +161,12 @@ def test_windows_in_the_padding_are_refused():
     accepts(node("MaxPool", f32(1, 2, 6, 7), strides=[2, 3], **window), FL8)
 
 
+def test_windows_that_do_not_fit_are_refused():
+    window = {"kernel_shape": [3, 3], "dilations": [1, 3]}
+    accepts(node("MaxPool", f32(1, 2, 7, 7), **window), FL8)
+    rejects(node("MaxPool", f32(1, 2, 7, 5), **window), FL8, Reason.SHAPE, "does not fit")
+
+
 def test_other_norms_need_level_3():
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=2), FL1)
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=3), FL3)

@@ -146,6 +146,15 @@ def test_batch_first_matches(op_type, direction, target):
 
 
 @pytest.mark.parametrize("op_type", GATES)
+def test_one_unit_matches(op_type):
+    """Its gates are columns of one number, with gaps between them."""
+    gates = GATES[op_type]
+    constants = [weights(1, gates, INPUTS), weights(1, gates, 1), weights(1, 2 * gates)]
+    case = node(op_type, f32(3, 4, INPUTS), *constants, hidden_size=1, outputs=2, opset=14)
+    matches(case, FL8, atol=ROUNDED, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("op_type", GATES)
 def test_any_of_the_outputs_matches(op_type):
     for kept in range(1, 3 if op_type == "LSTM" else 2):
         case = layer(op_type)

@@ -58,7 +58,7 @@ def logical_not(input: Array, *, out: Array) -> None:
 
 def logistic(input: Array, *, out: Array) -> None:
     """1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
-    np.negative(input, out=out)
+    np.subtract(0, input, out=out)  # numpy 2.4's negative misreads arrays with gaps
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
