@@ -1,4 +1,4 @@
-"""What the host does at a cluster's edge, once per tensor: permute, reshape, cast."""
+"""What the host does at a cluster's edge, once per tensor: permute, reshape, cast, retype."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 from ep_nnapi.value import Array, DType
 
+_SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 """`allocate(i, shape)`: a writable array for ONNX output `i`."""
 
@@ -39,14 +40,23 @@ class Crossing:
         """Whether the model takes the tensor's bytes as they are."""
         return self.perm is None and self.dtype.numpy == self.nnapi_dtype
 
+    @property
+    def _signs_change(self) -> bool:
+        """Whether signed quantized numbers are unsigned ones inside, zero point and all."""
+        return self.dtype is DType.INT8 and self.nnapi_dtype == np.uint8
+
     def enter(self, array: Array) -> Array:
         """An ONNX tensor as the model wants it; no copy when `plain`."""
+        if self._signs_change:
+            array = array.view(np.uint8) ^ _SIGN
         if self.perm is not None:
             array = array.transpose(self.perm)
         return np.ascontiguousarray(array, self.nnapi_dtype).reshape(self.nnapi_shape)
 
     def leave(self, array: Array, out: Array) -> None:
         """The model's tensor written into `out`, an ONNX tensor."""
+        if self._signs_change:
+            array, out = array ^ _SIGN, out.view(np.uint8)
         if self.perm is None:
             np.copyto(out, array.reshape(self.shape), casting="unsafe")
         else:

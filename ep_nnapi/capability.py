@@ -7,11 +7,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ep_nnapi.consistency import check_shapes
+from ep_nnapi.floats import in_floats
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
+from ep_nnapi.ops.pieces import is_implied
+from ep_nnapi.ops.refused import REFUSED
+from ep_nnapi.qdq import require_plain
 from ep_nnapi.rejection import Reason, Reject, Rejection
+from ep_nnapi.requantize import settled
 from ep_nnapi.target import Target
 from ep_nnapi.value import Value
 
@@ -39,10 +44,29 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
+    """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
     # an empty constant may stand for "none given"; it must only not become an operand
     _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    if not node.parts:
+        require_plain(node)
+    try:
+        return _legal(node, target, _calls(node, target))
+    except Reject as quantized:
+        if not node.quantized:
+            raise
+        try:
+            return _legal(node, target, in_floats(node, lambda n: _calls(n, target)))
+        except Reject as real:
+            if real.detail == quantized.detail:
+                raise
+            detail = f"{quantized.detail}; computed in floats: {real.detail}"
+            raise Reject(quantized.reason, detail) from None
+
+
+def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+    """The node's calls as the target takes them; raises Reject."""
     origin = tuple(part.name for part in node.originals)
-    calls = tuple(replace(c, origin=origin) for c in _calls(node, target))
+    calls = tuple(replace(c, origin=origin) for c in settled(given, target.feature_level))
     for call in calls:
         call.match(target.feature_level)
         check_shapes(call)
@@ -61,7 +85,7 @@ def _require_elements(values: Iterable[Value]) -> None:
 def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
     """The operator's calls; in a group with an activation, that is one more step to the output."""
     activation, y = node.activation, node.outputs[0]
-    if activation is None or y is None:
+    if activation is None or y is None or is_implied(Node(activation, target), y):
         yield from _variant(node).lower(Node(node, target))
         return
     before = replace(y, name=f"{y.name}/before {activation.op_type}")
@@ -74,7 +98,8 @@ def _variant(node: GraphNode) -> Op:
     variants = VARIANTS.get((node.domain, node.op_type), ())
     called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
     if not variants:
-        raise Reject(Reason.OP, f"{called}: no lowering")
+        why = REFUSED.get(node.op_type, "no lowering") if not node.domain else "no lowering"
+        raise Reject(Reason.OP, f"{called}: {why}")
     if not node.domain and node.since > KNOWN_OPSET:
         raise Reject(
             Reason.OPSET, f"{called}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"

@@ -145,7 +145,8 @@ class Forms:
     def _enter(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
         as_onnx = perm == tuple(range(value.rank))
-        self.entering.append(Edge(value, inside, None if as_onnx else perm))
+        outside = next(v for v in self.inputs if v.name == value.name)  # may be of another type
+        self.entering.append(Edge(outside, inside, None if as_onnx else perm))
         return inside
 
     def _permute(

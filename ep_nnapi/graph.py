@@ -50,6 +50,12 @@ class GraphNode:
     activation: GraphNode | None = None
 
     @property
+    def quantized(self) -> bool:
+        """Whether it is a group that stands for a computation on quantized tensors."""
+        values = (*self.inputs, *self.outputs)
+        return bool(self.parts) and any(v is not None and v.quantization for v in values)
+
+    @property
     def originals(self) -> tuple[GraphNode, ...]:
         """The single nodes that it stands for."""
         return self.parts or (self,)

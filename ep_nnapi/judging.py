@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ep_nnapi.binding import bound, entering, is_dynamic, samples
@@ -21,7 +21,7 @@ from ep_nnapi.target import RuleSet, Target
 class Verdicts:
     """What may go to NNAPI, and why the rest may not.
 
-    graph     with its QDQ groups formed; those that are refused as a whole are dissolved
+    graph     with its QDQ groups formed, which are taken or refused as a whole
     nodes     its nodes by id
     samples   for each set of sizes the judged nodes by id; the same ids in each
     refused   by node id, for each of the single nodes that it stands for
@@ -54,30 +54,30 @@ def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     graph = quantized(graph)
     views = _views(graph, options)
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
-    pending = [(n, list(v)) for n, *v in zip(graph.nodes, *(v.nodes for v in views), strict=True)]
-    pending.reverse()
-    nodes: list[GraphNode] = []
     stopped = _after(graph, options.partitioning_stop_ops)
-    while pending:
-        node, seen = pending.pop()
+    for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
+        verdicts.nodes[node.id] = node
         if is_own(node):
-            nodes.append(node)  # compiled ahead of time: there is nothing to judge
-            continue
+            continue  # compiled ahead of time: there is nothing to judge
         found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
         refused = next((f for f in found if isinstance(f, Rejection)), None)
-        if refused is not None and node.parts:
-            parts = zip(node.parts, *(v.parts for v in seen), strict=True)
-            pending.extend(reversed([(p, list(views_of)) for p, *views_of in parts]))
-            continue
-        nodes.append(node)
         if refused is not None:
-            verdicts.refused[node.id] = (refused,)
+            verdicts.refused[node.id] = tuple(_members(node, refused))
             continue
         for sample, verdict in zip(verdicts.samples, found, strict=True):
             if isinstance(verdict, Judged):
                 sample[node.id] = verdict
-    verdicts.nodes.update((n.id, n) for n in nodes)
-    return replace(verdicts, graph=replace(graph, nodes=tuple(nodes)))
+    return verdicts
+
+
+def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
+    """The refusal of each of the single nodes that a node stands for."""
+    for part in node.originals:
+        if part.id == node.id:
+            yield replace(refused, node=part.name, op_type=part.op_type)
+        else:
+            detail = f"in the QDQ group of {node.name}, which is refused: {refused.detail}"
+            yield Rejection(part.name, part.op_type, refused.reason, detail)
 
 
 def _views(graph: Graph, options: Options) -> list[Graph]:
@@ -91,7 +91,8 @@ def _views(graph: Graph, options: Options) -> list[Graph]:
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
     if target.rules is RuleSet.BUILTIN:
-        return refusal(node, target) or judge(node, target)
+        seen = node.parts[0] if len(node.parts) == 1 else node
+        return refusal(seen, target) or judge(node, target)
     return judge(node, target)
 
 

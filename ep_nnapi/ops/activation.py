@@ -21,10 +21,11 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.pieces import clip
+from ep_nnapi.ops.pieces import bounds_of, clip
 from ep_nnapi.ops.pieces import hard_sigmoid as sixfold
 from ep_nnapi.ops.pieces import leaky_relu as leaky
 from ep_nnapi.ops.pieces import prelu as slopes
+from ep_nnapi.ops.quantizing import is_bytes
 from ep_nnapi.ops.steps import compute, full
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import DType
@@ -37,7 +38,12 @@ def relu(n: Node) -> Iterator[Call]:
     Source: ONNX Relu-6, Relu-13, Relu-14; NDK ANEURALNETWORKS_RELU.
     """
     x, y = n.input(0), n.output()
-    yield MAXIMUM(x, n.scalar(0, x), out=y) if x.dtype is DType.INT32 else RELU(x, out=y)
+    if x.dtype is DType.INT32:
+        yield MAXIMUM(x, n.scalar(0, x), out=y)
+    elif is_bytes(y):
+        yield from clip(n, x, bounds_of(n), y)
+    else:
+        yield RELU(x, out=y)
 
 
 @op("Clip", since=6, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
@@ -46,9 +52,12 @@ def clip_6(n: Node) -> Iterator[Call]:
 
     Source: ONNX Clip-6; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and siblings.
     """
-    x = n.input(0)
+    x, y = n.input(0), n.output()
+    if is_bytes(y):
+        yield from clip(n, x, bounds_of(n), y)
+        return
     low, high = (n.scalar(n.real(name), x) if n.given(name) else None for name in ("min", "max"))
-    yield from clip(n, x, (low, high), n.output())
+    yield from clip(n, x, (low, high), y)
 
 
 @op("Clip", since=11, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
@@ -58,9 +67,7 @@ def clip_11(n: Node) -> Iterator[Call]:
     Source: ONNX Clip-11, Clip-12, Clip-13; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and
     siblings.
     """
-    bounds = (n.input(i) if n.has(i) else None for i in (1, 2))
-    low, high = (b.constant if b is not None and b.constant is not None else b for b in bounds)
-    yield from clip(n, n.input(0), (low, high), n.output())
+    yield from clip(n, n.input(0), bounds_of(n), n.output())
 
 
 @op("HardSigmoid", since=6, emits=(MUL, ADD))

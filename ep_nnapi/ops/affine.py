@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.nnapi.call import Call, View
-from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL
-from ep_nnapi.ops.node import Node, no_bias
-from ep_nnapi.ops.products import SWAPPED, times
+from ep_nnapi.nnapi.spec import ADD, MUL
+from ep_nnapi.ops.node import Node
+from ep_nnapi.ops.products import SWAPPED, layer, times
+from ep_nnapi.ops.quantizing import bias
 from ep_nnapi.ops.steps import compute
 from ep_nnapi.value import Value
 
@@ -26,13 +27,12 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     inside = alpha == 1 or b.constant is not None
     matrix = times(n, b, alpha) if inside else b
     weights = matrix if n.integer("transB", 0) else View(matrix, SWAPPED)
-    bias = _bias(n, y, beta) if inside else None
-    if bias is not None:
-        yield FULLY_CONNECTED(rows, weights=weights, bias=bias, out=y)
+    row = _row(n, y, beta) if inside else None
+    if row is not None:
+        yield from layer(n, rows, weights, bias(a, b, row, y.shape[1]), y)
         return
     total = n.temp(y)
-    zero = no_bias(a, b, y.shape[1])
-    yield FULLY_CONNECTED(rows, weights=weights, bias=zero, out=total)
+    yield from layer(n, rows, weights, bias(a, b, None, y.shape[1]), total)
     if not n.has(2) or beta == 0:
         yield MUL(total, n.scalar(alpha, y), out=y)
         return
@@ -44,11 +44,11 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     yield ADD(total, times(n, c, beta), out=y)
 
 
-def _bias(n: Node, y: Value, beta: float) -> Value | None:
+def _row(n: Node, y: Value, beta: float) -> Value | None:
     """The row that is added to each row; None when c is no such row, or has to be computed."""
     columns = y.shape[1]
     if not n.has(2) or beta == 0:
-        return no_bias(n.input(0), n.input(1), columns)
+        return bias(n.input(0), n.input(1), None, columns)
     c = n.input(2)
     if c.constant is None:
         return c if beta == 1 and c.shape == (columns,) else None
@@ -57,4 +57,8 @@ def _bias(n: Node, y: Value, beta: float) -> Value | None:
         return times(n, replace(c, dims=(columns,), constant=wide), beta)
     if c.size != columns or c.shape[-1] != columns:
         return None
-    return times(n, replace(c, dims=(columns,), constant=c.constant.reshaped((columns,))), beta)
+    q = c.quantization
+    if q is not None and not q.per_tensor:
+        q = replace(q, axis=0)
+    row = replace(c, dims=(columns,), constant=c.constant.reshaped((columns,)), quantization=q)
+    return times(n, row, beta)

@@ -9,7 +9,8 @@ from ep_nnapi.nnapi.call import NHWC, Call, Given, View
 from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D
 from ep_nnapi.ops.crop import crop
 from ep_nnapi.ops.filters import part, spread
-from ep_nnapi.ops.node import Node, no_bias
+from ep_nnapi.ops.node import Node
+from ep_nnapi.ops.quantizing import bias
 from ep_nnapi.ops.steps import place, reshaped, settle
 from ep_nnapi.ops.window import Window, images, layout, require_permute, window
 from ep_nnapi.rejection import Reason
@@ -71,9 +72,9 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     if image is not x:
         require_permute(n, image)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
-    bias = n.input(2) if n.has(2) else no_bias(x, w, w.shape[0])
+    shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
     made = place(n, y, (*y.shape[:2], *_planar(y)))
-    whole = _Convolution(image, taps, bias, win, group)
+    whole = _Convolution(image, taps, shift, win, group)
     if win.dilated and ((group > 1 and not whole.depthwise) or not n.takes(whole.call(n, made))):
         whole = whole.spread(n)
     call = whole.call(n, made)
@@ -104,9 +105,9 @@ def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
         image = n.temp(x, [len(r) for r in taken])
         yield from crop(n, x, taken, image)
         rows = (i * filters, (i + 1) * filters)
-        taps, bias = part(n, whole.filter, *rows), part(n, whole.bias, *rows)
+        taps, shift = part(n, whole.filter, *rows), part(n, whole.bias, *rows)
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
-        yield _Convolution(image, taps, bias, whole.window).call(n, outs[-1])
+        yield _Convolution(image, taps, shift, whole.window).call(n, outs[-1])
     yield CONCATENATION(inputs=outs, axis=1, out=y)
 
 

@@ -9,7 +9,8 @@ from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.crop import crop
 from ep_nnapi.ops.filters import part, spread
-from ep_nnapi.ops.node import Node, no_bias
+from ep_nnapi.ops.node import Node
+from ep_nnapi.ops.quantizing import bias
 from ep_nnapi.ops.steps import place, reshaped, settle
 from ep_nnapi.ops.window import images, planar
 from ep_nnapi.rejection import Reason
@@ -53,12 +54,12 @@ def transposed(n: Node, y: Value) -> Iterator[Call]:
     image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))
     taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
     taps = spread(n, taps, [s.dilation for s in sides], [s.margin for s in sides])
-    bias = n.input(2) if n.has(2) else no_bias(x, w, w.shape[1] * group)
+    shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
     made = place(n, y, (*y.shape[:2], *planar(y.shape[2:])))
     if group == 1:
-        yield _call(n, image, taps, bias, sides, made)
+        yield _call(n, image, taps, shift, sides, made)
     else:
-        yield from _by_groups(n, image, taps, bias, sides, made)
+        yield from _by_groups(n, image, taps, shift, sides, made)
     yield from settle(n, made, y)
 
 

@@ -13,7 +13,7 @@ from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.target import Target
-from ep_nnapi.value import Array, Constant, DType, Quantization, Value
+from ep_nnapi.value import Array, Constant, DType, Value
 
 KNOWN_OPSET = 26
 """The newest ai.onnx opset whose operators were read; a later schema is refused (OPSET)."""
@@ -219,15 +219,3 @@ def int32(numbers: Sequence[int]) -> Constant:
 def zeros(count_: int, dtype: DType = DType.FLOAT) -> Constant:
     """A constant of zeros of rank 1 (a missing bias)."""
     return Constant((count_,), dtype, lambda: np.zeros(count_, dtype.numpy))
-
-
-def no_bias(x: Value, weights: Value, units: int) -> Value:
-    """A bias of zeros for products of `x` and `weights`: INT32 of their scale when quantized."""
-    q, scale = weights.quantization, 0.0
-    if x.quantization is None:
-        zero = zeros(units, x.dtype)
-        return Value("no bias", x.dtype, (units,), constant=zero)
-    if q is not None and q.per_tensor:
-        scale = float(np.float32(x.quantization.scale[0]) * np.float32(q.scale[0]))
-    zero = zeros(units, DType.INT32)
-    return Value("no bias", DType.INT32, (units,), Quantization((scale,), (0,)), zero)

@@ -9,11 +9,13 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.nnapi.call import Call, View
-from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, FULLY_CONNECTED, TRANSPOSE
+from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.crop import parts
-from ep_nnapi.ops.node import Node, int32, no_bias
-from ep_nnapi.ops.steps import Steps, each, place, reshaped, settle
+from ep_nnapi.ops.node import Node, int32
+from ep_nnapi.ops.quantizing import bias, scales_along
+from ep_nnapi.ops.steps import Steps, each, place, reshape, reshaped, settle
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, DType, Value
 
@@ -65,8 +67,41 @@ def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -
     else:
         rows = yield from reshaped(n, a, (a.size // depth, depth))
     made = place(n, y, (y.size // units, units))
-    yield FULLY_CONNECTED(rows, weights=weights, bias=no_bias(a, b, units), out=made)
+    yield from layer(n, rows, weights, bias(a, b, None, units), made)
     yield from settle(n, made, y)
+
+
+def layer(
+    n: Node, rows: Value | View, weights: Value | View, shift: Value, y: Value
+) -> Iterator[Call]:
+    """`y` is `rows` [M, K] times the weights' rows [units, K], plus `shift` [units].
+
+    FULLY_CONNECTED has one scale for all weights; CONV_2D of images of one pixel has one a unit.
+    """
+    matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
+    q = matrix.quantization
+    if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
+        yield FULLY_CONNECTED(rows, weights=weights, bias=shift, out=y)
+        return
+    n.require(
+        perm[0] == q.axis,
+        Reason.QUANTIZATION,
+        f"{matrix.name} has scales along its inputs; quantize it along its outputs",
+    )
+    (count, depth), units = rows.shape, y.shape[1]
+    turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
+    pixels = yield from reshaped(n, rows, (count, 1, 1, depth))
+    made = n.temp(y, (count, 1, 1, units))
+    yield CONV_2D(
+        pixels,
+        filter=scales_along(turned, 0, (units, 1, 1, depth)),
+        bias=shift,
+        padding=PaddingCode.VALID,
+        stride_width=1,
+        stride_height=1,
+        out=made,
+    )
+    yield from reshape(n, made, y)
 
 
 def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
@@ -74,10 +109,10 @@ def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) 
     lhs = yield from _matrices(n, a, swapped=adj_x)
     rhs = yield from _matrices(n, b, swapped=not adj_y)
     count, (rows, units) = len(lhs), y.shape[-2:]
-    bias = no_bias(a, b, units)
+    shift = bias(a, b, None, units)
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
-        yield FULLY_CONNECTED(left, weights=right, bias=bias, out=part)
+        yield FULLY_CONNECTED(left, weights=right, bias=shift, out=part)
     made = place(n, y, (count * rows, units))
     yield CONCATENATION(inputs=found, axis=0, out=made)
     yield from settle(n, made, y)

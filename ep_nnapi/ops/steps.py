@@ -183,11 +183,14 @@ def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
 
 
 def require_same_quantization(n: Node, x: Value, y: Value) -> None:
-    """Raises Reject(QUANTIZATION) unless what stands for a number in `x` does in `y`."""
+    """Raises Reject(QUANTIZATION) unless both are quantized or neither is.
+
+    What is quantized otherwise is requantized on the way (`ep_nnapi.requantize`).
+    """
     n.require(
-        x.quantization == y.quantization,
+        (x.quantization is None) == (y.quantization is None),
         Reason.QUANTIZATION,
-        f"{y.name} is quantized otherwise than {x.name}; NNAPI moves elements as they are",
+        f"of {x.name} and {y.name} only one is quantized; NNAPI moves elements as they are",
     )
 
 
