@@ -115,12 +115,17 @@ def sides(n: Node, x: Value, y: Value) -> list[Side]:
     found = [_side(*numbers) for numbers in given]
     fits = all(s.out > 0 for s in found)
     n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
-    inside = all((s.out - 1) * s.stride < s.size + s.before for s in found)
     n.require(
-        inside,
+        all((s.out - 1) * s.stride < s.size + s.before for s in found),
         Reason.SHAPE,
         f"{y.name} has shape {list(y.shape)}, of which windows begin after the image; "
         "ONNX leaves these out",
+    )
+    n.require(
+        all((s.out - 1) * s.stride + s.reach - s.size >= -1 for s in found)
+        or not n.text("auto_pad", "NOTSET").startswith("SAME"),
+        Reason.ATTRIBUTE,
+        f"auto_pad is {n.text('auto_pad', '')} of windows that skip elements; use pads",
     )
     return found
 

@@ -167,6 +167,14 @@ def test_windows_that_do_not_fit_are_refused():
     rejects(node("MaxPool", f32(1, 2, 7, 5), **window), FL8, Reason.SHAPE, "does not fit")
 
 
+def test_padding_of_windows_that_skip_elements_is_refused():
+    """ONNX Runtime crops the image for LpPool, and fails for the others."""
+    window = {"kernel_shape": [1, 1], "auto_pad": "SAME_UPPER"}
+    accepts(node("LpPool", f32(1, 2, 8, 8), strides=[2, 2], **window), FL8)
+    skipping = node("LpPool", f32(1, 2, 9, 9), strides=[3, 3], **window)
+    rejects(skipping, FL8, Reason.ATTRIBUTE, "skip elements")
+
+
 def test_other_norms_need_level_3():
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=2), FL1)
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=3), FL3)
