@@ -149,7 +149,13 @@ class Node:
                 Reason.QUANTIZATION,
                 f"{like.name} is quantized; {self.node.op_type} of it takes float arithmetic",
             )
-        return Constant.of(np.array([number], like.dtype.numpy))
+        to = like.dtype.numpy
+        if to.kind in "iu" and not (float(number).is_integer() and -(2**31) <= number < 2**31):
+            raise Reject(
+                Reason.DTYPE,
+                f"{like.name} is {like.dtype.name}; {self.node.op_type} of it takes floats",
+            )
+        return Constant.of(np.array([number], to))
 
     def value(self, name: str, constant: Constant) -> Value:
         """A constant of the lowering's own as a value."""

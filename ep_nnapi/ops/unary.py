@@ -33,6 +33,7 @@ from ep_nnapi.nnapi.spec import (
 from ep_nnapi.ops.curves import erf as error_function
 from ep_nnapi.ops.node import Node, one_to_one, op
 from ep_nnapi.ops.steps import absolute, compute, negative, widened
+from ep_nnapi.rejection import Reason
 from ep_nnapi.value import DType
 
 ONE_TO_ONE = (
@@ -117,6 +118,8 @@ def sign(n: Node) -> Iterator[Call]:
         below = yield from compute(n, MINIMUM, x, n.scalar(1, x))
         yield MAXIMUM(below, n.scalar(-1, x), out=y)
         return
+    floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
+    n.require(floats, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not INT32 or a float")
     large = n.scalar(float(np.finfo(x.dtype.numpy).max), x)
     once = yield from compute(n, MUL, x, large, activation=FuseCode.RELU1)
     yield MUL(once, large, activation=FuseCode.RELU1, out=y)

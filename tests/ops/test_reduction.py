@@ -117,6 +117,11 @@ def test_log_sum_exp_does_not_overflow(value):
     matches(case, FL3, feeds={"x0": x}, oracle=on_cpu, rtol=1e-6)
 
 
+def test_log_sum_exp_of_integers_is_refused():
+    case = node("ReduceLogSumExp", i32(2, 2), np.array([1]))
+    rejects(case, FL8, Reason.DTYPE, "x0 is INT32")
+
+
 def test_reductions_are_one_operation():
     for op_type, name in [("Mean", "MEAN"), ("Sum", "REDUCE_SUM"), ("Max", "REDUCE_MAX")]:
         case = node(f"Reduce{op_type}", f32(2, 3, 4, 5), np.array([2, 3]))

@@ -16,6 +16,7 @@ from tests.oracle import (
     f16,
     f32,
     i32,
+    i64,
     matches,
     node,
     on_cpu,
@@ -192,6 +193,10 @@ def test_sign_of_the_least_numbers():
     matches(node("Sign", f32(7)), FL1, feeds={"x0": numbers})
     halves = np.array([6e-8, -6e-8, 0, 65504, -np.inf], np.float16)
     matches(node("Sign", f16(5)), FL3, feeds={"x0": halves})
+
+
+def test_sign_of_wide_integers_is_refused():
+    rejects(node("Sign", i64(4)), FL8, Reason.DTYPE, "x0 is INT64")
 
 
 def test_extremes_of_inverse_functions():
