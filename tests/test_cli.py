@@ -19,6 +19,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi import runtimes
 from ep_nnapi.cli import main
 from ep_nnapi.ops import OPS
 from ep_nnapi.options import OPTIONS
@@ -180,10 +181,10 @@ def test_run_whose_device_fails_is_exit_3(cli):
 
 
 def test_a_runtime_that_cannot_be_used_is_exit_3(cli, monkeypatch: pytest.MonkeyPatch):
-    def broken(name: str):
+    def broken():
         raise RuntimeFailure("ANeuralNetworks_getDeviceCount", "ANEURALNETWORKS_DEAD_OBJECT")
 
-    monkeypatch.setattr("ep_nnapi.cli.open_runtime", broken)
+    monkeypatch.setitem(runtimes.OPENERS, "host", broken)
     code, out, err = cli("devices")
     assert (code, out) == (FAILED, "")
     assert "ANeuralNetworks_getDeviceCount returned ANEURALNETWORKS_DEAD_OBJECT" in err
