@@ -1,0 +1,156 @@
+"""One random graph, run by the provider and by the CPU provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import defs
+
+from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
+from tests.onnx_backend.trial import quiet
+from tests.random_graphs.drawing import Drawing, Unfit
+from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
+
+OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 18, 19, 20, 21, 21)
+LEVELS = (8, 8, 8, 7, 6, 5, 4, 3, 3, 2, 1)
+FLAGS = ("", "", "", "USE_NCHW", "USE_FP16")
+TRIES = 40  # of nodes that do not fit, before a graph is as large as it gets
+
+# Of the largest number of a tensor: float32 sums reordered through ten nodes; half rounded there.
+CLOSE, CLOSE_HALF = 2e-5, 2e-2
+# How far inputs are moved to see how much a graph magnifies what rounding does to them.
+MOVED, MOVED_HALF = 1e-6, 1e-3
+# What magnifies too much for half precision, or leaves its range.
+NOT_IN_HALF = {"Exp", "Cosh", "Sinh", "ReduceProd", "ReduceSumSquare", "ReduceLogSumExp", "Pow"}
+
+
+class Ended(StrEnum):
+    """How a graph ended."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    CPU_FAILS = "not for the CPU provider"
+    CRASHED = "crashed"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of one seed; `operators` were delegated."""
+
+    seed: int
+    ended: Ended
+    detail: str = ""
+    operators: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A graph to run, with options for the provider."""
+
+    model: onnx.ModelProto
+    feeds: Mapping[str, np.ndarray]
+    options: Mapping[str, object]
+    half: bool
+
+
+def draw(seed: int) -> Subject:
+    """The graph of a seed; the same for the same operators."""
+    g = Drawing(seed)
+    g.opset, g.half = g.random.choice(OPSETS), g.chance(0.12)
+    g.opset = max(g.opset, 13) if g.half else g.opset
+    flags = g.random.choice(FLAGS)
+    relaxed = flags == "USE_FP16"
+    size, tries = g.random.choice((1, 2, 3, 5, 8, 12)), TRIES
+    names = sorted(n for n in RECIPES if _known(n, g.opset))
+    if g.half or relaxed:
+        names = [n for n in names if n not in NOT_IN_HALF]
+    while len(g.nodes) < size and tries:
+        tries -= 1
+        try:
+            if g.chance(0.03):
+                op = g.random.choice(sorted(CONTRIBUTED))
+                CONTRIBUTED[op](g, op)
+            else:
+                op = g.random.choice(names)
+                RECIPES[op](g, op)
+        except Unfit:
+            continue
+    options: dict[str, object] = {"feature_level": g.random.choice(LEVELS)}
+    if flags:
+        options["flags"] = flags
+    return Subject(g.model(), g.feeds, options, g.half or relaxed)
+
+
+def _known(op_type: str, opset: int) -> bool:
+    try:
+        return not defs.get_schema(op_type, opset, "").deprecated
+    except defs.SchemaError:
+        return False
+
+
+def attempt(seed: int) -> Result:
+    """Draws and compares the graph of a seed."""
+    subject = draw(seed)
+    if not subject.model.graph.output:
+        return Result(seed, Ended.CPU_FAILS, "no node fitted")
+    content = subject.model.SerializeToString()
+    feeds = dict(subject.feeds)
+    try:
+        session = onnxruntime.InferenceSession(content, quiet(), providers=[CPU])
+        want = session.run(None, feeds)
+        moved = [session.run(None, f) for f in _moved(feeds, subject.half)]
+    except Exception as error:  # whatever ONNX Runtime raises
+        return Result(seed, Ended.CPU_FAILS, str(error)[:300])
+    try:
+        with provider_session(content, quiet(), subject.options) as (tried, found):
+            provider = found()
+            got = tried.run(None, feeds)
+            require_sound(provider)
+            _compare(got, want, moved, subject)
+            operators = delegated(subject.model, tried, provider)
+    except Exception as error:
+        detail = f"{dict(subject.options)} {type(error).__name__}: {' '.join(str(error).split())}"
+        return Result(seed, Ended.DIFFERS, detail[:600])
+    return Result(seed, Ended.SAME, operators=frozenset(operators))
+
+
+def _moved(feeds: Mapping[str, np.ndarray], half: bool) -> list[dict[str, np.ndarray]]:
+    """The feeds with each float a little larger, and a little nearer to or farther from 0."""
+    rng, by = np.random.default_rng(0), MOVED_HALF if half else MOVED
+
+    def shifted(array: np.ndarray, sign: np.ndarray) -> np.ndarray:
+        if array.dtype.kind != "f":
+            return array
+        return np.asarray(array * (1 + by * sign), array.dtype)
+
+    signs = [{n: rng.choice((-1.0, 1.0), a.shape) for n, a in feeds.items()} for _ in range(2)]
+    return [{n: shifted(a, s[n]) for n, a in feeds.items()} for s in signs]
+
+
+def _compare(
+    got: Sequence[np.ndarray],
+    want: Sequence[np.ndarray],
+    moved: Sequence[Sequence[np.ndarray]],
+    subject: Subject,
+) -> None:
+    close = CLOSE_HALF if subject.half else CLOSE
+    for i, (a, b) in enumerate(zip(got, want, strict=True)):
+        called = subject.model.graph.output[i].name
+        np.testing.assert_equal(a.dtype, b.dtype, err_msg=called)
+        np.testing.assert_array_equal(a.shape, b.shape, err_msg=called)
+        if b.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b, err_msg=called)
+            continue
+        others = [m[i].astype(np.float64) for m in moved]
+        sound = np.isfinite(b) & np.logical_and.reduce([np.isfinite(m) for m in others])
+        numbers = b.astype(np.float64)[sound]
+        spread = max((float(np.abs(m[sound] - numbers).max(initial=0)) for m in others), default=0)
+        atol = close * max(1.0, float(np.abs(numbers).max(initial=0))) + 8 * spread
+        np.testing.assert_allclose(
+            a.astype(np.float64)[sound], numbers, rtol=0, atol=atol, err_msg=called
+        )
