@@ -15,6 +15,11 @@ from tests.onnx_backend.cases import Case
 from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
 
 
+# A function's body in half precision has each tensor between its nodes rounded, where the CPU
+# provider goes on in float32: four units of half precision instead of the loader's one or two.
+ROUNDED_BETWEEN = 2.0**-8
+
+
 class Verdict(StrEnum):
     """How a case ended."""
 
@@ -66,7 +71,10 @@ def _on_nnapi(case: Case, level: int) -> Outcome:
 
 
 def _compare(case: Case, got: Sequence[Any]) -> None:
-    Runner.assert_similar_outputs(list(case.expected), list(got), case.rtol, case.atol)
+    rtol = case.rtol
+    if "fp16_expanded" in case.name:
+        rtol = max(rtol, ROUNDED_BETWEEN)
+    Runner.assert_similar_outputs(list(case.expected), list(got), rtol, case.atol)
 
 
 def _short(error: Exception) -> str:
