@@ -145,11 +145,14 @@ def _reduction(call: Call, perm: Perm) -> Changes | None:
 
 
 def _reshape(call: Call, perm: Perm) -> Changes | None:
-    """Only the output is permuted, which is free when its elements keep their order."""
-    y = call.outputs[0]
-    if isinstance(y, View) or y.rank != len(perm) or not keeps_order(y.shape, perm):
+    """A copy follows as it is; else the output, where it is free as its elements stay in order."""
+    x, y = call.named()["input"], call.outputs[0]
+    if isinstance(y, View) or y.rank != len(perm):
         return None
-    return {"shape": Constant.of(np.array([y.shape[p] for p in perm], np.int32))}
+    shape = Constant.of(np.array([y.shape[p] for p in perm], np.int32))
+    if isinstance(x, Value) and x.shape == y.shape:
+        return {"input": View(x, perm), "shape": shape}
+    return {"shape": shape} if keeps_order(y.shape, perm) else None
 
 
 def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
