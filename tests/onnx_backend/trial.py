@@ -14,7 +14,6 @@ from onnx.backend.test.runner import Runner
 from tests.onnx_backend.cases import Case
 from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
 
-
 # A function's body in half precision has each tensor between its nodes rounded, where the CPU
 # provider goes on in float32: four units of half precision instead of the loader's one or two.
 ROUNDED_BETWEEN = 2.0**-8
