@@ -27,7 +27,7 @@ def is_bytes(value: Value) -> bool:
 
 
 def as_type(value: Value, dtype: DType) -> Value:
-    """A value quantized to 8 bits as the other such type: the same numbers, the sign bit flipped."""
+    """A value of 8 bits as the other type of 8 bits: the same numbers, the sign bit flipped."""
     q = value.quantization
     if value.dtype is dtype or q is None or value.dtype not in BYTES or dtype not in BYTES:
         return value
