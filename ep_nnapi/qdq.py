@@ -160,7 +160,7 @@ def require_plain(node: GraphNode) -> None:
         for v in (*node.inputs, *node.outputs)
         if v is not None and v.quantization is not None and v.constant is None
     }
-    if not found or node.op_type in (DEQUANTIZE, QUANTIZE):
+    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS):
         return
     names = " and ".join(found.values())
     if len(found) > 1:

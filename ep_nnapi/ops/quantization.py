@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, MUL, QUANTIZE
-from ep_nnapi.ops.node import Node, op
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    AVERAGE_POOL_2D,
+    BATCH_MATMUL,
+    CAST,
+    CONCATENATION,
+    CONV_2D,
+    DEPTHWISE_CONV_2D,
+    DEQUANTIZE,
+    FULLY_CONNECTED,
+    GROUPED_CONV_2D,
+    LOGISTIC,
+    MEAN,
+    MUL,
+    PRELU,
+    QUANTIZE,
+    SELECT,
+    SOFTMAX,
+)
+from ep_nnapi.ops.node import Node, Op, op
 from ep_nnapi.ops.steps import compute
-from ep_nnapi.rejection import Reason
+from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import DType, Value
+
+MS = "com.microsoft"
 
 
 @op("QuantizeLinear", since=10, emits=(QUANTIZE,))
@@ -38,6 +58,58 @@ def dequantize(n: Node) -> Iterator[Call]:
     if x.dtype is not DType.INT8 or any(x.quantization.zero_point if x.quantization else ()):
         _require_one_scale(n, x)
     yield DEQUANTIZE(x, out=y)
+
+
+def _left(n: Node) -> Iterator[Call]:
+    """Why an operator on quantized tensors was not seen as the plain one of them."""
+    n.require(
+        n.integer("channels_last", 0) == 0,
+        Reason.ATTRIBUTE,
+        "channels_last is 1; ONNX's own operators have channels first",
+    )
+    for index, value in enumerate(n.node.inputs):
+        if value is not None and (value.dtype is DType.FLOAT or value.rank == 0):
+            n.constant(index)
+    raise Reject(
+        Reason.QUANTIZATION,
+        f"{n.output().name} or an input has scales that differ, or two ways of being quantized; "
+        "use one scale a tensor",
+    )
+    yield  # a generator, as every lowering
+
+
+_QLINEAR = {
+    "QLinearConv": (CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D),
+    "QLinearMatMul": (FULLY_CONNECTED, BATCH_MATMUL),
+    "QLinearAdd": (ADD,),
+    "QLinearMul": (MUL,),
+    "QLinearWhere": (SELECT,),
+    "QLinearConcat": (CONCATENATION,),
+    "QLinearSoftmax": (SOFTMAX,),
+    "QLinearReduceMean": (MEAN,),
+    "QLinearSigmoid": (LOGISTIC,),
+    "QLinearLeakyRelu": (PRELU,),
+    "QLinearAveragePool": (AVERAGE_POOL_2D,),
+    "QLinearGlobalAveragePool": (MEAN, AVERAGE_POOL_2D),
+}
+"""What they become as groups of the plain operators (`ep_nnapi.qlinear`)."""
+
+
+def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> Op:
+    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in emits)
+    doc = (
+        f"{op_type.removeprefix('QLinear')} of tensors with constant scales and zero points.\n\n"
+        f"Source: {domain or 'ONNX'} {op_type}-{since}; NDK {names}."
+    )
+    return Op(op_type, domain, since, emits, _left, doc)
+
+
+TABLE = (
+    *(_qlinear(name, MS, 1, emits) for name, emits in _QLINEAR.items() if name != "QLinearMatMul"),
+    *(_qlinear(name, "", 10, _QLINEAR[name]) for name in ("QLinearConv", "QLinearMatMul")),
+    Op("QuantizeLinear", MS, 1, quantize.emits, quantize.lower, quantize.doc),
+    Op("DequantizeLinear", MS, 1, dequantize.emits, dequantize.lower, dequantize.doc),
+)
 
 
 def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
