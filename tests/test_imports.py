@@ -72,8 +72,8 @@ ALLOWED = {
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
-    "planning": "binding capability compiling costs dag dynamic engine graph judging options prepared"
-    " rejection report submodel value networkx partitioner",
+    "planning": "binding capability compiling costs dag dynamic engine graph judging options"
+    " prepared rejection report submodel value networkx partitioner",
     "provider": "compiling graph options planning prepared rejection report runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
@@ -83,24 +83,25 @@ ALLOWED = {
     "ort": "graph rejection value numpy",
     # what a user calls
     "job": "options rejection",
-    "staging": "checking job ort.names ort.session report onnxruntime",
+    "staging": "checking job ort.names ort.session rejection report onnxruntime",
     "contextmodel": "checking context engine options prepared rejection report networkx onnx"
     " onnxruntime",
     "preparing": "checking contextmodel job rejection report staging google onnx onnxruntime",
-    "verifying": "checking inputs nnapi.runtime rejection running value numpy",
+    "tolerance": "",
+    "verifying": "checking inputs job nnapi.runtime rejection running tolerance value numpy",
     "worker": "job options preparing rejection verifying",
     "requirements": "",
     "manifest": "rejection requirements",
-    "publishing": "manifest rejection verifying worker",
-    "fleet": "job manifest publishing rejection verifying",
+    "publishing": "job manifest rejection worker",
+    "fleet": "job manifest publishing rejection",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
     "inputs": "rejection value numpy PIL",
-    "running": "checking inputs options ort.names ort.session provider rejection report"
+    "running": "checking inputs options ort.names ort.session provider rejection report tolerance"
     " nnapi.runtime value numpy onnxruntime",
     "printing": "fleet manifest ops.node rejection report running nnapi.runtime numpy rich",
     "prepare_arguments": "fleet job rejection",
     "cli": "checking job ops options prepare_arguments printing rejection running runtimes staging"
-    " nnapi.capi nnapi.listing",
+    " tolerance nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "checking fleet nnapi.capi ort.session rejection report running target",
     # NNAPI
