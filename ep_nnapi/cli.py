@@ -1,4 +1,7 @@
-"""The command line: parses, makes one library call, prints its result."""
+"""The command line: parses, makes one library call, prints its result.
+
+What a verb calls is imported when it is called: preparing leaves ONNX Runtime to other processes.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ep_nnapi import prepare_arguments, printing
-from ep_nnapi.checking import check, planned
 from ep_nnapi.job import Level
-from ep_nnapi.nnapi.capi import libneuralnetworks_path
-from ep_nnapi.nnapi.capi.header import write_header
-from ep_nnapi.ops import OPS
 from ep_nnapi.options import OPTIONS, Options, parse
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-from ep_nnapi.running import DEFAULT_TOLERANCE, run
-from ep_nnapi.runtimes import open_runtime
-from ep_nnapi.staging import check_at
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
@@ -133,6 +130,9 @@ def _dump(data: object) -> None:
 
 
 def _check(given: argparse.Namespace) -> int:
+    from ep_nnapi.checking import check
+    from ep_nnapi.staging import check_at
+
     options = _options(given)
     if given.levels:
         return _levels(given, options)
@@ -154,6 +154,9 @@ def _check(given: argparse.Namespace) -> int:
 
 def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
     """The model at each feature level: the default one flatters old phones."""
+    from ep_nnapi.checking import check
+    from ep_nnapi.runtimes import open_runtime
+
     if given.optimization_level is not None:
         raise OptionError("--levels and --optimization-level exclude each other; give one of them")
     if {"feature_level", "api_level"} & options.keys():
@@ -182,6 +185,8 @@ def _baseline(path: str | None) -> dict[str, object] | None:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from ep_nnapi.running import run
+
     if given.random and given.input:
         raise OptionError("--random and --input exclude each other; give one of them")
     result = run(
@@ -207,6 +212,7 @@ def _prepare(given: argparse.Namespace) -> int:
 
 
 def _listing(given: argparse.Namespace) -> int:
+    from ep_nnapi.checking import planned
     from ep_nnapi.nnapi.listing import listing
 
     provider = planned(given.model, **_options(given))
@@ -219,6 +225,8 @@ def _listing(given: argparse.Namespace) -> int:
 
 
 def _ops(given: argparse.Namespace) -> int:
+    from ep_nnapi.ops import OPS
+
     if given.json:
         _dump(printing.ops_data(OPS))
     else:
@@ -227,6 +235,8 @@ def _ops(given: argparse.Namespace) -> int:
 
 
 def _devices(given: argparse.Namespace) -> int:
+    from ep_nnapi.runtimes import open_runtime
+
     devices = open_runtime(Options().runtime).devices()
     if given.json:
         _dump(printing.devices_data(devices))
@@ -236,5 +246,8 @@ def _devices(given: argparse.Namespace) -> int:
 
 
 def _lib(given: argparse.Namespace) -> int:
+    from ep_nnapi.nnapi.capi import libneuralnetworks_path
+    from ep_nnapi.nnapi.capi.header import write_header
+
     print(write_header(given.header) if given.header else libneuralnetworks_path())
     return DONE

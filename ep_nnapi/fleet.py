@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ep_nnapi import manifest
-from ep_nnapi.job import Format, Job, job_of
+from ep_nnapi.job import Format, Job, Verification, job_of
 from ep_nnapi.manifest import Prepared, Recipe, digest_of
 from ep_nnapi.publishing import Task, clean, failed, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
-from ep_nnapi.verifying import Verification
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest

@@ -81,6 +81,18 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Verification:
+    """What a prepared model is compared with the original on, and how close it must be.
+
+    inputs     files as `read_feeds` takes them; random numbers without, the same each time
+    tolerance  relative to max(1, the largest value); None: what fits the model
+    """
+
+    inputs: tuple[str, ...] = ()
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Combination:
     """A row of the table: what goes together. Every target goes with every row."""
 

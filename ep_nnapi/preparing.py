@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,22 +47,28 @@ def stage(model: Path, out: Path, job: Job) -> Staged:
     return Staged(report, _operators(model, out, job))
 
 
-def parts(model: Path) -> list[Path]:
-    """The files of a readable model: its own, and those that hold its weights."""
-    if model.suffix.lower() == ".ort":
-        return [model]
+def beside(model: Path) -> list[Path]:
+    """The files that hold the weights of a readable model that has them elsewhere."""
+    if model.suffix.lower() == ".ort" or not _mentions(model, b"location"):
+        return []
     try:
         proto = onnx.load(str(model), load_external_data=False)
     except DecodeError:
-        return [model]
-    beside = {
+        return []
+    names = {
         entry.value
         for tensor in _tensors(proto.graph)
         if tensor.data_location == TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
     }
-    return [model, *(model.parent / name for name in sorted(beside))]
+    return [model.parent / name for name in sorted(names)]
+
+
+def _mentions(model: Path, text: bytes) -> bool:
+    """Whether the bytes are anywhere in the file: the names of its parts are plain text."""
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(text) >= 0
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
@@ -75,7 +82,7 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
 
 def _context(model: Path, out: Path, job: Job) -> Report:
     """The clusters are those of the model as it stands after the CPU provider's optimizations."""
-    with _beside(out, ".staged.onnx") as staged:
+    with _temporary(out, ".staged.onnx") as staged:
         save_onnx(model, staged, job)
         return save_context(staged, out, job.options, embed=job.embed)
 
@@ -85,7 +92,7 @@ def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:
         return ()
     if job.style is Style.FIXED:
         return _required([out], job.type_reduction)
-    with _beside(out, ".replayed.ort") as replayed:
+    with _temporary(out, ".replayed.ort") as replayed:
         save_replayed(model, replayed, job)
         return _required([out, replayed], job.type_reduction)
 
@@ -106,7 +113,7 @@ def _required(models: list[Path], types: bool) -> tuple[str, ...]:
 
 
 @contextmanager
-def _beside(out: Path, suffix: str) -> Iterator[Path]:
+def _temporary(out: Path, suffix: str) -> Iterator[Path]:
     """A file that is gone afterwards."""
     path = out.with_suffix(suffix)
     try:

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich import box
@@ -15,13 +16,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
-from ep_nnapi.fleet import Preparation
-from ep_nnapi.manifest import Prepared
-from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.ops.node import Op
 from ep_nnapi.rejection import ADVICE, Rejection
-from ep_nnapi.report import ClusterReport, Report
-from ep_nnapi.running import Difference, RunResult
+
+if TYPE_CHECKING:
+    from ep_nnapi.fleet import Preparation
+    from ep_nnapi.manifest import Prepared
+    from ep_nnapi.nnapi.runtime import Device
+    from ep_nnapi.ops.node import Op
+    from ep_nnapi.report import ClusterReport, Report
+    from ep_nnapi.running import Difference, RunResult
 
 
 def _console() -> Console:

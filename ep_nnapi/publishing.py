@@ -9,16 +9,16 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ep_nnapi.job import Verification
 from ep_nnapi.manifest import Prepared, Recipe, digest_of, up_to_date
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-from ep_nnapi.verifying import Verification
-from ep_nnapi.worker import ask
+from ep_nnapi.worker import started
 
 _SCRATCH = ".ep-nnapi-"
 _WORK = "model"
@@ -70,8 +70,12 @@ def clean(root: Path) -> None:
 
 
 def _prepared(task: Task) -> Prepared:
-    sources = {task.model.name: digest_of(task.model)}
-    with _scratch(task.root) as (folder, lock):
+    with _scratch(task.root) as (folder, lock), ExitStack() as workers:
+        stage = workers.enter_context(started("stage", folder, lock))
+        verify = None
+        if task.verification is not None:
+            verify = workers.enter_context(started("verify", folder, lock))
+        sources = {task.model.name: digest_of(task.model)}
         work = folder / _WORK
         work.mkdir()
         out = work / Path(task.output).name
@@ -82,8 +86,8 @@ def _prepared(task: Task) -> Prepared:
             "recorded": str(folder / "recorded.npz"),
             "verification": task.verification and asdict(task.verification),
         }
-        staged = ask({"do": "stage", **asked}, folder, lock)
-        sources |= _digests(task.model.parent, [Path(p) for p in staged["parts"]])
+        staged = stage.ask(asked)
+        sources |= _digests(task.model.parent, map(Path, staged["beside"]))
         entry = Prepared(
             task.name,
             task.output,
@@ -92,9 +96,8 @@ def _prepared(task: Task) -> Prepared:
             report=staged["report"],
             operators=staged["operators"],
         )
-        if task.verification is not None:
-            found = ask({"do": "verify", **asked}, folder, lock)
-            entry = replace(entry, differences=found["differences"])
+        if verify is not None:
+            entry = replace(entry, differences=verify.ask(asked)["differences"])
             worst, tolerance = entry.worst or 0.0, staged["tolerance"]
             if worst > tolerance:
                 return replace(entry, error=_beyond(worst, tolerance))
@@ -134,7 +137,7 @@ def _is_digest(text: str) -> bool:
     return len(text) == 16 and set(text) <= set("0123456789abcdef")
 
 
-def _digests(folder: Path, files: list[Path]) -> dict[str, str]:
+def _digests(folder: Path, files: Iterable[Path]) -> dict[str, str]:
     return {os.path.relpath(f, folder): digest_of(f) for f in files if f.is_file()}
 
 

@@ -24,10 +24,10 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider import Provider
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import Report
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from ep_nnapi.value import Array
 
 CPU = "CPUExecutionProvider"
-DEFAULT_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True)

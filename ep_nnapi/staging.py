@@ -13,6 +13,7 @@ from ep_nnapi.checking import ModelSource, check, collecting, open_session, quie
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 
 _CPU = "CPUExecutionProvider"
@@ -30,24 +31,30 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     """Saves `model` in ORT format; returns the provider's report where NNAPI's nodes are kept.
 
     Only assigns: ONNX Runtime compiles nothing for a file, so nodes that NNAPI takes stay as they
-    are and the optimizations of the level apply to the rest. Functions are inlined before that, for
-    the CPU provider must be able to run every node that stays. Raises ModelError.
+    are and the optimizations of the level apply to the rest. Raises ModelError.
     """
-    options = _saving(out, Format.ORT, job)
-    if job.style is Style.RUNTIME:
-        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
     if job.level is not Level.NNAPI_AWARE:
-        open_session(source(model), options, [_CPU], _left_out(job))
+        open_session(source(model), _saving_ort(out, job), [_CPU], _left_out(job))
         return None
     register()
-    inlined = out.with_suffix(".inlined.onnx")
     try:
-        save_onnx(model, inlined, Job(Level.BASIC, Format.ONNX, job.platform))
-        with collecting(job.options) as (strings, found):
-            open_session(str(inlined), options, [(EP_NAME, strings), _CPU], _left_out(job))
-            return found().report
-    finally:
-        inlined.unlink(missing_ok=True)
+        return _assigned(source(model), out, job)
+    except ModelError:
+        # A function that NNAPI takes whole, but the CPU provider only in parts: it must be able to
+        # run every node that stays.
+        inlined = out.with_suffix(".inlined.onnx")
+        try:
+            save_onnx(model, inlined, Job(Level.BASIC, Format.ONNX, job.platform))
+            return _assigned(str(inlined), out, job)
+        finally:
+            inlined.unlink(missing_ok=True)
+
+
+def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
+    with collecting(job.options) as (strings, found):
+        saving = _saving_ort(out, job)
+        open_session(model, saving, [(EP_NAME, strings), _CPU], _left_out(job))
+        return found().report
 
 
 def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
@@ -89,6 +96,13 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
         saved = Path(folder, "saved.ort")
         save_ort(model, saved, job)
         return check(saved, **options)
+
+
+def _saving_ort(out: Path, job: Job) -> onnxruntime.SessionOptions:
+    options = _saving(out, Format.ORT, job)
+    if job.style is Style.RUNTIME:
+        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
+    return options
 
 
 def _left_out(job: Job) -> Sequence[str]:

@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from ep_nnapi.checking import open_session, quiet_options
 from ep_nnapi.inputs import Feeds, random_feeds, read_feeds, spec_of
+from ep_nnapi.job import Verification
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.running import (
     CPU,
-    DEFAULT_TOLERANCE,
     Difference,
     differences_of,
     on_nnapi,
     outputs_of,
 )
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from ep_nnapi.value import Array
 
 _SEED = 0
-QUANTIZED_TOLERANCE = 0.05
-"""A value that falls between two steps may go to either, which are 1/255 of a layer's range apart;
-later layers add up what came before (four steps in a quantized MobileNetV2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What a prepared model is compared on, and how close it must be.
-
-    inputs     files as `read_feeds` takes them; random numbers without, the same each time
-    tolerance  relative to max(1, the largest value); None: what fits the model
-    """
-
-    inputs: tuple[str, ...] = ()
-    tolerance: float | None = None
-
-    def tolerance_for(self, model: Path) -> float:
-        """The tolerance; where none is given, by whether the model has quantized layers."""
-        if self.tolerance is not None:
-            return self.tolerance
-        return QUANTIZED_TOLERANCE if _is_quantized(model) else DEFAULT_TOLERANCE
+def tolerance_for(how: Verification, model: Path) -> float:
+    """The tolerance; where none is given, by whether the model has quantized layers."""
+    if how.tolerance is not None:
+        return how.tolerance
+    return QUANTIZED_TOLERANCE if _is_quantized(model) else DEFAULT_TOLERANCE
 
 
 def record(model: Path, how: Verification, to: Path) -> None:

@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -22,15 +24,44 @@ from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 Data: TypeAlias = dict[str, Any]
 
 
-def ask(task: Data, folder: Path, keep: int) -> Data:
-    """The answer of a fresh process to `task`, at work in `folder`.
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A process that waits for its one task."""
+
+    process: subprocess.Popen[bytes]
+    said: IO[bytes]
+
+    def ask(self, task: Data) -> Data:
+        """Its answer to `task`.
+
+        Raises ModelError or OptionError as it did, NnapiError for anything else but a crash, which
+        is the model's: ModelError.
+        """
+        answer = self._exchange(task)
+        code = self.process.wait()
+        self.said.seek(0)
+        return _judge(answer, code, self.said.read().decode(errors="replace"))
+
+    def _exchange(self, task: Data) -> bytes:
+        """Writes the task and reads the answer; the input stays open until then."""
+        if self.process.stdin is None or self.process.stdout is None:
+            raise NnapiError("the worker has no pipes")
+        try:
+            self.process.stdin.write(json.dumps(task).encode() + b"\n")
+            self.process.stdin.flush()
+            return self.process.stdout.read()
+        except BrokenPipeError:
+            return b""
+
+
+@contextmanager
+def started(do: str, folder: Path, keep: int) -> Iterator[Worker]:
+    """A worker for a task of `TASKS`, at work in `folder`; it gets ready while others work.
 
     keep  a file descriptor that it holds open as long as it lives
-    Raises ModelError or OptionError as it did, NnapiError for anything else but a crash, which is
-    the model's: ModelError.
     """
     environment = {**os.environ, "PYTHONPATH": _path()}
-    command = [sys.executable, "-P", "-m", "ep_nnapi.worker"]
+    command = [sys.executable, "-P", "-m", "ep_nnapi.worker", do]
     pipe = subprocess.PIPE
     with (
         tempfile.TemporaryFile() as said,
@@ -44,25 +75,10 @@ def ask(task: Data, folder: Path, keep: int) -> Data:
             pass_fds=(keep,),
         ) as process,
     ):
-        answer = _exchange(process, task)
-        process.wait()
-        said.seek(0)
-        return _judge(answer, process.returncode, said.read().decode(errors="replace"))
-
-
-def _exchange(process: subprocess.Popen[bytes], task: Data) -> bytes:
-    """Writes the task and reads the answer; the input stays open until then."""
-    if process.stdin is None or process.stdout is None:
-        raise NnapiError("the worker has no pipes")
-    try:
-        process.stdin.write(json.dumps(task).encode() + b"\n")
-        process.stdin.flush()
-        return process.stdout.read()
-    except BrokenPipeError:
-        return b""
-    except BaseException:
-        process.kill()
-        raise
+        try:
+            yield Worker(process, said)
+        finally:
+            process.kill()
 
 
 def _judge(answer: bytes, code: int, said: str) -> Data:
@@ -88,21 +104,21 @@ def _path() -> str:
 
 def _stage(task: Data) -> Data:
     """Prepares `model` as `out`; records what the original computes where that is asked for."""
-    from ep_nnapi.job import job_of
-    from ep_nnapi.preparing import parts, stage
-    from ep_nnapi.verifying import Verification, record
+    from ep_nnapi.job import Verification, job_of
+    from ep_nnapi.preparing import beside, stage
+    from ep_nnapi.verifying import record, tolerance_for
 
     model = Path(task["model"])
     staged, tolerance = stage(model, Path(task["out"]), job_of(task["job"])), None
     if task["verification"] is not None:
         how = Verification(**task["verification"])
         record(model, how, Path(task["recorded"]))
-        tolerance = how.tolerance_for(model)
+        tolerance = tolerance_for(how, model)
     return {
         "tolerance": tolerance,
         "report": staged.report.to_json(),
         "operators": staged.operators,
-        "parts": [str(p) for p in parts(model)],
+        "beside": [str(p) for p in beside(model)],
     }
 
 
@@ -118,6 +134,7 @@ def _verify(task: Data) -> Data:
 
 
 TASKS: Mapping[str, Callable[[Data], Data]] = {"stage": _stage, "verify": _verify}
+_NEEDS = {"stage": ("preparing", "verifying"), "verify": ("verifying",)}
 
 
 def main() -> None:
@@ -125,10 +142,13 @@ def main() -> None:
     # what libraries print goes with the diagnostics
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    do = sys.argv[1]
+    for name in _NEEDS[do]:
+        import_module(f"ep_nnapi.{name}")
     task = json.loads(sys.stdin.buffer.readline())
     threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
     try:
-        found = TASKS[task["do"]](task)
+        found = TASKS[do](task)
     except NnapiError as error:
         found = {"error": str(error), "kind": type(error).__name__}
     json.dump(found, answer)
