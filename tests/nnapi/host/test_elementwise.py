@@ -209,7 +209,7 @@ def test_unary_matches(row, function, types, shape):
         (spec.SQRT, np.sqrt, FLOATS),
         (spec.RSQRT, lambda x: 1 / np.sqrt(x), FLOATS),
     ],
-    ids=str,
+    ids=["log", "sqrt", "rsqrt"],
 )
 def test_functions_of_positive_numbers_match(row, function, types):
     matches(row, function, types=types, input=drawn(40, low=0.1, high=9))
