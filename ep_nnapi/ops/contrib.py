@@ -28,7 +28,8 @@ from ep_nnapi.ops.moments import Norm, normalize, scaled, standardized
 from ep_nnapi.ops.node import Node, op
 from ep_nnapi.ops.pieces import clip, hard_sigmoid, leaky_relu
 from ep_nnapi.ops.products import product, times
-from ep_nnapi.ops.steps import Steps, compute, reshape, widened
+from ep_nnapi.ops.steps import Steps, compute, reshape
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import Value
 

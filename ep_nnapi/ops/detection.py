@@ -28,17 +28,10 @@ from ep_nnapi.ops.crop import parts
 from ep_nnapi.ops.moments import reduced
 from ep_nnapi.ops.node import Node, op
 from ep_nnapi.ops.products import product
-from ep_nnapi.ops.steps import (
-    Steps,
-    absolute_of,
-    as_number,
-    compute,
-    each,
-    indices,
-    reshaped,
-    widened,
-)
+from ep_nnapi.ops.signs import absolute_of
+from ep_nnapi.ops.steps import Steps, as_number, compute, each, indices, reshaped
 from ep_nnapi.ops.transposition import transpose
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Constant, DType, Value
 
@@ -82,15 +75,8 @@ def roi_align_16(n: Node) -> Iterator[Call]:
 
 
 def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
+    samples, scale = _samples(n), n.real("spatial_scale", 1.0)
     x, rois, y = n.input(0), n.input(1), n.output()
-    samples, scale = n.integer("sampling_ratio", 0), n.real("spatial_scale", 1.0)
-    mode = n.text("mode", "avg")
-    n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is taken")
-    n.require(
-        samples > 0,
-        Reason.ATTRIBUTE,
-        "sampling_ratio is 0: how many points a bin has depends on the regions; use 1 or more",
-    )
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
     left, top, right, bottom = yield from parts(n, rois, 1, 4)
@@ -115,6 +101,18 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
     yield from product(n, rows, stacked, bins)
     found = yield from reshaped(n, bins, (count, high, channels, wide))
     yield from transpose(n, found, (0, 2, 1, 3), y)
+
+
+def _samples(n: Node) -> int:
+    """Points of a bin along each axis; raises Reject for what no sum of pixels is."""
+    samples, mode = n.integer("sampling_ratio", 0), n.text("mode", "avg")
+    n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is taken")
+    n.require(
+        samples > 0,
+        Reason.ATTRIBUTE,
+        "sampling_ratio is 0: how many points a bin has depends on the regions; use 1 or more",
+    )
+    return samples
 
 
 def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:

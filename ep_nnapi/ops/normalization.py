@@ -24,17 +24,9 @@ from ep_nnapi.nnapi.spec import (
 from ep_nnapi.ops.fold import around
 from ep_nnapi.ops.moments import Norm, Normalize, normalize, reduced, scaled, standardized
 from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.steps import (
-    Steps,
-    absolute_of,
-    compute,
-    each,
-    place,
-    reshape,
-    reshaped,
-    settle,
-    widened,
-)
+from ep_nnapi.ops.signs import absolute_of
+from ep_nnapi.ops.steps import Steps, compute, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.ops.window import images
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, Array, Constant, DType, Value

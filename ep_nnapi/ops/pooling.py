@@ -18,7 +18,8 @@ from ep_nnapi.nnapi.spec import (
 from ep_nnapi.ops.moments import reduce
 from ep_nnapi.ops.node import Node, op
 from ep_nnapi.ops.sides import Plane, Side, pooled, sides, whole
-from ep_nnapi.ops.steps import absolute_of, compute
+from ep_nnapi.ops.signs import absolute_of
+from ep_nnapi.ops.steps import compute
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Array, Value
 

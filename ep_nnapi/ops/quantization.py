@@ -86,7 +86,6 @@ _QLINEAR = {
     "QLinearWhere": (SELECT,),
     "QLinearConcat": (CONCATENATION,),
     "QLinearSoftmax": (SOFTMAX,),
-    "QLinearReduceMean": (MEAN,),
     "QLinearSigmoid": (LOGISTIC,),
     "QLinearLeakyRelu": (PRELU,),
     "QLinearAveragePool": (AVERAGE_POOL_2D,),

@@ -9,16 +9,8 @@ from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
 from ep_nnapi.ops.backwards import backwards, from_the_end
 from ep_nnapi.ops.fold import around
 from ep_nnapi.ops.node import Node, Op, op
-from ep_nnapi.ops.steps import (
-    Steps,
-    compute,
-    narrow,
-    negative_of,
-    place,
-    reshape,
-    reshaped,
-    settle,
-)
+from ep_nnapi.ops.signs import negative_of
+from ep_nnapi.ops.steps import Steps, compute, narrow, place, reshape, reshaped, settle
 from ep_nnapi.ops.transposition import transpose
 from ep_nnapi.value import MAX_RANK, DType, Value
 

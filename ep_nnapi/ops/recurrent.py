@@ -22,7 +22,8 @@ from ep_nnapi.ops.layers import (
     written_out,
 )
 from ep_nnapi.ops.node import Node, op, zeros
-from ep_nnapi.ops.steps import Steps, compute, widened
+from ep_nnapi.ops.steps import Steps, compute
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.value import Constant, Value
 
 Direction: TypeAlias = Generator[Call, None, list[Value]]

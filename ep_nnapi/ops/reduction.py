@@ -32,15 +32,9 @@ from ep_nnapi.ops.broadcast import broadcast
 from ep_nnapi.ops.fold import around
 from ep_nnapi.ops.moments import reduce, reduced
 from ep_nnapi.ops.node import Node, Op, int32
-from ep_nnapi.ops.steps import (
-    Steps,
-    absolute_of,
-    compute,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    widened,
-)
+from ep_nnapi.ops.signs import absolute_of
+from ep_nnapi.ops.steps import Steps, compute, require_same_quantization, reshape, reshaped
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.value import MAX_RANK, DType, Value, held
 
 Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]

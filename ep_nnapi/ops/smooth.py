@@ -21,7 +21,9 @@ from ep_nnapi.ops.curves import gelu as exact_gelu
 from ep_nnapi.ops.curves import swish as sigmoid_times
 from ep_nnapi.ops.curves import tanh_gelu
 from ep_nnapi.ops.node import Node, one_to_one, op
-from ep_nnapi.ops.steps import absolute_of, compute, negative_of, widened
+from ep_nnapi.ops.signs import absolute_of, negative_of
+from ep_nnapi.ops.steps import compute
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.value import Value
 
 ONE_TO_ONE = (

@@ -7,30 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.nnapi.call import Call, Given, Row
-from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import (
-    ABS,
     ADD,
     CAST,
     EXPAND_DIMS,
     FILL,
     LESS,
     LOGICAL_OR,
-    MUL,
-    NEG,
     NOT_EQUAL,
-    RELU,
     RESHAPE,
     SELECT,
 )
-from ep_nnapi.ops.node import Lowering, Node, int32
+from ep_nnapi.ops.node import Node, int32
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Array, Constant, DType, Value, held
 
@@ -233,44 +227,6 @@ def recast(n: Node, x: Value, dtype: DType) -> Value:
     return replace(x, dtype=dtype, constant=x.constant.cast(dtype))
 
 
-def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is |x|: RELU(x) + RELU(-x) where the level has no ABS, which is as exact."""
-    call = ABS(x, out=y)
-    if n.takes(call) or x.dtype is DType.INT32:
-        yield call
-        return
-    above = yield from compute(n, RELU, x)
-    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
-    yield ADD(above, below, out=y)
-
-
-def absolute_of(n: Node, x: Value) -> Steps:
-    """|x|."""
-    out = n.temp(x)
-    yield from absolute(n, x, out)
-    return out
-
-
-def negative(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is -x: a product with -1 where the level has no NEG, which is as exact."""
-    call = NEG(x, out=y)
-    yield call if n.takes(call) else MUL(x, n.scalar(-1, x), out=y)
-
-
-def negative_of(n: Node, x: Value) -> Steps:
-    """-x."""
-    out = n.temp(x)
-    yield from negative(n, x, out)
-    return out
-
-
-def signed_like(n: Node, size: Value, sign: Value, y: Value) -> Iterator[Call]:
-    """`y` is `size`, negative where `sign` is."""
-    below = yield from negative_of(n, size)
-    minus = yield from compute(n, LESS, sign, n.scalar(0, sign), dtype=DType.BOOL)
-    yield SELECT(minus, below, size, out=y)
-
-
 def added(n: Node, x: Value, number: int) -> Steps:
     """INT32 `x` plus a number, all results within [-2^24, 2^24] or the level having INT32 sums."""
     out = n.temp(x)
@@ -282,42 +238,3 @@ def added(n: Node, x: Value, number: int) -> Steps:
     moved = yield from compute(n, ADD, real, n.scalar(number, real))
     yield CAST(moved, out=out)
     return out
-
-
-def widened(lower: Lowering) -> Lowering:
-    """`lower` in float32 between casts where the node's tensors are float16.
-
-    For lowerings of several steps, which would lose digits or overflow in halves.
-    """
-
-    @wraps(lower)
-    def wide(n: Node) -> Iterator[Call]:
-        halves = any(v is not None and v.dtype is DType.FLOAT16 for v in n.node.inputs)
-        if not halves:
-            yield from lower(n)
-            return
-        inputs = []
-        for x in n.node.inputs:
-            inputs.append((yield from _wide(n, x)))
-        outputs = [_recast(n, y) for y in n.node.outputs]
-        inner = replace(n.node, inputs=tuple(inputs), outputs=tuple(outputs))
-        yield from lower(replace(n, node=inner))
-        for y, result in zip(n.node.outputs, outputs, strict=True):
-            if y is not None and result is not None and y.dtype is not result.dtype:
-                yield CAST(result, out=y)
-
-    return wide
-
-
-def _wide(n: Node, x: Value | None) -> Generator[Call, None, Value | None]:
-    if x is None or x.dtype is not DType.FLOAT16:
-        return x
-    if x.constant is not None:
-        return replace(x, dtype=DType.FLOAT, constant=x.constant.cast(DType.FLOAT))
-    return (yield from compute(n, CAST, x, dtype=DType.FLOAT))
-
-
-def _recast(n: Node, y: Value | None) -> Value | None:
-    if y is None or y.dtype is not DType.FLOAT16:
-        return y
-    return n.temp(y, dtype=DType.FLOAT)

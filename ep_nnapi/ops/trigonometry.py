@@ -9,7 +9,9 @@ from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
 from ep_nnapi.ops.curves import arctan, half_angle
 from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.steps import Steps, absolute_of, compute, each, signed_like, widened
+from ep_nnapi.ops.signs import absolute_of, signed_like
+from ep_nnapi.ops.steps import Steps, compute, each
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.value import Value
 
 RIGHT = 1e9

@@ -32,7 +32,9 @@ from ep_nnapi.nnapi.spec import (
 )
 from ep_nnapi.ops.curves import erf as error_function
 from ep_nnapi.ops.node import Node, one_to_one, op
-from ep_nnapi.ops.steps import absolute, compute, negative, widened
+from ep_nnapi.ops.signs import absolute, negative
+from ep_nnapi.ops.steps import compute
+from ep_nnapi.ops.widening import widened
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import DType
 
