@@ -127,6 +127,11 @@ def resize_11(n: Node) -> Iterator[Call]:
         n.integer("exclude_outside", 0) == 1,
     )
     axes = _cropped(n) if sampling.transform == "tf_crop_and_resize" else _axes(n)
+    n.require(
+        sampling.transform != "tf_crop_and_resize" or n.input(0).shape != n.output().shape,
+        Reason.ATTRIBUTE,
+        "roi is brought to the size of the image, where ONNX Runtime copies the image; use Slice",
+    )
     for axis in axes:
         _require_exact(n, sampling, axis)
     yield from _resize(n, sampling, axes)
@@ -141,7 +146,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
         Reason.ATTRIBUTE,
         "roi is partly outside of the image, where NNAPI has nothing; keep it within 0 to 1",
     )
-    symmetric = sampling.transform == "half_pixel_symmetric" and axis.out != axis.factor * axis.size
+    symmetric = sampling.transform == "half_pixel_symmetric" and not axis.exact
     n.require(
         not (symmetric and sampling.mode == "nearest" and between_two(axis, at, sampling.rounding)),
         Reason.ATTRIBUTE,
@@ -191,7 +196,7 @@ def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Ca
     x, y = n.input(0), n.output()
     require_same_quantization(n, x, y)
     changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
-    if not changed:
+    if not changed or x.shape == y.shape:  # whatever the scales, then ONNX Runtime copies
         yield from reshape(n, x, y)
         return
     own = list(_by_image(n, sampling, axes, changed))

@@ -32,6 +32,11 @@ class Resized:
         return np.float32(self.scale)
 
     @property
+    def exact(self) -> bool:
+        """Whether the output is exactly as large as the scale says, not rounded."""
+        return float(self.factor) * self.size == self.out
+
+    @property
     def places(self) -> Array:
         """The output's indexes."""
         return np.arange(self.out, dtype=np.float32)
@@ -106,9 +111,21 @@ TRANSFORMS: Mapping[str, Transform] = {
 }
 """By `coordinate_transformation_mode`. Source: ONNX Resize-11 to Resize-19."""
 
+TIE = 1e-6
+"""How near the middle of two elements ONNX Runtime takes a position to be in the middle."""
+
+
+def _to_nearest(at: Array, of_two: int) -> Array:
+    """The nearest integers; of two as near the lower (0) or the upper (1)."""
+    below = np.floor(at)
+    tie = np.abs(at - below - HALF) <= TIE
+    found: Array = np.where(tie, below + of_two, np.rint(at))
+    return found
+
+
 ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda at: np.ceil(at - HALF),
-    "round_prefer_ceil": lambda at: np.floor(at + HALF),
+    "round_prefer_floor": lambda at: _to_nearest(at, 0),
+    "round_prefer_ceil": lambda at: _to_nearest(at, 1),
     "floor": np.floor,
     "ceil": np.ceil,
 }

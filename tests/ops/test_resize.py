@@ -240,6 +240,32 @@ def test_what_is_not_computed_is_refused():
     rejects(case, FL8, Reason.ATTRIBUTE, "outside of the image")
 
 
+def test_sizes_that_stay_are_copied():
+    """As ONNX Runtime does, where ONNX would interpolate."""
+    for mode in ("nearest", "linear", "cubic"):
+        case = resized(f32(1, 2, 6, 7), scales=(1, 1, 1.1, 1.1), mode=mode)
+        matches(case, FL8, oracle=on_cpu)
+        assert emitted(case, FL1) == ["RESHAPE"]
+    roi = np.array([0, 0, 0.2, 0, 1, 1, 1, 1], np.float32)
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize", "opset": 19}
+    case = node("Resize", f32(1, 2, 6, 6), roi, None, np.array([1, 2, 6, 6]), **crop)
+    rejects(case, FL8, Reason.ATTRIBUTE, "use Slice")
+
+
+@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil"])
+@pytest.mark.parametrize("transform", ["asymmetric", "half_pixel"])
+@pytest.mark.parametrize(("size", "scale"), [(7, 8 / 7), (17, 0.3), (17, 1.3), (100, 0.09)])
+def test_ties_that_float32_misses_match(size, scale, transform, rounding):
+    case = resized(
+        f32(1, 1, size),
+        scales=(1, 1, scale),
+        mode="nearest",
+        nearest_mode=rounding,
+        coordinate_transformation_mode=transform,
+    )
+    matches(case, FL3, oracle=on_cpu)
+
+
 def test_computed_scales_are_refused():
     output = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, 2, 8, 8])
     case = node("Resize", f32(1, 2, 4, 4), None, f32(4), opset=19, output_types=[output])
