@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ep_nnapi.binding import bound, entering, is_dynamic, samples
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
+from ep_nnapi.ceiling import certain
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
@@ -51,7 +52,7 @@ class Verdicts:
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
-    graph = quantized(graph)
+    graph = quantized(certain(graph))
     views = _views(graph, options)
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
     stopped = _after(graph, options.partitioning_stop_ops)

@@ -68,7 +68,8 @@ ALLOWED = {
     " numpy",
     "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report",
     "costs": "dag graph value",
-    "judging": "binding builtin capability dag graph options prepared qdq rejection target",
+    "ceiling": "dag graph value",
+    "judging": "binding builtin capability ceiling dag graph options prepared qdq rejection target",
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
