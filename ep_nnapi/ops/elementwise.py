@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -52,7 +53,6 @@ def variadic(op_type: str, row: Row, since: int = 8) -> Op:
 
 TABLE = (
     binary("Add", ADD),
-    binary("Sub", SUB),
     binary("Mul", MUL),
     variadic("Max", MAXIMUM),
     variadic("Min", MINIMUM),
@@ -86,17 +86,35 @@ def mean(n: Node) -> Iterator[Call]:
     yield MUL(total, share, out=y)
 
 
-@op("Div", since=7, emits=(DIV,))
+@op("Sub", since=7, emits=(SUB, ADD))
+def sub(n: Node) -> Iterator[Call]:
+    """The difference; a sum with the opposite where the level has no SUB, which is as exact.
+
+    Source: ONNX Sub-7, Sub-13, Sub-14; NDK ANEURALNETWORKS_SUB.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    if y.dtype is not DType.FLOAT or n.takes(SUB(y, y, out=y)):
+        yield from broadcast(n, SUB, (a, b), y)
+        return
+    opposite = yield from compute(n, MUL, b, n.scalar(-1, b))
+    yield from broadcast(n, ADD, (a, opposite), y)
+
+
+@op("Div", since=7, emits=(DIV, MUL))
 def div(n: Node) -> Iterator[Call]:
     """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
 
+    Where the level has no DIV: the product with a constant's inverse, within one rounding more.
     Source: ONNX Div-7, Div-13, Div-14; NDK ANEURALNETWORKS_DIV.
     """
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is DType.INT32:
         yield from _truncated(n, a, b, y)
-    else:
+    elif b.constant is None or y.dtype is not DType.FLOAT or n.takes(DIV(y, y, out=y)):
         yield from broadcast(n, DIV, (a, b), y)
+    else:
+        inverse = replace(b, constant=b.constant.map(b.shape, np.reciprocal))
+        yield from broadcast(n, MUL, (a, inverse), y)
 
 
 def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:

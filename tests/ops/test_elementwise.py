@@ -79,7 +79,6 @@ def test_add_and_mul_at_level_1():
 @pytest.mark.parametrize(
     ("op_type", "given", "low", "high"),
     [
-        ("Sub", f32(2, 3), FL1, FL2),
         ("Div", f32(2, 3), FL1, FL2),
         ("Max", f32(2, 3), FL2, FL3),
         ("Min", f32(2, 3), FL2, FL3),
@@ -91,6 +90,15 @@ def test_levels(op_type, given, low, high):
     case = node(op_type, given, given)
     accepts(case, high)
     rejects(case, low, Reason.LEVEL, "needs feature level")
+
+
+def test_sub_and_div_by_a_constant_at_level_1():
+    constant = np.array([0.3, -1.7, 3], np.float32)
+    assert emitted(node("Sub", f32(2, 3), f32(3)), FL1) == ["MUL", "ADD"]
+    for given in ((f32(2, 3), f32(3)), (f32(2, 3), constant), (constant, f32(2, 3))):
+        matches(node("Sub", *given), FL1)
+    assert emitted(node("Div", f32(2, 3), constant), FL1) == ["MUL"]
+    matches(node("Div", f32(2, 3), constant), FL1, rtol=ROUNDING)
 
 
 def test_types_beyond_nnapi_are_refused():
