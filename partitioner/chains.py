@@ -34,6 +34,7 @@ def contracted(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[
     smaller = Region(
         [region.names[v] for v in names],
         [tuple(sorted([number[u] for u in units.reads[v]])) for v in names],
+        [region.rank[v] for v in names],
         bytearray([region.capable[v] for v in names]),
     )
     unit = [number[units.find(v)] for v in range(len(units.into))]

@@ -13,8 +13,8 @@ from partitioner.solve import solved
 from partitioner.tensors import tensors_of
 from partitioner.waves import by_wave
 
-WORK = 150_000  # blocks that a search may look at, and more for each node
-WORK_PER_NODE = 2
+WORK = 300_000  # blocks that a search may look at, and more for each node
+WORK_PER_NODE = 4
 
 
 def partition(
@@ -36,8 +36,8 @@ def partition(
     >>> partition(dag, {"a", "b", "c", "d"})  # x is not capable and lies between a and c
     [('a',), ('b', 'c', 'd')]
 
-    (Cut between b and c, the tensor of b would cross the border, too. Cut here, only that of a and x do:
-    the tensor of a leaves its cluster anyway, since x reads it.)
+    (Cut between b and c, the tensor of b would cross the border as well as those of a and x. The
+    tensor of a does anyway, since x reads it.)
 
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     """

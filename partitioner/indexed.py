@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 import networkx as nx
@@ -14,25 +14,30 @@ class Indexed:
 
     nodes    number to node; every edge goes from a smaller number to a larger one
     number   node to number
+    rank     place of each node among all by `sorted_nodes`
     preds    numbers of the nodes that each node reads from, ascending
     capable  1 where a node may be taken
     """
 
     nodes: list[Hashable]
     number: dict[Hashable, int]
+    rank: list[int]
     preds: list[tuple[int, ...]]
     capable: bytearray
 
 
 def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
-    """Number `dag` by depth (edges on the longest path from a source), then by `sorted_nodes`.
+    """Number `dag` by depth (edges on the longest path from a source) and within a depth in turn.
 
-    The numbers depend on names and edges, never on the order in which they were inserted.
+    That is, sources by `sorted_nodes`, then what becomes ready with the first of them, again by
+    `sorted_nodes`, and so on. The numbers depend on names and edges, never on the order in which
+    they were inserted.
 
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     Cost: O(n log n + m).
     """
-    nodes = [node for generation in _generations(dag) for node in sorted_nodes(generation)]
+    rank = {node: i for i, node in enumerate(sorted_nodes(dag))}
+    nodes = _topological(dag, rank)
     number = {node: i for i, node in enumerate(nodes)}
     flags = bytearray(len(nodes))
     for node in capable:
@@ -40,30 +45,32 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[number[node]] = 1
     preds = [tuple(sorted([number[u] for u in dag.predecessors(node)])) for node in nodes]
-    return Indexed(nodes, number, preds, flags)
+    return Indexed(nodes, number, [rank[node] for node in nodes], preds, flags)
 
 
-def _generations(dag: nx.DiGraph) -> Iterator[list[Hashable]]:
-    """Nodes by depth, from the sources on.
+def _topological(dag: nx.DiGraph, rank: dict[Hashable, int]) -> list[Hashable]:
+    """Nodes as they become ready, those that do at once by `rank`.
 
     Raises: ValueError if `dag` has a cycle.
     """
     following = dict(dag.adjacency())
-    missing = dict.fromkeys(following, 0)
+    missing = dict.fromkeys(rank, 0)
     for row in following.values():
         for node in row:
             missing[node] += 1
-    ready = [node for node, count in missing.items() if not count]
-    while ready:
-        yield ready
-        generation, ready = ready, []
-        for node in generation:
-            for follower in following[node]:
-                missing[follower] -= 1
-                if not missing[follower]:
-                    ready.append(follower)
-    if any(missing.values()):
+    order = [node for node, count in missing.items() if not count]
+    for node in order:  # grows
+        ready = []
+        for follower in following[node]:
+            missing[follower] -= 1
+            if not missing[follower]:
+                ready.append(follower)
+        if len(ready) > 1:
+            ready.sort(key=rank.__getitem__)
+        order += ready
+    if len(order) < len(rank):
         raise ValueError("the graph has a cycle")
+    return order
 
 
 def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
@@ -76,8 +83,6 @@ def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
     ([9, 10, 11], [1, 'a', 'b'])
     """
     members = list(nodes)
-    if len(members) < 2:
-        return members
     if {type(node) for node in members} in ({int}, {str}):
         return sorted(members)  # type: ignore[type-var]
     return sorted(members, key=lambda node: (type(node).__name__, repr(node)))

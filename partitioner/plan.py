@@ -41,50 +41,80 @@ class Plan:
     steps    one for each node, in a topological order that keeps few nodes live
     tensors  by bit
     unit     what one cluster counts in a cost: more than any number of bytes
-    width    live nodes, summed over the steps: what one state of a search costs
     """
 
     steps: list[Step]
-    tensors: list[Tensor]
+    tensors: Sequence[Tensor]
     unit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A region in the order in which a plan goes through it.
+
+    nodes    in a topological order that keeps few of them live
+    reads    what each node reads, or, backwards, what reads it
+    read_by  the reverse
+    ends     for each place, the nodes that are live no longer
+    width    live nodes, summed over the places: what one state of a search costs
+    """
+
+    nodes: list[int]
+    reads: Sequence[Sequence[int]]
+    read_by: Sequence[Sequence[int]]
+    ends: list[list[int]]
     width: int
 
 
-def planned(region: Region, tensors: list[Tensor], *, backwards: bool = False) -> Plan:
-    """The plan for a region, from its sources, or from its sinks with every edge turned round.
+def ordered(region: Region, *, backwards: bool = False) -> Order:
+    """A narrow order from the sources of a region, or from its sinks with every edge turned round.
 
-    Both have the same partitions at the same costs; a search that must drop states finds
-    different ones.
-    Cost: O((n + m) log n), and the sum of the live nodes.
+    Cost: O((n + m) log n).
     """
     reads, read_by = region.preds, region.succs()
     if backwards:
         reads, read_by = read_by, reads
-    order = narrow_order(reads, read_by)
-    place = [0] * len(order)
-    for i, v in enumerate(order):
-        place[v] = i
-    dying: list[list[int]] = [[] for _ in order]
-    for v in order:
-        dying[max((place[w] for w in read_by[v]), default=place[v])].append(v)
-    bits = _bits(order, dying)
-    touches, opened = _touches(tensors, place)
-    tails = _tails(region.capable, order, reads, read_by)
+    nodes = narrow_order(reads, read_by)
+    place = places(nodes)
+    ends: list[list[int]] = [[] for _ in nodes]
+    width = 0
+    for i, v in enumerate(nodes):
+        last = max((place[w] for w in read_by[v]), default=i)
+        ends[last].append(v)
+        width += last - i + 1
+    return Order(nodes, reads, read_by, ends, width)
+
+
+def planned(region: Region, tensors: Sequence[Tensor], order: Order) -> Plan:
+    """The plan for a region. It has the same partitions at the same costs in any order.
+
+    Cost: the width of the order.
+    """
+    bits = _bits(order)
+    touches, opened = _touches(tensors, places(order.nodes))
+    tails = _tails(region.capable, order, bits)
     steps = [
         Step(
             v,
             bits[v],
             region.capable[v],
-            sum(bits[u] for u in reads[v]),
-            sum(bits[u] for u in dying[i]),
+            sum(bits[u] for u in order.reads[v]),
+            sum(bits[u] for u in order.ends[i]),
             touches[i],
             opened[i],
-            _by_tail(tails[i], bits),
+            tail,
         )
-        for i, v in enumerate(order)
+        for i, (v, tail) in enumerate(zip(order.nodes, tails, strict=True))
     ]
-    unit = 1 + 2 * sum(tensor.size * len(tensor.touched) for tensor in tensors)
-    return Plan(steps, tensors, unit, sum(1 + len(tail) for tail in tails))
+    return Plan(steps, tensors, 1 + 2 * sum(t.size * len(t.touched) for t in tensors))
+
+
+def places(nodes: Sequence[int]) -> list[int]:
+    """The place of each node."""
+    place = [0] * len(nodes)
+    for i, v in enumerate(nodes):
+        place[v] = i
+    return place
 
 
 def narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
@@ -122,12 +152,12 @@ def narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]
     return order
 
 
-def _bits(order: Sequence[int], dying: Sequence[Sequence[int]]) -> list[int]:
+def _bits(order: Order) -> list[int]:
     """A bit for each node that no other node has while both are live."""
-    bits = [0] * len(order)
+    bits = [0] * len(order.nodes)
     free: list[int] = []
     used = 0
-    for v, ends in zip(order, dying, strict=True):
+    for v, ends in zip(order.nodes, order.ends, strict=True):
         if free:
             bits[v] = heappop(free)
         else:
@@ -155,41 +185,37 @@ def _touches(tensors: Sequence[Tensor], place: Sequence[int]) -> tuple[list[int]
 
 
 def _tails(
-    capable: Sequence[int],
-    order: Sequence[int],
-    reads: Sequence[Sequence[int]],
-    read_by: Sequence[Sequence[int]],
-) -> list[dict[int, int]]:
+    capable: Sequence[int], order: Order, bits: Sequence[int]
+) -> list[tuple[tuple[int, int], ...]]:
     """For each step, how many further clusters must follow the cluster of each live node.
 
     Each time a path leaves an incapable node for a capable one, it enters a new cluster.
     """
-    tail = [0] * len(order)
-    later: list[list[int]] = [[] for _ in order]  # by readers not yet placed, the last one first
-    for v in reversed(order):
+    tail = [0] * len(bits)
+    later: list[list[int]] = [[] for _ in bits]  # by readers not yet placed, the last one first
+    for v in reversed(order.nodes):
         tail[v] = later[v][-1] if later[v] else 0
-        for u in reads[v]:
+        for u in order.reads[v]:
             most = tail[v] + (1 if capable[v] and not capable[u] else 0)
             later[u].append(max([most, *later[u][-1:]]))
-    live: dict[int, int] = {}
+    by_length: dict[int, int] = {}  # bits of the live nodes with a tail, by its length
     rows = []
-    for v in order:
-        if later[v]:
-            live[v] = later[v][-1]
-        for u in reads[v]:
-            later[u].pop()
-            if later[u]:
-                live[u] = later[u][-1]
-            else:
-                del live[u]
-        rows.append(dict(live))
+    for v in order.nodes:
+        _recount(by_length, bits[v], 0, later[v][-1] if later[v] else 0)
+        for u in order.reads[v]:
+            before = later[u].pop()
+            _recount(by_length, bits[u], before, later[u][-1] if later[u] else 0)
+        rows.append(tuple(sorted(by_length.items(), reverse=True)))
     return rows
 
 
-def _by_tail(tails: dict[int, int], bits: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Bits of the live nodes by length of tail, longest first, without those of none."""
-    by_tail: dict[int, int] = {}
-    for v, length in tails.items():
-        if length:
-            by_tail[length] = by_tail.get(length, 0) | bits[v]
-    return tuple(sorted(by_tail.items(), reverse=True))
+def _recount(by_length: dict[int, int], bit: int, before: int, after: int) -> None:
+    """Move a bit from one length to another; length 0 has no entry."""
+    if before == after:
+        return
+    if before:
+        by_length[before] ^= bit
+        if not by_length[before]:
+            del by_length[before]
+    if after:
+        by_length[after] = by_length.get(after, 0) | bit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from partitioner.chains import contracted
-from partitioner.plan import planned
+from partitioner.plan import Plan, ordered, planned
 from partitioner.region import Region
 from partitioner.search import Found, search
 from partitioner.tensors import Tensor
@@ -22,15 +22,17 @@ def settled(region: Region, tensors: Sequence[Tensor], work: int) -> Found:
     next would be too much work. The cost is None if the first already is.
     """
     units, priced, unit = contracted(region, tensors)
-    plans = [planned(units, priced), planned(units, priced, backwards=True)]
+    orders = [ordered(units), ordered(units, backwards=True)]
     best = Found(None, [], exact=False, work=0)
     states, used, exact = FIRST, 0, False
-    needed = [states * plan.width for plan in plans]
+    needed = [states * order.width for order in orders]
+    plans: dict[int, Plan] = {}
     while not exact and used + min(needed) <= work:
-        for k, plan in enumerate(plans):
+        for k, order in enumerate(orders):
             if exact or used + needed[k] > work:
                 continue
-            found = search(plan, states, best.cost)
+            plans[k] = plans.get(k) or planned(units, priced, order)
+            found = search(plans[k], states, best.cost)
             used += found.work
             needed[k] = found.work * WIDER
             exact = found.exact

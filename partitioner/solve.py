@@ -13,8 +13,9 @@ from partitioner.tensors import Tensor, cost_of, localized
 from partitioner.union import Union
 from partitioner.windows import Windows
 
-LEAST = 8  # work for each node that a search is worth beginning with
-STARTS = 24
+LEAST = 16  # work for each node without which only one start is made
+SEARCH = 1 / 4  # of the work may be spent on a search that has to drop states,
+STARTS = 96  # and half of what is left on starts, but no more than so many
 TensorsOf = Callable[[Region, Callable[[int], int]], list[Tensor]]
 
 
@@ -33,14 +34,18 @@ def solved(
     known: dict[tuple[object, ...], list[int]] = {}
     used = 0
     for part in parts:
-        tensors = tensors_of(part, union.find)
-        alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(tensors))
-        if alike not in known:
-            share = (work - used) * len(part.names) // waiting
-            known[alike], more = _partitioned(part, tensors, share, windows)
-            used += more
+        share = (work - used) * len(part.names) // waiting
         waiting -= len(part.names)
-        union.join(zip(part.names, [part.names[b] for b in known[alike]], strict=True))
+        if share < LEAST * len(part.names):
+            block = next(starts(part))
+        else:
+            tensors = tensors_of(part, union.find)
+            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(tensors))
+            if alike not in known:
+                known[alike], more = _partitioned(part, tensors, share, windows)
+                used += more
+            block = known[alike]
+        union.join(zip(part.names, [part.names[b] for b in block], strict=True))
     return union, used
 
 
@@ -48,20 +53,16 @@ def _partitioned(
     region: Region, tensors: Sequence[Tensor], work: int, windows: bool
 ) -> tuple[list[int], int]:
     """The block of each node, and the work."""
-    best: list[int] = []
-    used = 0
-    if LEAST * len(region.preds) <= work:
-        found = settled(region, tensors, work)
-        if found.exact:
-            return found.block, found.work
-        best, used = found.block, found.work
-    best, more = _started(region, tensors, best, (work - used) // 2)
-    used += more
+    found = settled(region, tensors, int(work * SEARCH))
+    if found.exact:
+        return found.block, found.work
+    best, used = _started(region, tensors, found.block, (work - found.work) // 2)
+    used += found.work
     if windows and used < work:
         improving = Windows(region, tensors, best, _solved_window)
         improving.improve(work - used)
-        best = maximal(region, improving.label)
-    return best, work
+        best, used = improving.label, work
+    return maximal(region, best), used
 
 
 def _started(
@@ -82,7 +83,7 @@ def _started(
 
 
 def _solved_window(region: Region, tensors: Sequence[Tensor], work: int) -> tuple[list[int], int]:
-    numbered = Region(range(len(region.preds)), region.preds, region.capable)
+    numbered = Region(range(len(region.preds)), region.preds, region.rank, region.capable)
     union, used = solved(
         numbered, lambda part, find: localized(tensors, part, find), work, windows=False
     )

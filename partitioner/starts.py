@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from random import Random
 
 from partitioner.merging import merged
 from partitioner.plan import narrow_order
 from partitioner.region import Region
 
-LATEST = 0.7  # how often a shuffled order goes on with the node that was ready last
+LATEST = 0.7  # how often a shuffled order goes on with the node that became ready last
 
 
 def starts(region: Region) -> Iterator[list[int]]:
     """Partitions by `merged`, each as a block for every node, without end.
 
-    In the order of numbers, in an order that keeps few nodes live, then in shuffled orders
-    (always the same ones); each forwards, and backwards with every edge turned round.
+    In the order of numbers, in that of names, in one that keeps few nodes live, then in shuffled
+    orders (always the same ones); each forwards, and backwards with every edge turned round.
     """
-    size = len(region.preds)
-    last = size - 1
-    yield merged(region, range(size))
-    preds, succs = region.preds, region.succs()
-    turned_preds = [[last - w for w in reversed(row)] for row in reversed(succs)]
-    turned_succs = [[last - u for u in reversed(row)] for row in reversed(preds)]
-    turned = Region(range(size), turned_preds, region.capable[::-1])
+    last = len(region.preds) - 1
+    yield merged(region, range(last + 1))
+    turned = region.turned()
+    yield [last - b for b in reversed(merged(turned, range(last + 1)))]
+    for order, back in zip(_orders(region), _orders(turned), strict=True):
+        yield merged(region, order)
+        yield [last - b for b in reversed(merged(turned, back))]
 
-    def backwards(order: Sequence[int]) -> list[int]:
-        return [last - b for b in reversed(merged(turned, order))]
 
-    yield backwards(range(size))
-    yield merged(region, narrow_order(preds, succs))
-    yield backwards(narrow_order(turned_preds, turned_succs))
-    random = Random(size)
+def _orders(region: Region) -> Iterator[list[int]]:
+    """Topological orders, without end."""
+    succs = region.succs()
+    yield _by_rank(region, succs)
+    yield narrow_order(region.preds, succs)
+    random = Random(len(succs))
     while True:
-        yield merged(region, _shuffled(preds, succs, random))
-        yield backwards(_shuffled(turned_preds, turned_succs, random))
+        yield _shuffled(region.preds, succs, random)
+
+
+def _by_rank(region: Region, succs: Sequence[Sequence[int]]) -> list[int]:
+    """The topological order that always goes on with the lowest rank."""
+    missing = [len(row) for row in region.preds]
+    ready = [(region.rank[v], v) for v, count in enumerate(missing) if not count]
+    heapify(ready)
+    order = []
+    while ready:
+        v = heappop(ready)[1]
+        order.append(v)
+        for w in succs[v]:
+            missing[w] -= 1
+            if not missing[w]:
+                heappush(ready, (region.rank[w], w))
+    return order
 
 
 def _shuffled(

@@ -8,8 +8,8 @@ from partitioner.quotient import Quotient, numbers, quotient_of
 from partitioner.region import Region
 from partitioner.tensors import Tensor, cost_of
 
-SIZES = (32, 64, 128)  # nodes of a window, unless two neighbours have more
-SHARE = 8  # a window gets this part of the work that is left, at most
+SIZES = (16, 48, 128)  # nodes of a window, unless two neighbours have more
+SHARE = 16  # a window gets this part of the work that is left, at most
 Solve = Callable[[Region, Sequence[Tensor], int], tuple[list[int], int]]
 
 
@@ -144,7 +144,8 @@ def part_of(
         above[v] = 0
         for u in {*direct, *(nodes[i] for i in numbers(sources))}:
             above[v] |= above[u] | bit[u]
-    return Region(names, preds, bytearray([v >= 0 for v in names]))
+    rank = [region.rank[v] if v >= 0 else v for v in names]
+    return Region(names, preds, rank, bytearray([v >= 0 for v in names]))
 
 
 def _detours(
