@@ -16,8 +16,8 @@ TYPES = (*FLOATS, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 SIZES = (1, 1, 2, 3, 4, 5, 7)
 MOST_ELEMENTS = 1500
 IR_VERSION = 8
-# ONNX Runtime 1.31 ends with a segmentation fault when the last, optional input is "".
-_ENDS_WITH_AN_INPUT = ("LayerNormalization",)
+# Functions whose types ONNX does not infer from their inputs.
+_LIKE_INPUT_0 = ("GroupNormalization", "MeanVarianceNormalization")
 
 
 class Unfit(Exception):
@@ -54,6 +54,7 @@ class Drawing:
     initializers: dict[str, np.ndarray] = field(default_factory=dict)
     feeds: dict[str, np.ndarray] = field(default_factory=dict)
     domains: set[str] = field(default_factory=set)
+    captured: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -178,11 +179,12 @@ class Drawing:
     ) -> list[Known]:
         """One more node; raises Unfit unless ONNX's shape inference settles its outputs."""
         names = [v.name if v is not None else "" for v in given]
-        while names and not names[-1] and (op_type in _ENDS_WITH_AN_INPUT or self.chance(0.5)):
+        while names and not names[-1] and self.chance(0.5):
             names.pop()
         outs = [f"v{len(self.nodes)}_{i}" for i in range(outputs)]
         attributes = {k: v for k, v in attributes.items() if v is not None}
-        called = self.random.choice(("", "", f"n{len(self.nodes)}"))
+        # a node may be unnamed, and may have the name of some other node's output
+        called = self.random.choice(("", "", f"n{len(self.nodes)}", f"v{len(self.nodes) + 1}_0"))
         node = helper.make_node(op_type, names, outs, called, domain=domain, **attributes)
         types = self._types(node, [v for v in given if v is not None])
         exact = exact and all(v.exact for v in given if v is not None)
@@ -197,7 +199,8 @@ class Drawing:
     def _types(
         self, node: onnx.NodeProto, given: Sequence[Known]
     ) -> dict[str, tuple[int, tuple[int, ...]]]:
-        if node.domain:  # com.microsoft's here all keep the type and shape of input 0
+        # com.microsoft's here all keep the type and shape of input 0
+        if node.domain or node.op_type in _LIKE_INPUT_0:
             return {node.output[0]: (given[0].dtype, given[0].shape)}
         schema = defs.get_schema(node.op_type, self.opset, "")
         inputs = {v.name: helper.make_tensor_type_proto(v.dtype, v.shape) for v in given}
@@ -224,9 +227,26 @@ class Drawing:
             raise Unfit(node.op_type)
         return types
 
+    def either(self, x: Known, then: str, otherwise: str) -> None:
+        """An If on a condition that is fed; each branch is one operator on x, from outside."""
+        output = f"v{len(self.nodes)}_0"
+
+        def branch(op_type: str) -> onnx.GraphProto:
+            inner = f"{output}_{op_type}"
+            info = helper.make_tensor_value_info(inner, x.dtype, x.shape)
+            return helper.make_graph(
+                [helper.make_node(op_type, [x.name], [inner])], op_type, [], [info]
+            )
+
+        condition = self.new(TensorProto.BOOL, ())
+        branches = {"then_branch": branch(then), "else_branch": branch(otherwise)}
+        self.nodes.append(helper.make_node("If", [condition.name], [output], **branches))
+        self.values.append(Known(output, x.dtype, x.shape, x.exact))
+        self.captured.add(x.name)
+
     def model(self) -> onnx.ModelProto:
         """The graph: what nothing reads leaves it, and of the rest some does too."""
-        read = {name for n in self.nodes for name in n.input}
+        read = {name for n in self.nodes for name in n.input} | self.captured
         written = {o for n in self.nodes for o in n.output}
         leaving = [
             v

@@ -42,7 +42,7 @@ def _either_way(g: Drawing, x: Known, y: Known) -> tuple[Known, Known]:
 
 
 def _divided(g: Drawing, op: str) -> object:
-    x = g.some(g.type_of(op), exact=op == "Mod")
+    x = g.some(g.random.choice((INT32, g.float)) if op == "Mod" else g.type_of(op), exact=True)
     divisor = g.new(x.dtype, x.shape[g.random.randint(0, x.rank) :], 0.5, 2.0)
     floats = {"fmod": 1} if op == "Mod" and x.dtype == g.float else {}
     return g.add(op, x, divisor, **floats)
@@ -244,8 +244,8 @@ def _instance_norm(g: Drawing, op: str) -> object:
 def _layer_norm(g: Drawing, op: str) -> object:
     x = g.some(g.float, 1, 5)
     axis = g.random.randrange(x.rank)
-    bias = g.weights(*x.shape[axis:]) if g.chance(0.6) else None
-    return g.add(op, x, g.weights(*x.shape[axis:]), bias, axis=axis)
+    bias = [g.weights(*x.shape[axis:])] if op == "LayerNormalization" and g.chance(0.6) else []
+    return g.add(op, x, g.weights(*x.shape[axis:]), *bias, axis=axis)
 
 
 def _mvn(g: Drawing, op: str) -> object:
@@ -461,8 +461,14 @@ def _scatter_nd(g: Drawing, op: str) -> object:
 
 def _one_hot(g: Drawing, op: str) -> object:
     to = helper.tensor_dtype_to_np_dtype(g.float)
-    places = _places(g, g.numbers.integers(0, 4, (2, 3)))
-    return g.add(op, places, g.ints(4), g.constant(np.array([0, 1], to)), exact=True)
+    places = g.new(INT32, (2, 3), 0, 0.75)  # of 0 to 3
+    return g.add(
+        op,
+        places,
+        g.constant(np.array([4], np.int32)),
+        g.constant(np.array([0, 1], to)),
+        exact=True,
+    )
 
 
 def _reverse(g: Drawing, op: str) -> object:
@@ -550,6 +556,11 @@ def _contributed(g: Drawing, op: str) -> object:
     return g.add(op, x, *given, domain="com.microsoft")
 
 
+def _if(g: Drawing, op: str) -> object:
+    then, otherwise = g.random.sample(("Relu", "Neg", "Abs", "Identity", "Sigmoid"), 2)
+    return g.either(g.some(g.float), then, otherwise)
+
+
 def _rows(*names: str, recipe: Recipe) -> dict[str, Recipe]:
     return dict.fromkeys(names, recipe)
 
@@ -593,7 +604,7 @@ RECIPES: Mapping[str, Recipe] = {
     "BatchNormalization": _batch_norm,
     "GroupNormalization": _group_norm,
     "InstanceNormalization": _instance_norm,
-    "LayerNormalization": _layer_norm,
+    **_rows("LayerNormalization", "RMSNormalization", recipe=_layer_norm),
     "MeanVarianceNormalization": _mvn,
     "LpNormalization": _lp_norm,
     "LRN": _lrn,
@@ -626,6 +637,7 @@ RECIPES: Mapping[str, Recipe] = {
     "ConstantOfShape": _filled,
     "Range": _range,
     "RoiAlign": _roi_align,
+    "If": _if,
 }
 CONTRIBUTED: Mapping[str, Recipe] = {
     **_rows("BiasGelu", "FastGelu", "Gelu", "QuickGelu", recipe=_contributed),

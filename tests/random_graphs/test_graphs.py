@@ -23,7 +23,6 @@ NOT_DRAWN = {
     "SkipLayerNormalization": "ONNX Runtime's own optimizer makes it",
     "SkipSimplifiedLayerNormalization": "ONNX Runtime's own optimizer makes it",
     "SimplifiedLayerNormalization": "ONNX has no schema of it",
-    "RMSNormalization": "opset 23, beyond the drawn ones",
 }
 
 

@@ -16,7 +16,7 @@ from tests.onnx_backend.trial import quiet
 from tests.random_graphs.drawing import Drawing, Unfit
 from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
 
-OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 18, 19, 20, 21, 21)
+OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 14, 15, 16, 17, 18, 19, 20, 21, 21, 22, 23, 24)
 LEVELS = (8, 8, 8, 7, 6, 5, 4, 3, 3, 2, 1)
 FLAGS = ("", "", "", "USE_NCHW", "USE_FP16")
 TRIES = 40  # of nodes that do not fit, before a graph is as large as it gets
@@ -83,6 +83,8 @@ def draw(seed: int) -> Subject:
     options: dict[str, object] = {"feature_level": g.random.choice(LEVELS)}
     if flags:
         options["flags"] = flags
+    if g.nodes and g.chance(0.2):
+        options["exclude"] = g.random.choice(g.nodes).op_type  # left to the CPU: more clusters
     return Subject(g.model(), g.feeds, options, g.half or relaxed)
 
 
