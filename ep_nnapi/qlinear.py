@@ -54,7 +54,6 @@ FORMS: Mapping[str, Form] = {
     "QLinearWhere": Form("Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), plain={0: 0}),
     "QLinearConcat": Form("Concat", 13, ((2, 3, 4),), (0, 1), repeats=True),
     "QLinearSoftmax": Form("Softmax", 13, _UNARY, (3, 4)),
-    "QLinearReduceMean": Form("ReduceMean", 13, _UNARY, (3, 4)),
     "QLinearSigmoid": Form("Sigmoid", 13, _UNARY, (3, 4)),
     "QLinearLeakyRelu": Form("LeakyRelu", 16, _UNARY, (3, 4)),
     "QLinearAveragePool": Form("AveragePool", 19, _UNARY, (3, 4)),

@@ -152,7 +152,7 @@ def layers(model: onnx.ModelProto) -> onnx.ModelProto:
     cut = onnx.ModelProto()
     cut.CopyFrom(onnx.shape_inference.infer_shapes(model))
     graph = cut.graph
-    infos = {v.name: v for v in graph.value_info}
+    infos = {v.name: v for v in (*graph.value_info, *graph.output)}
     made = [n.output[0] for n in graph.node if n.op_type == "QuantizeLinear"]
     for node in graph.node:
         if node.op_type != "QuantizeLinear":
@@ -176,7 +176,7 @@ def quantized_tensors(
     """Every quantized tensor that the CPU provider computes, as `layers` wants to be fed."""
     seen = onnx.ModelProto()
     seen.CopyFrom(onnx.shape_inference.infer_shapes(model))
-    infos = {v.name: v for v in seen.graph.value_info}
+    infos = {v.name: v for v in (*seen.graph.value_info, *seen.graph.output)}
     names = [n.output[0] for n in seen.graph.node if n.op_type == "QuantizeLinear"]
     del seen.graph.output[:]
     seen.graph.output.extend(infos[name] for name in names if name in infos)
