@@ -38,13 +38,23 @@ _CARRIERS = {
 }
 
 
+_AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
+    "ConvInteger": (range(4), ()),
+    "DynamicQuantizeLinear": ((), (0, 2)),
+    "MatMulInteger": (range(4), ()),
+}
+"""Operators on stored numbers: which inputs and outputs are such."""
+_STORED = Quantization((1.0,), (0,))
+"""With this, what stands for a number is the number."""
+
+
 def quantized(graph: Graph) -> Graph:
     """The graph with quantization on its values and its quantized operators as groups.
 
     A value's quantization comes from the node that quantizes or dequantizes it and spreads, both
     ways, through operators that only move elements. A value quantized in two ways has none.
     """
-    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS) for n in graph.nodes):
+    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *_AS_STORED) for n in graph.nodes):
         return graph
     stated = _all_stated(graph.nodes)
     known = _spread(graph.nodes, stated)
@@ -59,16 +69,19 @@ def quantized(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """A value and the scale and zero point that a node gives for it."""
+    """A value and the scale and zero point that a node gives for it, or what it is `stored` as."""
 
     value: Value
-    scale: Value | None
-    zero_point: Value | None
-    axis: int | None
+    scale: Value | None = None
+    zero_point: Value | None = None
+    axis: int | None = None
+    stored: Quantization | None = None
 
     def quantization(self) -> Quantization | None:
         """Per tensor for one scale, along the axis for several; None unless constant."""
         scale, zero = self.scale, self.zero_point
+        if self.stored is not None:
+            return self.stored
         if scale is None or scale.constant is None or (zero is not None and zero.constant is None):
             return None
         scales = tuple(float(s) for s in scale.constant.array.reshape(-1))
@@ -102,6 +115,9 @@ def _stated(node: GraphNode) -> Iterator[_Stated]:
         scale, zero = form.output
         triples.append((out, ins[scale], ins[zero], None))
     yield from (_Stated(v, s, z, at) for v, s, z, at in triples if v is not None)
+    read, made = _AS_STORED.get(node.op_type, ((), ()))
+    numbers = (*(ins[i] for i in read), *(node.outputs[i] for i in made if i < len(node.outputs)))
+    yield from (_Stated(v, stored=_STORED) for v in numbers if v is not None)
 
 
 def _all_stated(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
@@ -160,7 +176,7 @@ def require_plain(node: GraphNode) -> None:
         for v in (*node.inputs, *node.outputs)
         if v is not None and v.quantization is not None and v.constant is None
     }
-    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS):
+    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *_AS_STORED):
         return
     names = " and ".join(found.values())
     if len(found) > 1:

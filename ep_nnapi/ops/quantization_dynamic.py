@@ -1,0 +1,140 @@
+"""Operators on the stored numbers of 8 bits, whose scales are known only at run time.
+
+NNAPI's scales are constants: these are computed in floats that hold integers, exact below 2^24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    BATCH_MATMUL,
+    CAST,
+    CONV_2D,
+    DEPTHWISE_CONV_2D,
+    DEQUANTIZE,
+    DIV,
+    EQUAL,
+    FULLY_CONNECTED,
+    MAXIMUM,
+    MINIMUM,
+    QUANTIZE,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    SELECT,
+    SUB,
+)
+from ep_nnapi.ops.convolving import convolve
+from ep_nnapi.ops.moments import reduce
+from ep_nnapi.ops.node import Node, op
+from ep_nnapi.ops.products import product
+from ep_nnapi.ops.quantizing import BYTES, real
+from ep_nnapi.ops.steps import Steps, compute
+from ep_nnapi.rejection import Reason
+from ep_nnapi.value import DType, Value
+
+_STEPS = 255
+"""Between the least and the greatest of 8 bits."""
+
+
+@op(
+    "DynamicQuantizeLinear",
+    since=11,
+    emits=(REDUCE_MIN, REDUCE_MAX, MINIMUM, MAXIMUM, SUB, DIV, EQUAL, SELECT, ADD, QUANTIZE),
+)
+def dynamic_quantize(n: Node) -> Iterator[Call]:
+    """To 8 bits over the range that the numbers and 0 have; ties may round to the other side.
+
+    Source: ONNX DynamicQuantizeLinear-11; NDK ANEURALNETWORKS_REDUCE_MIN,
+    ANEURALNETWORKS_REDUCE_MAX, ANEURALNETWORKS_QUANTIZE.
+    """
+    x, (y, scale, zero_point) = n.input(0), n.outputs
+    zero = n.scalar(0, x)
+    low, high = n.temp(x, (1,)), n.temp(x, (1,))
+    yield from reduce(n, REDUCE_MIN, x, range(x.rank), low, keep=False)
+    yield from reduce(n, REDUCE_MAX, x, range(x.rank), high, keep=False)
+    least = yield from compute(n, MINIMUM, low, zero)
+    greatest = yield from compute(n, MAXIMUM, high, zero)
+    size = yield from compute(n, SUB, greatest, least)
+    step = yield from compute(n, DIV, size, n.scalar(_STEPS, x))
+    empty = yield from compute(n, EQUAL, size, zero, dtype=DType.BOOL)
+    yield SELECT(empty, n.scalar(1, x), step, out=scale)
+    opposite = yield from compute(n, SUB, zero, least, shape=(1,))
+    below = yield from compute(n, DIV, opposite, scale)
+    yield QUANTIZE(below, out=zero_point)
+    whole = yield from compute(n, DEQUANTIZE, zero_point, dtype=x.dtype)
+    steps = yield from compute(n, DIV, x, scale)
+    moved = yield from compute(n, ADD, steps, whole, shape=x.shape)
+    yield QUANTIZE(moved, out=y)
+
+
+@op("MatMulInteger", since=10, emits=(DEQUANTIZE, SUB, FULLY_CONNECTED, BATCH_MATMUL, CAST))
+def matmul_integer(n: Node) -> Iterator[Call]:
+    """Products of matrices of 8 bits, each less its zero point: INT32.
+
+    Source: ONNX MatMulInteger-10; NDK ANEURALNETWORKS_FULLY_CONNECTED,
+    ANEURALNETWORKS_BATCH_MATMUL.
+    """
+    a, b, y = n.input(0), n.input(1), n.output()
+    n.require(
+        min(a.rank, b.rank) > 1,
+        Reason.RANK,
+        f"{a.name} or {b.name} is a vector; use a matrix with one row or column",
+    )
+    lhs = yield from _centred(n, a, 2)
+    rhs = yield from _centred(n, b, 3)
+    total = n.temp(y, dtype=DType.FLOAT)
+    yield from product(n, lhs, rhs, total)
+    yield CAST(total, out=y)
+
+
+@op("ConvInteger", since=10, emits=(DEQUANTIZE, SUB, CONV_2D, DEPTHWISE_CONV_2D, CAST))
+def conv_integer(n: Node) -> Iterator[Call]:
+    """A convolution of 8 bits, image and filter less their zero points: INT32.
+
+    Source: ONNX ConvInteger-10; NDK ANEURALNETWORKS_CONV_2D.
+    """
+    x, w, y = n.input(0), n.input(1), n.output()
+    image = yield from _centred(n, x, 2)
+    taps = yield from _centred(n, w, 3, axis=0)
+    total = n.temp(y, dtype=DType.FLOAT)
+    inner = replace(n.node, inputs=(image, taps), outputs=(total,))
+    yield from convolve(replace(n, node=inner), total)
+    yield CAST(total, out=y)
+
+
+def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Steps:
+    """The stored numbers of `x` less the zero point in input `index`, as floats.
+
+    axis   of `x` along which several zero points lie; None: the last
+    """
+    n.require(
+        x.dtype in BYTES and x.quantization is not None,
+        Reason.QUANTIZATION,
+        f"{x.name} is read as stored numbers here and as real ones elsewhere; use one of both",
+    )
+    numbers = yield from _as_floats(n, x)
+    if not n.has(index):
+        return numbers
+    zero = n.input(index)
+    shape = zero.shape
+    if axis is not None and zero.size > 1:
+        shape = tuple(-1 if i == axis else 1 for i in range(x.rank))
+        n.require(zero.constant is not None, Reason.CONSTANT, f"{zero.name} must be constant")
+    less = yield from _as_floats(n, zero)
+    if numbers.constant is None or less.constant is None:
+        return (yield from compute(n, SUB, numbers, less, shape=x.shape))
+    whole, minus = numbers.constant, less.constant
+    centred = whole.map(x.shape, lambda a: a - minus.array.reshape(shape).astype(np.float32))
+    return replace(numbers, name=f"{x.name} centred", constant=centred)
+
+
+def _as_floats(n: Node, x: Value) -> Steps:
+    if x.constant is not None:
+        return real(x)
+    return (yield from compute(n, DEQUANTIZE, x, dtype=DType.FLOAT))

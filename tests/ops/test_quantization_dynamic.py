@@ -1,0 +1,91 @@
+"""Operators on stored numbers of 8 bits, and quantization over a range found at run time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from tests.end_to_end import quantized as q
+from tests.ops.test_quantization import feeds, one, taken
+
+U8, S8 = np.uint8, np.int8
+
+
+def dynamic(shape: tuple[int, ...]):
+    """A product as ONNX Runtime's quantize_dynamic writes it, its sums times both scales."""
+    rng = np.random.default_rng(2)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"], "quantize"),
+        helper.make_node("MatMulInteger", ["xq", "w", "xz", "wz"], ["sum"], "product"),
+        helper.make_node("Cast", ["sum"], ["real"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["xs", "ws"], ["scale"], "scales"),
+        helper.make_node("Mul", ["real", "scale"], ["y"], "scaled"),
+    ]
+    constants = {
+        "w": rng.integers(-127, 128, (shape[-1], 5)).astype(S8),
+        "wz": np.zeros((), S8),
+        "ws": np.float32(0.01),
+    }
+    graph = helper.make_graph(
+        nodes,
+        "dynamic",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+def test_dynamically_quantized_product_matches():
+    model = dynamic((3, 40))
+    report = ep_nnapi.check(model.SerializeToString())
+    assert (report.rejections, len(report.clusters)) == ((), 1)
+    given = {"x": np.random.default_rng(4).normal(size=(3, 40)).astype(np.float32)}
+    got, want = q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0]
+    step = np.ptp(given["x"]) / 255
+    # one factor may be rounded to the other side of a tie: one step times the greatest weight
+    np.testing.assert_allclose(got, want, atol=127 * 0.01 * step)
+
+
+def test_dynamic_quantization_of_zeros_matches():
+    model = dynamic((2, 8))
+    given = {"x": np.zeros((2, 8), np.float32)}
+    np.testing.assert_array_equal(q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0])
+
+
+@pytest.mark.parametrize(
+    ("fed", "given"),
+    [
+        ([(U8, (3, 8)), (U8, (8, 5))], [0, 1, np.uint8(120), np.uint8(9)]),
+        (
+            [(U8, (2, 3, 8))],
+            [0, np.arange(40, dtype=U8).reshape(8, 5), U8(7), np.arange(5, dtype=U8)],
+        ),
+        ([(S8, (3, 8))], [0, np.arange(-20, 20, dtype=S8).reshape(8, 5)]),
+    ],
+    ids=["both fed", "zero point a column", "signed, no zero points"],
+)
+def test_matmul_integer_matches(fed, given):
+    model = one("MatMulInteger", fed, given, TensorProto.INT32)
+    assert taken(model)
+    numbers = feeds(model)
+    np.testing.assert_array_equal(q.on_nnapi(model, numbers)[0], q.on_cpu(model, numbers)[0])
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 0], [1, 1, 1, 1]])
+def test_conv_integer_matches(pads):
+    w = np.arange(54, dtype=U8).reshape(3, 2, 3, 3)
+    given = [0, w, np.uint8(120), np.uint8(9)]
+    model = one("ConvInteger", [(U8, (1, 2, 6, 6))], given, TensorProto.INT32, pads=pads)
+    assert taken(model)
+    numbers = feeds(model)
+    np.testing.assert_array_equal(q.on_nnapi(model, numbers)[0], q.on_cpu(model, numbers)[0])
+
+
+def test_matmul_integer_of_a_vector_is_refused():
+    model = one("MatMulInteger", [(U8, (8,)), (U8, (8, 5))], [0, 1], TensorProto.INT32)
+    (refused,) = ep_nnapi.check(model.SerializeToString()).rejections
+    assert refused.reason == "RANK"
+    assert "vector" in refused.detail
