@@ -128,6 +128,12 @@ def _strided_slice(call: Call, perm: Perm) -> Changes | None:
     return _by_axis("begin", "end", "strides")(call, perm)
 
 
+def _place(call: Call, perm: Perm) -> Changes | None:
+    """The axis goes: those that stay must keep their order."""
+    stay = [p for p in perm if p != call.named()["axis"]]
+    return _axis()(call, perm) if stay == sorted(stay) else None
+
+
 def _reduction(call: Call, perm: Perm) -> Changes | None:
     """Axes renumbered; without `keep_dims` the axes that stay must keep their order."""
     named = call.named()
@@ -278,6 +284,7 @@ RULES: Mapping[OperationSpec, Rule] = {
         ),
         _reduction,
     ),
+    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), _place),
     **dict.fromkeys((spec.L2_NORMALIZATION, spec.LOG_SOFTMAX, spec.SOFTMAX), _axis(default=-1)),
     **dict.fromkeys((spec.MIRROR_PAD, spec.PAD, spec.PAD_V2), _by_axis("paddings")),
     spec.CONCATENATION: _concatenation,

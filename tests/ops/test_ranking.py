@@ -16,6 +16,7 @@ from tests.oracle import (
     f16,
     f32,
     f64,
+    graph,
     i32,
     i64,
     matches,
@@ -51,6 +52,16 @@ def test_a_place_is_one_operation_at_level_3():
     assert emitted(case, FL3) == ["ARGMAX"]
     rejects(case, FL2, Reason.LEVEL, "ARGMAX")
     accepts(node("ArgMax", f32(2, 3, 4, 5), axis=1, keepdims=1), FL3)
+
+
+def test_the_class_of_each_pixel_costs_no_transpose():
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a"], "pool", kernel_shape=[2, 2]),
+        helper.make_node("ArgMax", ["a"], ["y0"], "arg", axis=1, keepdims=0),
+    ]
+    case = graph(nodes, {"x": f32(1, 4, 6, 7)})
+    assert emitted(case, FL3) == ["MAX_POOL_2D", "ARGMAX"]
+    matches(case, FL3)
 
 
 def test_places_in_five_dimensions_need_integers_reshaped():
