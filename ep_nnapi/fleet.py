@@ -68,8 +68,8 @@ def prepare(
     jobs      models at a time (default: one for each CPU)
     executor  runs the models instead: any of concurrent.futures, or a cluster's
     progress  called with the numbers of models done and of all
-    options   optimization_level, format, target_platform, optimization_style, type_reduction,
-              embed, and the provider's
+    options   optimization_level, format, target_platform, optimization_style,
+              enable_type_reduction, embed, and the provider's
     A model that fails does not stop the others, and leaves nothing behind; when there is only one,
     ModelError or OptionError says why. Raises OptionError for options that do not go together.
     """

@@ -74,7 +74,7 @@ class Job:
             "format": str(self.format),
             "target_platform": str(self.platform),
             "optimization_style": str(self.style),
-            "type_reduction": self.type_reduction,
+            "enable_type_reduction": self.type_reduction,
             "embed": self.embed,
             **to_strings(self.options),
         }
@@ -109,14 +109,14 @@ COMBINATIONS = (
         Format.ORT,
         _ANY,
         Style.FIXED,
-        "type_reduction",
+        "enable_type_reduction",
         "`MODEL.ort`, which plain onnxruntime loads too, and `required_operators.config`",
     ),
     Combination(
         Format.ORT,
         (Level.EXTENDED, Level.ALL, Level.NNAPI_AWARE),
         Style.RUNTIME,
-        "type_reduction",
+        "enable_type_reduction",
         "`MODEL.with_runtime_opt.ort`: basic, with what the level adds recorded and replayed at "
         "load when the session asks for it (`session.enable_saved_runtime_optimizations`)",
     ),
@@ -144,7 +144,7 @@ def job_of(given: Mapping[str, object]) -> Job:
     form = _member(Format, "format", rest.pop("format", "ort"))
     platform = _member(Platform, "target_platform", rest.pop("target_platform", "arm"))
     style = _member(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
-    reduced = _switch("type_reduction", rest.pop("type_reduction", False))
+    reduced = _switch("enable_type_reduction", rest.pop("enable_type_reduction", False))
     embed = _switch("embed", rest.pop("embed", False))
     job = Job(level, form, platform, style, reduced, embed, parse(rest))
     _check(job)
@@ -176,7 +176,7 @@ def _check(job: Job) -> None:
             f"format {job.format} with style {job.style} goes with optimization_level {known}, "
             f"not {job.level}{_WHY[job.format]}"
         )
-    for name, value in (("type_reduction", job.type_reduction), ("embed", job.embed)):
+    for name, value in (("enable_type_reduction", job.type_reduction), ("embed", job.embed)):
         if value and not any(c.extra == name for c in styled):
             owner = next(c.format for c in COMBINATIONS if c.extra == name)
             raise OptionError(f"{name} is for format {owner} only, not {job.format}")

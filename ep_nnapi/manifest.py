@@ -153,7 +153,7 @@ def write_operators(
 
 
 def _operators_name(job: Mapping[str, object]) -> str:
-    types = "_and_types" if job["type_reduction"] else ""
+    types = "_and_types" if job["enable_type_reduction"] else ""
     style = ".with_runtime_opt" if job["optimization_style"] == "runtime" else ""
     return f"required_operators{types}{style}.config"
 

@@ -86,7 +86,7 @@ def call(
         tolerance=given.tolerance,
         jobs=given.jobs,
         progress=progress,
-        type_reduction=given.enable_type_reduction,
+        enable_type_reduction=given.enable_type_reduction,
         embed=given.embed,
         **stated,
     )

@@ -1,0 +1,189 @@
+"""Directories, executors, the manifest, and what a killed run leaves."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Executor, ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.manifest import Status
+from ep_nnapi.requirements import merged
+from ep_nnapi.worker import TASKS, started
+
+ROOT = Path(__file__).parents[2]
+
+
+def tiny(path: Path, seed: int = 0, op: str = "Relu") -> Path:
+    """A matrix product and `op`."""
+    rng = np.random.default_rng(seed)
+    weights = numpy_helper.from_array(rng.standard_normal((4, 3)).astype(np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node(op, ["m"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+        [weights],
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def statuses(done: ep_nnapi.fleet.Preparation) -> dict[str, str]:
+    return {m.model: str(m.status) for m in done.models}
+
+
+def test_a_failing_model_does_not_stop_the_rest(tmp_path: Path) -> None:
+    tiny(tmp_path / "in" / "a.onnx")
+    tiny(tmp_path / "in" / "sub" / "b.onnx", 1)
+    (tmp_path / "in" / "bad.onnx").write_bytes(b"\x08\x07nonsense")
+    (tmp_path / "in" / "notes.txt").write_text("no model")
+    out = tmp_path / "out"
+    done = ep_nnapi.prepare(tmp_path / "in", out, jobs=2)
+    assert statuses(done) == {
+        "a.onnx": Status.PREPARED,
+        "bad.onnx": Status.FAILED,
+        "sub/b.onnx": Status.PREPARED,
+    }
+    assert sorted(str(p.relative_to(out)) for p in out.rglob("*") if p.is_file()) == [
+        "a.ort",
+        "manifest.json",
+        "required_operators.config",
+        "sub/b.ort",
+    ]
+    found = json.loads((out / "manifest.json").read_text())["models"]
+    assert [m["status"] for m in found] == ["prepared", "failed", "prepared"]
+    assert found[0]["report"]["clusters"]
+    assert "Protobuf" in found[1]["error"]
+    assert "# - sub/b.ort" in (out / "required_operators.config").read_text()
+
+
+def test_what_is_up_to_date_is_skipped(tmp_path: Path) -> None:
+    first, other = tiny(tmp_path / "in" / "a.onnx"), tiny(tmp_path / "in" / "b.onnx", 1)
+    out = tmp_path / "out"
+    given = {"format": "context", "verify": False}
+    ep_nnapi.prepare(tmp_path / "in", out, **given)
+    again = ep_nnapi.prepare(tmp_path / "in", out, **given)
+    assert set(statuses(again).values()) == {Status.UP_TO_DATE}
+    tiny(first, 2)
+    changed = ep_nnapi.prepare(tmp_path / "in", out, **given)
+    assert statuses(changed) == {first.name: Status.PREPARED, other.name: Status.UP_TO_DATE}
+    assert len(list(out.glob("a_ctx.*.weights"))) == 1  # the earlier weights are gone
+    next(out.glob("b_ctx.*.weights")).write_bytes(b"")
+    damaged = ep_nnapi.prepare(tmp_path / "in", out, **given)
+    assert statuses(damaged) == {first.name: Status.UP_TO_DATE, other.name: Status.PREPARED}
+
+
+def test_one_model_says_why_it_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "bad.onnx").write_bytes(b"nonsense")
+    with pytest.raises(ep_nnapi.ModelError, match="cannot load"):
+        ep_nnapi.prepare(tmp_path / "bad.onnx", tmp_path / "out")
+    path = tiny(tmp_path / "a.onnx")
+    with pytest.raises(ep_nnapi.OptionError, match="would be replaced"):
+        ep_nnapi.prepare(path, path)
+    with pytest.raises(ep_nnapi.OptionError, match="jobs is 0"):
+        ep_nnapi.prepare(path, tmp_path / "out", jobs=0)
+
+
+def test_a_difference_beyond_the_tolerance_writes_nothing(tmp_path: Path) -> None:
+    # the tolerance is below what any result can be held to
+    done = ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", tolerance=-1.0)
+    assert done.failed
+    assert not list((tmp_path / "out").glob("*.ort"))
+
+
+def test_a_crash_is_the_models_own(tmp_path: Path) -> None:
+    """A worker that is killed by a signal, as by a parser's fault, is a sentence."""
+    with (tmp_path / "lock").open("w") as lock, started("stage", tmp_path, lock.fileno()) as worker:
+        worker.process.send_signal(signal.SIGSEGV)
+        with pytest.raises(ep_nnapi.ModelError, match="crash \\(SIGSEGV\\)"):
+            worker.ask({})
+    assert set(TASKS) == {"stage", "verify"}
+
+
+def both(executor: Executor, folder: Path) -> None:
+    tiny(folder / "in" / "a.onnx")
+    tiny(folder / "in" / "b.onnx", 1, "Sigmoid")
+    done = ep_nnapi.prepare(folder / "in", folder / "out", executor=executor, verify=False)
+    assert set(statuses(done).values()) == {Status.PREPARED}
+
+
+def test_processes_prepare(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as executor:
+        both(executor, tmp_path)
+
+
+def test_a_dask_cluster_prepares(tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        both(client.get_executor(), tmp_path)
+
+
+def test_operators_of_several_models_are_united() -> None:
+    lines = ['a;13;B{"inputs": {"0": ["float"]}},C', 'a;13;B{"inputs": {"0": ["int8_t"]}}', "a;7;D"]
+    assert merged(lines) == ["a;7;D", 'a;13;B{"inputs": {"0": ["float", "int8_t"]}},C']
+
+
+def killed_at(folder: Path, out: Path, seconds: float) -> None:
+    command = [sys.executable, "-m", "ep_nnapi", "prepare", str(folder), "-o", str(out)]
+    command += ["--no-verify", "--format", "context"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=ROOT, **quiet) as process:
+        time.sleep(seconds)
+        process.kill()
+
+
+def survives(tmp_path: Path, moments: int, seed: int) -> None:
+    rng = random.Random(seed)
+    source, out = tmp_path / "in", tmp_path / "out"
+    for i in range(2):
+        tiny(source / f"{i}.onnx", i)
+    started_at = time.monotonic()
+    ep_nnapi.prepare(source, tmp_path / "timed", verify=False, format="context")
+    usual = time.monotonic() - started_at
+    for _ in range(moments):
+        shutil.rmtree(out, ignore_errors=True)
+        killed_at(source, out, rng.uniform(0.2, 1.3 * usual))
+        for path in out.glob("*.onnx"):
+            assert ep_nnapi.check(path).clusters  # whole, and with its weights
+        done = ep_nnapi.prepare(source, out, verify=False, format="context")
+        assert not done.failed
+        left = [p.name for p in out.iterdir() if p.name.startswith(".")]
+        # a worker that outlives its parent by a moment still holds its folder
+        deadline = time.monotonic() + 20
+        while left and time.monotonic() < deadline:
+            time.sleep(0.2)
+            ep_nnapi.prepare(source, out, verify=False, format="context")
+            left = [p.name for p in out.iterdir() if p.name.startswith(".")]
+        assert not left
+        assert len(list(out.iterdir())) == 5  # two models, two weights, the manifest
+
+
+@pytest.mark.parametrize("seed", [7])
+def test_killed_runs_leave_nothing_partial(seed: int, tmp_path: Path) -> None:
+    survives(tmp_path, 2, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [11])
+def test_killed_at_fifty_moments(seed: int, tmp_path: Path) -> None:
+    survives(tmp_path, 50, seed)
