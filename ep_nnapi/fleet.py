@@ -129,10 +129,10 @@ def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Pat
     place, name = _Place(target), f"{source.stem}{job.suffix}"
     if _names_file(target):
         place, name = _Place(target.parent, f"{target.stem}."), target.name
-        if target.suffix.lower() != Path(job.suffix).suffix:
+        ending = f".{job.suffix.rpartition('.')[2]}"
+        if target.suffix.lower() != ending:
             raise OptionError(
-                f"{target.name} is no name for format {job.format}, "
-                f"which writes {Path(job.suffix).suffix} files"
+                f"{target.name} is no name for format {job.format}, which writes {ending} files"
             )
     elif target.exists() and not target.is_dir():
         raise OptionError(f"{target} is a file that is no model; give a directory")
