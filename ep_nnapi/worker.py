@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
@@ -51,6 +51,8 @@ class Worker:
             self.process.stdin.flush()
             return self.process.stdout.read()
         except BrokenPipeError:
+            with suppress(BrokenPipeError):  # what is still in its buffer goes nowhere either
+                self.process.stdin.close()
             return b""
 
 
