@@ -205,6 +205,7 @@ def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:
             "since": o.since,
             "operations": [row.name for row in o.emits],
             "level": min(row.level for row in o.emits),
+            "types": _types(o),
             "summary": _summary(o),
         }
         for o in sorted(table, key=lambda o: (o.domain, o.op_type, o.since))
@@ -220,11 +221,18 @@ def ops(table: Sequence[Op]) -> None:
             f"{o.since}+",
             ", ".join(row.name for row in o.emits),
             f"{min(row.level for row in o.emits)}+",
+            " ".join(_types(o)),
             _summary(o),
         )
         for o in ordered
     )
-    _table(("operator", "opset", "NNAPI operations", "level", "what it does"), rows)
+    _table(("operator", "opset", "NNAPI operations", "level", "types", "what it does"), rows)
+
+
+def _types(op: Op) -> list[str]:
+    """The NNAPI types of the data, as far as some operation that it becomes takes them."""
+    codes = {t.types["T"] for row in op.emits for t in row.typings if "T" in t.types}
+    return [code.name.removeprefix("TENSOR_") for code in sorted(codes)]
 
 
 def _summary(op: Op) -> str:
