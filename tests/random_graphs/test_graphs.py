@@ -1,10 +1,10 @@
 """Random graphs of all operators compute on the provider what they do on the CPU provider.
 
-The seed is new each time and printed; `python -m tests.random_graphs --seed N --count 1` repeats
-one graph.
+A gate gives the same answer twice, so the seeds are the same each time and printed; EP_NNAPI_SEED
+begins elsewhere, and `python -m tests.random_graphs --seed N --count 1` repeats one graph.
 """
 
-import random
+import os
 
 import pytest
 
@@ -26,9 +26,9 @@ NOT_DRAWN = {
 }
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(4000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [150, pytest.param(2500, marks=pytest.mark.long)])
 def test_graphs_match_the_cpu(count: int) -> None:
-    first = random.SystemRandom().randrange(10**9)
+    first = int(os.environ.get("EP_NNAPI_SEED", "200000"))
     tally = run(range(first, first + count))
     report = "\n".join(tally.lines())
     assert not tally.failures, report
