@@ -1,11 +1,33 @@
 """Partition of a DAG into few connected, convex clusters. Knows nothing of what the nodes are.
 
 A graph is a `networkx.DiGraph` of any hashables. An edge may carry `tensors`, a dict from tensor
-id to bytes; without it, it carries the one tensor of one byte that its producer has. A node may
+id to bytes; without it, it carries the one tensor of one byte that its maker has. A node may
 carry `inputs` and `outputs`, such dicts of what comes from and leaves to outside the graph.
+
+    partition     the clusters of the nodes that can be taken
+    violations    what is wrong with clusters
+    border_bytes  what crosses their borders
+    worth_it      the clusters whose taking pays, given `Costs`; `savings` of clusters
+    limited       clusters within limits of size and number
+    stopped       nodes after a stop
 """
 
+from partitioner.border import border_bytes
 from partitioner.check import violations
 from partitioner.clusters import partition
+from partitioner.costs import Costs
+from partitioner.limits import limited, stopped
+from partitioner.worth import GivenUp, Worth, savings, worth_it
 
-__all__ = ["partition", "violations"]
+__all__ = [
+    "Costs",
+    "GivenUp",
+    "Worth",
+    "border_bytes",
+    "limited",
+    "partition",
+    "savings",
+    "stopped",
+    "violations",
+    "worth_it",
+]

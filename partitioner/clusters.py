@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 
 import networkx as nx
 
-from partitioner.indexed import indexed
+from partitioner.indexed import Indexed, indexed
 from partitioner.region import whole
 from partitioner.sequence import sequence
 from partitioner.solve import solved
@@ -42,10 +42,18 @@ def partition(
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     """
     graph = indexed(dag, capable)
-    if connected:
-        work = WORK + WORK_PER_NODE * len(graph.nodes)
-        union, _ = solved(whole(graph), lambda part, find: tensors_of(part, graph, dag, find), work)
-        block = union.names()
-    else:
-        block = by_wave(graph)
-    return [tuple([graph.nodes[v] for v in members]) for members in sequence(graph, block)]
+    return [tuple([graph.nodes[v] for v in members]) for members in grouped(graph, dag, connected)]
+
+
+def grouped(graph: Indexed, dag: nx.DiGraph, connected: bool) -> list[list[int]]:
+    """The clusters of the nodes that are flagged capable, by number."""
+    if not connected:
+        region = whole(graph)
+        return sequence(graph, by_wave(region, tensors_of(region, graph, dag, _itself)))
+    work = WORK + WORK_PER_NODE * len(graph.nodes)
+    union, _ = solved(whole(graph), lambda part, find: tensors_of(part, graph, dag, find), work)
+    return sequence(graph, union.names())
+
+
+def _itself(v: int) -> int:
+    return v

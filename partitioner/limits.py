@@ -1,0 +1,69 @@
+"""Plain rules for what is taken: stops, and limits of size and number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import networkx as nx
+
+from partitioner.clusters import partition
+
+Clusters = list[tuple[Hashable, ...]]
+
+
+def stopped(dag: nx.DiGraph, stops: Iterable[Hashable]) -> set[Hashable]:
+    """The stop nodes and everything after them.
+
+    >>> sorted(stopped(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "d")]), ["b"]))
+    ['b', 'c']
+    """
+    reached = set(stops)
+    stack = list(reached)
+    while stack:
+        for follower in dag.successors(stack.pop()):
+            if follower not in reached:
+                reached.add(follower)
+                stack.append(follower)
+    return reached
+
+
+def limited(
+    dag: nx.DiGraph,
+    capable: Iterable[Hashable],
+    *,
+    connected: bool = True,
+    min_cluster_nodes: int = 1,
+    max_clusters: int | None = None,
+    values: Callable[[Clusters], Sequence[float]] | None = None,
+) -> tuple[Clusters, Clusters]:
+    """Clusters within limits, and those that were given up for it.
+
+    Clusters of fewer than `min_cluster_nodes` are given up, and of the others all but the
+    `max_clusters` of highest value; then what is left is partitioned again, until nothing is
+    given up. (A cluster that is gone may have kept two others apart.) Without `values`, which
+    tells what each cluster is worth, one is worth its nodes; of equal ones, the earlier is kept.
+
+    >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
+    >>> limited(dag, "abc", min_cluster_nodes=2)
+    ([('a', 'b')], [('c',)])
+    >>> limited(dag, "abc", max_clusters=1, values=lambda clusters: [-len(c) for c in clusters])
+    ([('c',)], [('a', 'b')])
+
+    Guarantee: the clusters have no `violations` with what they hold as `taken`.
+    Raises: ValueError if a limit is negative, and as `partition`.
+    """
+    if min_cluster_nodes < 0 or (max_clusters is not None and max_clusters < 0):
+        raise ValueError("min_cluster_nodes and max_clusters cannot be negative")
+    able = set(capable)
+    given_up: Clusters = []
+    while True:
+        clusters = partition(dag, able, connected=connected)
+        worth = values(clusters) if values else [len(members) for members in clusters]
+        large = [i for i, members in enumerate(clusters) if len(members) >= min_cluster_nodes]
+        kept = set(sorted(large, key=lambda i: (-worth[i], i))[:max_clusters])
+        if len(kept) == len(clusters):
+            return clusters, given_up
+        for i, members in enumerate(clusters):
+            if i not in kept:
+                given_up.append(members)
+                able.difference_update(members)
