@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.plan import Plan, Shape, Step, infer_step, plan
 from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
 from ep_nnapi.nnapi.host.site import locate
+from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
@@ -92,7 +93,8 @@ class PreparedGraph:
         options: RunOptions,
     ) -> list[Array]:
         """As `device.PreparedModel`."""
-        return self.run(inputs, outputs, Run.start(options))
+        with TOGETHER:
+            return self.run(inputs, outputs, Run.start(options))
 
     def run(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run

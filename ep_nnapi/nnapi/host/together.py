@@ -1,0 +1,65 @@
+"""Runs at the same time, and the cores that numpy's BLAS uses for them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from threading import Lock
+from types import TracebackType
+
+from threadpoolctl import ThreadpoolController
+
+
+class RunsTogether:
+    """A context that every run enters: while several are in it, each computes on its own thread.
+
+    BLAS spreads a matrix product over every core. When several runs do so, their threads wait for
+    each other, and all of them together take longer than one after the other. So BLAS is held to
+    one thread from the moment a second run enters until the last one has left; then it has again
+    what it had. The setting is the process's: products of the caller's own are held meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running: list[None] = []  # lists grow and shrink without a lock, once for each run
+        self._before: list[int] = []  # threads of each BLAS, while it is held
+
+    @cached_property
+    def _pools(self) -> ThreadpoolController:
+        """The BLAS libraries of this process, looked for when first needed: it takes a while."""
+        return ThreadpoolController().select(user_api="blas")
+
+    def __enter__(self) -> None:
+        self._running.append(None)
+        if len(self._running) > 1 and not self._before:
+            self._hold()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._running.pop()
+        if self._before and not self._running:
+            self._release()
+
+    def _hold(self) -> None:
+        with self._lock:
+            if self._before or len(self._running) < 2:
+                return
+            pools = self._pools.lib_controllers
+            self._before = [pool.num_threads for pool in pools]
+            for pool in pools:
+                pool.set_num_threads(1)
+
+    def _release(self) -> None:
+        with self._lock:
+            if self._running:
+                return
+            for pool, threads in zip(self._pools.lib_controllers, self._before, strict=False):
+                pool.set_num_threads(threads)
+            self._before = []
+
+
+TOGETHER = RunsTogether()
+"""Of this process."""
