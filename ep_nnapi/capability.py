@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
+from ep_nnapi.ops.quantizing import require_storable
 from ep_nnapi.ops.refused import REFUSED
 from ep_nnapi.qdq import require_plain
 from ep_nnapi.rejection import Reason, Reject, Rejection
@@ -49,6 +50,8 @@ def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
     _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:
         require_plain(node)
+    elif node.quantized:
+        require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
     try:
         return _legal(node, target, _calls(node, target))
     except Reject as quantized:

@@ -113,8 +113,10 @@ class _Edges:
         if len(node.outputs) != 1 or node.outputs[0] is None:
             return None
         after = self._only_reader(node.outputs[0])
-        fits = after is not None and after.op_type in _ACTIVATIONS and not after.claimed_by
-        return after if fits else None
+        if after is None or after.op_type not in _ACTIVATIONS or after.claimed_by:
+            return None
+        known = all(v is None or v.constant is not None for v in after.inputs[1:])
+        return after if known else None
 
     def _quantizer(self, value: Value) -> GraphNode | Value | None:
         """What quantizes `value`; itself where it is no float; None where nothing does."""

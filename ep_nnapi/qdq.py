@@ -82,19 +82,24 @@ class _Stated:
         scale, zero = self.scale, self.zero_point
         if self.stored is not None:
             return self.stored
-        if scale is None or scale.constant is None or (zero is not None and zero.constant is None):
+        if scale is None or scale.constant is None or not self._is_readable():
             return None
         scales = tuple(float(s) for s in scale.constant.array.reshape(-1))
         zeros = (0,) * len(scales)
         if zero is not None and zero.constant is not None:
             zeros = tuple(int(z) for z in zero.constant.array.reshape(-1))
-        if scale.constant.rank > 1 or len(scales) != len(zeros):
-            return None  # by block: NNAPI has no such
-        if len(scales) == 1:
-            return Quantization(scales, zeros)
-        if self.axis is None or self.value.dims is None:
+        several = len(scales) > 1
+        if several and (self.axis is None or self.value.dims is None or len(scales) != len(zeros)):
             return None
-        return Quantization(scales, zeros, self.axis % len(self.value.dims))
+        axis = self.axis % len(self.value.dims) if several and self.value.dims else None
+        return Quantization(scales, zeros, axis)
+
+    def _is_readable(self) -> bool:
+        """Whether what it states is constant and of types of numpy; not so by block."""
+        given = [v for v in (self.scale, self.zero_point) if v is not None]
+        known = all(v.constant is not None and v.dtype.readable for v in given)
+        whole = all(v.constant is not None and v.constant.rank <= 1 for v in given)
+        return known and whole and self.value.dtype.readable
 
 
 def _stated(node: GraphNode) -> Iterator[_Stated]:

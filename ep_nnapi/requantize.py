@@ -76,7 +76,7 @@ def settled(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
     steps = _Steps(feature_level)
     for call in calls:
         for step in steps.of(_one_type(call)):
-            yield step if feature_level >= SIGNED_LEVEL else _with(step, _unsigned)
+            yield step if feature_level >= SIGNED_LEVEL else _all_unsigned(step)
 
 
 @dataclass
@@ -179,6 +179,17 @@ def _one_type(call: Call) -> Call:
         return as_type(value, DType.INT8) if centred else value
 
     return _with(call, change)
+
+
+def _all_unsigned(call: Call) -> Call:
+    """The call on unsigned numbers; what PAD_V2 adds is a number as stored."""
+    found = _with(call, _unsigned)
+    padded = value_of(call.inputs[0])
+    if call.spec != spec.PAD_V2 or padded is None or padded.dtype is not DType.INT8:
+        return found
+    *rest, added = found.inputs
+    stored = added - np.iinfo(np.int8).min if isinstance(added, int) else added
+    return replace(found, inputs=(*rest, stored))
 
 
 def _unsigned(value: Value) -> Value:

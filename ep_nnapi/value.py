@@ -66,6 +66,11 @@ class DType(IntEnum):
             raise Reject(Reason.DTYPE, f"{self.name} has no numpy type; use a standard type")
         return _NUMPY[self]
 
+    @property
+    def readable(self) -> bool:
+        """Whether numpy has it, so that constants of it can be read."""
+        return self in _NUMPY
+
     @staticmethod
     def of(dtype: np.dtype[Any]) -> DType:
         """The ONNX type of a numpy type."""

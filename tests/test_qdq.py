@@ -7,40 +7,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 import ep_nnapi
 from ep_nnapi.qdq import quantized
 from ep_nnapi.value import Quantization
 from tests.end_to_end import quantized as q
-from tests.end_to_end.quantized import Qdq
+from tests.end_to_end.quantized import Qdq, model, node
 from tests.onnx_graph import graph_of
 
 U8: q.Scale = (0.02, 100)
-
-
-def model(
-    nodes: Sequence[onnx.NodeProto],
-    inputs: dict[str, tuple[int, Sequence[int]]],
-    outputs: dict[str, int],
-    constants: dict[str, np.ndarray],
-) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        list(nodes),
-        "qdq",
-        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
-        [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
-        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
-    )
-    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
-
-
-def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    names = [n if n != "-" else "" for n in inputs.split()]
-    return helper.make_node(
-        op_type, names, outputs.split(), outputs.split(maxsplit=1)[0], **attributes
-    )
 
 
 SCALES = {"s": np.float32(0.02), "z": np.uint8(100), "s2": np.float32(0.03), "z2": np.uint8(90)}

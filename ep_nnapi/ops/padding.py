@@ -12,12 +12,15 @@ from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
 from ep_nnapi.ops.crop import crop
 from ep_nnapi.ops.fold import around, runs
 from ep_nnapi.ops.node import Node, int32, op
+from ep_nnapi.ops.quantizing import real
 from ep_nnapi.ops.steps import of_any_type, place, reshape, reshaped, settle
-from ep_nnapi.rejection import Reason
+from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import MAX_RANK, Constant, Value
 
 Paddings = Sequence[tuple[int, int]]
 _EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)
+_NEXT_TO = 1e-3
+"""By how much of a step a number may be off what is stored for it: scales are float32."""
 _REFLECT = 0
 """MIRROR_PAD's mode that does not repeat the edge."""
 
@@ -46,7 +49,14 @@ def pad_11(n: Node) -> Iterator[Call]:
     half = len(pads) // 2
     at = [n.normalized(axis, x.rank, "an axis") for axis in axes]
     given = dict(zip(at, zip(pads[:half], pads[half:], strict=True), strict=True))
-    yield from _pad(n, given, float(n.array(2).reshape(-1)[0]) if n.has(2) else 0.0)
+    yield from _pad(n, given, _number(n) if n.has(2) else 0.0)
+
+
+def _number(n: Node) -> float:
+    """What is padded with: in a group the real number."""
+    n.constant(2)
+    found = real(n.input(2)).constant
+    return float(found.array.reshape(-1)[0]) if found is not None else 0.0
 
 
 def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterator[Call]:
@@ -90,13 +100,26 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
     paddings = Constant.of(np.array(rows, np.int32))
     q = x.quantization
     if q is not None:
-        stored = not n.node.parts or n.has(2)
-        if stored and number != q.zero_point[0]:
-            return PAD_V2(x, paddings=paddings, pad_value=int(number), out=y)
-        return PAD(x, paddings=paddings, out=y)
+        stored = _stored(x, number) if n.node.parts else int(number)
+        call = PAD_V2(x, paddings=paddings, pad_value=stored, out=y)
+        # where there is no PAD_V2, what PAD adds to a quantized tensor is not defined
+        zeros = stored == q.zero_point[0] and n.takes(call)
+        return PAD(x, paddings=paddings, out=y) if zeros else call
     if number == 0:
         return PAD(x, paddings=paddings, out=y)
     return PAD_V2(x, paddings=paddings, pad_value=number, out=y)
+
+
+def _stored(x: Value, number: float) -> int:
+    """`number` as `x` stores it; raises Reject(QUANTIZATION) when it can only store another."""
+    q = x.quantization
+    limits = np.iinfo(x.dtype.numpy)
+    place = number / q.scale[0] + q.zero_point[0] if q is not None else number
+    if not limits.min <= place <= limits.max or abs(place - round(place)) > _NEXT_TO:
+        raise Reject(
+            Reason.QUANTIZATION, f"{x.name} has no stored number for {number:g}, which is added"
+        )
+    return round(place)
 
 
 def _copied(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:

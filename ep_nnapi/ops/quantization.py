@@ -25,6 +25,7 @@ from ep_nnapi.nnapi.spec import (
     SOFTMAX,
 )
 from ep_nnapi.ops.node import Node, Op, op
+from ep_nnapi.ops.quantizing import require_bytes, require_scale
 from ep_nnapi.ops.steps import compute
 from ep_nnapi.rejection import Reason, Reject
 from ep_nnapi.value import DType, Value
@@ -122,15 +123,23 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def _require_quantization(n: Node, value: Value) -> None:
-    """Raises Reject unless the value has a known quantization."""
+    """Raises Reject unless the value has a known quantization to 8 bits."""
+    require_bytes(value)
     for index in range(1, len(n.node.inputs)):
         if n.has(index):
             n.constant(index)  # the scale or the zero point
+    block = n.integer("block_size", 0)
+    n.require(
+        block == 0,
+        Reason.QUANTIZATION,
+        f"{value.name} has a scale for each block of {block}; use one for each channel or tensor",
+    )
     n.require(
         value.quantization is not None,
         Reason.QUANTIZATION,
-        f"{value.name} has scales by block, or is quantized in two ways; use one scale a tensor",
+        f"{value.name} is quantized in two ways, or by no number; use one scale a tensor",
     )
+    require_scale(value)
 
 
 def _require_one_scale(n: Node, value: Value) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,8 @@ from ep_nnapi.value import Array, Constant, DType, Quantization, Value
 BYTES = (DType.UINT8, DType.INT8)
 _SIGN = 0x80
 """What the least signed number stands for differs from the least unsigned one by this bit."""
+_LEAST_SCALE = float(np.finfo(np.float32).tiny)
+"""The least normal float32: what is divided by less is infinite."""
 _SAME_SCALE = 1e-6
 """By how much of it a bias's scale may be off. Source: Android's check of quantized products."""
 
@@ -77,6 +80,47 @@ def requantized(x: Value, y: Value) -> Call:
     return ADD(x, Value("zero", x.dtype, (1,), q, stored), out=y)
 
 
+def require_storable(values: Iterable[Value]) -> None:
+    """Raises Reject where a tensor is quantized as no tensor of NNAPI is.
+
+    Constants are not asked: they may become real numbers.
+    """
+    for value in values:
+        q = value.quantization
+        if q is None or value.constant is not None:
+            continue
+        require_bytes(value)
+        require_scale(value)
+        if not q.per_tensor:
+            raise Reject(
+                Reason.QUANTIZATION,
+                f"{value.name} has a scale for each channel, as only constant weights may; "
+                "quantize activations with one scale",
+            )
+
+
+def require_bytes(value: Value) -> None:
+    """Raises Reject unless it is quantized to 8 bits, or is INT32 as a bias is."""
+    if value.dtype not in (*BYTES, DType.INT32):
+        raise Reject(
+            Reason.DTYPE,
+            f"{value.name} is quantized to {value.dtype.name}; NNAPI computes with 8 bits: "
+            "quantize to UINT8 or INT8",
+        )
+
+
+def require_scale(value: Value) -> None:
+    """Raises Reject unless every scale is a number that kernels can divide by."""
+    scales = value.quantization.scale if value.quantization is not None else ()
+    strange = [s for s in scales if not _LEAST_SCALE <= s < math.inf]
+    if strange:
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{value.name} has the scale {strange[0]:g}; "
+            f"NNAPI's are positive and normal, at least {_LEAST_SCALE:.2g}",
+        )
+
+
 def exactly(number: float, like: Value) -> Value:
     """One number as a constant of `like`'s type of 8 bits, without rounding: its scale is its own.
 
@@ -93,13 +137,16 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
 
     Quantized it is INT32 in steps of the product of their scales: what has other steps, or is
     real, is put into these, which moves a result by less than half such a step. Per channel its
-    scale is 0. Raises Reject(QUANTIZATION).
+    scale is 0. A transposed convolution's weights have the scales of one group: each group's are
+    these. Raises Reject(QUANTIZATION).
     Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_FULLY_CONNECTED, operand bias.
     """
     q, w = x.quantization, weights.quantization
     if q is None or w is None:
         return given or Value("no bias", x.dtype, (units,), constant=zeros(units, x.dtype))
     wanted = np.array(w.scale, np.float32) * np.float32(q.scale[0])
+    if len(wanted) > 1:
+        wanted = np.tile(wanted, units // len(wanted))
     own = Quantization((float(wanted[0]) if w.per_tensor else 0.0,), (0,))
     if given is None:
         return Value("no bias", DType.INT32, (units,), own, zeros(units, DType.INT32))

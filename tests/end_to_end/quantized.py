@@ -44,10 +44,15 @@ class Qdq:
         return name
 
     def weights(
-        self, array: np.ndarray, scale: float | np.ndarray, zero: int = 0, *, axis: int = 0
+        self,
+        array: np.ndarray,
+        scale: float | np.ndarray,
+        zero: int | None = 0,
+        *,
+        axis: int = 0,
     ) -> str:
         """The dequantized form of a stored constant, per tensor or along `axis`."""
-        zeros = np.full(np.shape(scale), zero, array.dtype)
+        zeros = None if zero is None else np.full(np.shape(scale), zero, array.dtype)
         return self._dequantized(self.constant(array), np.float32(scale), zeros, axis)
 
     def group(
@@ -88,7 +93,8 @@ class Qdq:
 
     def _dequantized(self, name: str, scale: object, zero: object, axis: int) -> str:
         out = f"d{len(self.nodes)}"
-        given = [name, self.constant(np.asarray(scale)), self.constant(np.asarray(zero))]
+        given = [name, self.constant(np.asarray(scale))]
+        given += [self.constant(np.asarray(zero))] if zero is not None else []
         self.nodes.append(helper.make_node("DequantizeLinear", given, [out], out, axis=axis))
         return out
 
@@ -99,6 +105,37 @@ class Qdq:
         self.nodes.append(helper.make_node("QuantizeLinear", given, [out], out))
         self.scales[out] = scale
         return out
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, Sequence[int]]],
+    outputs: Mapping[str, int],
+    constants: Mapping[str, np.ndarray | onnx.TensorProto],
+    opset: int = 21,
+) -> onnx.ModelProto:
+    """A model of nodes: inputs by name with type and shape, outputs with type."""
+    tensors = [
+        a if isinstance(a, onnx.TensorProto) else numpy_helper.from_array(np.asarray(a), n)
+        for n, a in constants.items()
+    ]
+    graph = helper.make_graph(
+        list(nodes),
+        "qdq",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [helper.make_tensor_value_info(n, t, None) for n, t in outputs.items()],
+        tensors,
+    )
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
+    """A node that goes by its first output; `-` stands for an input that is left out."""
+    names = [n if n != "-" else "" for n in inputs.split()]
+    return helper.make_node(
+        op_type, names, outputs.split(), outputs.split(maxsplit=1)[0], **attributes
+    )
 
 
 def stored(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
