@@ -26,16 +26,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A capable node and the operations it becomes."""
+    """A capable node, the operations it becomes, and what a user should know of them."""
 
     node: GraphNode
     calls: tuple[Call, ...]
+    note: str = ""
 
 
 def judge(node: GraphNode, target: Target) -> Judged | Rejection:
     """The node's operations at `target`, or the first reason why it has none."""
     try:
-        return Judged(node, _lower(node, target))
+        return Judged(node, *_lower(node, target))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect of one operator; the session is worth more than the node
@@ -44,7 +45,7 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
         return Rejection(node.name, node.op_type, Reason.OP, detail)
 
 
-def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
+def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
     # an empty constant may stand for "none given"; it must only not become an operand
     _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
@@ -53,17 +54,27 @@ def _lower(node: GraphNode, target: Target) -> tuple[Call, ...]:
     elif node.quantized:
         require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
     try:
-        return _legal(node, target, _calls(node, target))
+        given = tuple(_calls(node, target))
+        calls = _legal(node, target, given)
     except Reject as quantized:
         if not node.quantized:
             raise
         try:
-            return _legal(node, target, in_floats(node, lambda n: _calls(n, target)))
+            calls = _legal(node, target, in_floats(node, lambda n: _calls(n, target)))
         except Reject as real:
             if real.detail == quantized.detail:
                 raise
             detail = f"{quantized.detail}; computed in floats: {real.detail}"
             raise Reject(quantized.reason, detail) from None
+        return calls, f"computed in floats: {quantized.detail}"
+    return calls, _requantized(given, len(calls) - len(given))
+
+
+def _requantized(given: Iterable[Call], more: int) -> str:
+    if not more:
+        return ""
+    kinds = ", ".join(dict.fromkeys(c.spec.name for c in given))
+    return f"requantized by {more} ADD: {kinds} computes in scales of its own"
 
 
 def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:

@@ -14,7 +14,7 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
-from ep_nnapi.rejection import Reason, Rejection
+from ep_nnapi.rejection import Note, Reason, Rejection
 from ep_nnapi.target import RuleSet, Target
 
 
@@ -44,6 +44,12 @@ class Verdicts:
             self.refused[i] = tuple(
                 Rejection(p.name, p.op_type, reason, detail) for p in self.nodes[i].originals
             )
+
+    def notes(self) -> tuple[Note, ...]:
+        """What a user should know of the nodes that are not refused, in the graph's order."""
+        found = self.samples[0]
+        named = (found[n.id] for n in self.graph.nodes if n.id in found)
+        return tuple(Note(j.node.name, j.node.op_type, j.note) for j in named if j.note)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All refusals, in the graph's order."""

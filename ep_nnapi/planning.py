@@ -72,7 +72,8 @@ class Planner:
         taken = (*ready, *(built[c] for c in kept))
         reports = tuple(c.report for c in taken)
         capable += len(ready)
-        return Plan(taken, GraphReport(len(graph.nodes), capable, reports, verdicts.rejections()))
+        refused, notes = verdicts.rejections(), verdicts.notes()
+        return Plan(taken, GraphReport(len(graph.nodes), capable, reports, refused, notes))
 
     def _try(
         self,

@@ -60,7 +60,7 @@ def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
 
 
 def report(found: Report) -> None:
-    """Clusters, then refusals with their reasons."""
+    """Clusters, notes on what is in them, then refusals with their reasons."""
     share = f"{found.taken} of {_counted(found.nodes, 'node')}"
     clusters = _counted(len(found.clusters), "cluster")
     print(f"NNAPI takes {share} in {clusters} at feature level {found.feature_level}.")
@@ -70,6 +70,10 @@ def report(found: Report) -> None:
             ("cluster", "nodes", "device", "border bytes", "members"),
             (_cluster_row(i, c) for i, c in enumerate(found.clusters)),
         )
+    if found.notes:
+        print(f"\nTaken with a note: {_counted(len(found.notes), 'node')}")
+        rows = [(n.op_type, n.node, n.detail) for n in found.notes]
+        _table(("operator", "node", "note"), rows)
     if found.rejections:
         print()
         _rejections(found.rejections)

@@ -88,11 +88,11 @@ class _Stated:
         zeros = (0,) * len(scales)
         if zero is not None and zero.constant is not None:
             zeros = tuple(int(z) for z in zero.constant.array.reshape(-1))
-        several = len(scales) > 1
-        if several and (self.axis is None or self.value.dims is None or len(scales) != len(zeros)):
+        if len(scales) == len(zeros) == 1:
+            return Quantization(scales, zeros)
+        if self.axis is None or not self.value.dims or len(scales) != len(zeros):
             return None
-        axis = self.axis % len(self.value.dims) if several and self.value.dims else None
-        return Quantization(scales, zeros, axis)
+        return Quantization(scales, zeros, self.axis % len(self.value.dims))
 
     def _is_readable(self) -> bool:
         """Whether what it states is constant and of types of numpy; not so by block."""

@@ -59,6 +59,15 @@ class Rejection:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a user should know of a node that is taken: its name (or first output) and operator."""
+
+    node: str
+    op_type: str
+    detail: str
+
+
 class NnapiError(Exception):
     """Base of every error this package raises."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ep_nnapi.rejection import ModelError, Rejection
+from ep_nnapi.rejection import ModelError, Note, Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class GraphReport:
     capable: int
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
+    notes: tuple[Note, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Report:
     nodes      as GetCapability sees them: after ONNX Runtime's basic optimization, inner graphs in
     capable    of these, how many have a lowering
     taken      of these, how many run on NNAPI
+    notes      on nodes that run on NNAPI otherwise than a user may expect
     """
 
     feature_level: int
@@ -44,6 +46,7 @@ class Report:
     capable: int
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
+    notes: tuple[Note, ...] = ()
 
     @property
     def taken(self) -> int:
@@ -96,6 +99,9 @@ class Report:
                 {"node": r.node, "op_type": r.op_type, "reason": str(r.reason), "detail": r.detail}
                 for r in self.rejections
             ],
+            "notes": [
+                {"node": n.node, "op_type": n.op_type, "detail": n.detail} for n in self.notes
+            ],
         }
 
 
@@ -109,4 +115,5 @@ def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> R
         sum(g.capable for g in parts),
         tuple(c for g in parts for c in g.clusters),
         tuple(r for g in parts for r in g.rejections),
+        tuple(n for g in parts for n in g.notes),
     )

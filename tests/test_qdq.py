@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto
 
 import ep_nnapi
+from ep_nnapi import printing
 from ep_nnapi.qdq import quantized
 from ep_nnapi.value import Quantization
 from tests.end_to_end import quantized as q
@@ -134,6 +135,23 @@ def test_a_refused_group_names_its_operator_in_one_line():
     assert set(details) == {"Exp", QUANTIZE, DEQUANTIZE}
     assert "\n" not in details["Exp"]
     assert details[QUANTIZE].startswith("in the QDQ group of f1_0, which is refused: ")
+
+
+def test_what_is_not_computed_as_quantized_is_noted(capsys: pytest.CaptureFixture[str]):
+    """A Relu is; an Elu is computed in floats, a Sigmoid of other scales than NNAPI's anew."""
+    g = Qdq("u8")
+    x = g.group("Relu", [g.input((1, 4, 6, 6), U8)], U8)
+    x = g.group("Elu", [x], U8)
+    report = ep_nnapi.check(g.model(g.group("Sigmoid", [x], (0.005, 3))).SerializeToString())
+    assert not report.rejections
+    assert [(n.op_type, n.detail.split(" ", 1)[0]) for n in report.notes] == [
+        ("Elu", "computed"),
+        ("Sigmoid", "requantized"),
+    ]
+    printing.report(report)
+    printed = capsys.readouterr().out
+    assert "Taken with a note: 2 nodes" in printed
+    assert "computed in floats: " in printed
 
 
 # ONNX Runtime's own cases, including the 16 that it has disabled.

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ep_nnapi
-from ep_nnapi.rejection import ADVICE, ModelError, Reason, Rejection
+from ep_nnapi.rejection import ADVICE, ModelError, Note, Reason, Rejection
 from ep_nnapi.report import ClusterReport, GraphReport, Report, combine
 from tests.end_to_end.sessions import DIGITS
 
@@ -20,6 +20,7 @@ MAIN = GraphReport(
     capable=2,
     clusters=(ClusterReport(("d",), ("p", "q"), ("r", "s"), 8, "nnapi-reference"),),
     rejections=(Rejection("e", "Add", Reason.DRIVER, "declines ADD"),),
+    notes=(Note("d", "Elu", "computed in floats"),),
 )
 BOTH = combine(7, "ep-nnapi", [INNER, MAIN])
 
@@ -52,6 +53,7 @@ def test_json_form():
             {"node": "c", "op_type": "Mish", "reason": "OP", "detail": "Mish: no lowering"},
             {"node": "e", "op_type": "Add", "reason": "DRIVER", "detail": "declines ADD"},
         ],
+        "notes": [{"node": "d", "op_type": "Elu", "detail": "computed in floats"}],
     }
 
 
@@ -66,6 +68,7 @@ def test_json_is_plain_data_in_a_fixed_order():
         "taken",
         "clusters",
         "rejections",
+        "notes",
     ]
 
 
@@ -78,6 +81,7 @@ def test_nothing_is_a_report_too():
         "taken": 0,
         "clusters": [],
         "rejections": [],
+        "notes": [],
     }
 
 
