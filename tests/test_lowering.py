@@ -27,7 +27,7 @@ def test_a_model_is_legal_and_numbered_in_order():
     model = g.lower(y).model
     validate(model, MAX_FEATURE_LEVEL)
     assert model.inputs == (0,)
-    assert [model.lifetime(i) for i in model.outputs] == [Lifetime.OUTPUT]
+    assert [model.lifetimes[i] for i in model.outputs] == [Lifetime.OUTPUT]
     assert [op.spec.name for op in model.operations] == [
         "CONV_2D",
         "MAX_POOL_2D",

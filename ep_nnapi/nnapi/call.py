@@ -159,13 +159,13 @@ class Call:
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a repeated parameter as a tuple."""
         found: dict[str, Given] = {}
+        repeated: dict[str, list[Value | View]] = {}
         for param, arg in zip(self.params, self.inputs, strict=True):
             if param.many and isinstance(arg, Value | View):
-                before = found.get(param.name, ())
-                found[param.name] = (*(before if isinstance(before, tuple) else ()), arg)
+                repeated.setdefault(param.name, []).append(arg)
             else:
                 found[param.name] = arg
-        return found
+        return {**found, **{name: tuple(args) for name, args in repeated.items()}}
 
 
 class Row(OperationSpec):

@@ -46,8 +46,12 @@ def _lines(model: Model, data: bool) -> Iterator[str]:
     yield "model relaxed" if model.relaxed else "model"
     yield STEP + " ".join(["inputs", *(f"%{i}" for i in model.inputs)])
     yield STEP + " ".join(["outputs", *(f"%{i}" for i in model.outputs)])
+    lifetimes = model.lifetimes
     for index, operand in enumerate(model.operands):
-        yield f"{STEP}%{index}: {_type(operand)} {_value(model, index, data)}"
+        stated: str = lifetimes[index]
+        if isinstance(operand.value, Data):
+            stated = _constant(operand.type, operand.value, data)
+        yield f"{STEP}%{index}: {_type(operand)} {stated}"
         if isinstance(operand.value, Model):
             yield from (STEP * 2 + line for line in _lines(operand.value, data))
     for operation in model.operations:
@@ -70,14 +74,11 @@ def _type(operand: Operand) -> str:
     return " ".join(parts)
 
 
-def _value(model: Model, index: int, data: bool) -> str:
-    operand = model.operands[index]
-    if not isinstance(operand.value, Data):
-        return str(model.lifetime(index))
-    numbers = _numbers(operand.type, operand.value)
+def _constant(code: OperandCode, value: Data, data: bool) -> str:
+    numbers = _numbers(code, value)
     if numbers is not None:
         return f"constant {numbers}"
-    raw = operand.value.bytes.tobytes()
+    raw = value.bytes.tobytes()
     if data:
         return f"constant base64 {b64encode(raw).decode()}"
     return f"constant of {len(raw)} bytes, sha256 {sha256(raw).hexdigest()}"

@@ -106,9 +106,9 @@ class _Reader:
             else:
                 operations.append(self._operation(line))
         model = Model(tuple(operands), tuple(operations), inputs, outputs, header != "model")
-        for index, (self._number, value) in enumerate(stated):
-            if value != model.lifetime(index):
-                raise self._error(f'expected "{model.lifetime(index)}", found "{value}"')
+        for (self._number, value), lifetime in zip(stated, model.lifetimes, strict=True):
+            if value != lifetime:
+                raise self._error(f'expected "{lifetime}", found "{value}"')
         return model
 
     def end(self) -> None:

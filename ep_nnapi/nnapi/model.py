@@ -46,7 +46,8 @@ class Data:
         return isinstance(other, Data) and np.array_equal(self.bytes, other.bytes)
 
     def __hash__(self) -> int:
-        return hash(self.bytes.size)
+        """Of a few bytes from all over: what is not equal seldom has to be compared."""
+        return hash((self.bytes.size, self.bytes[:: self.bytes.size // 1024 + 1].tobytes()))
 
     @staticmethod
     def of(array: Array) -> Data:
@@ -172,18 +173,24 @@ class Model:
     outputs: tuple[int, ...]
     relaxed: bool = False
 
-    def lifetime(self, index: int) -> Lifetime:
-        """Where the value of operand `index` comes from."""
-        value = self.operands[index].value
-        if isinstance(value, Data):
-            return Lifetime.CONSTANT
-        if isinstance(value, Model):
-            return Lifetime.SUBGRAPH
-        if value is not None:
-            return Lifetime.NO_VALUE
-        if index in self.inputs:
-            return Lifetime.INPUT
-        return Lifetime.OUTPUT if index in self.outputs else Lifetime.TEMPORARY
+    @property
+    def lifetimes(self) -> tuple[Lifetime, ...]:
+        """Where each operand's value comes from."""
+        computed = {
+            **dict.fromkeys(self.outputs, Lifetime.OUTPUT),
+            **dict.fromkeys(self.inputs, Lifetime.INPUT),
+        }
+        return tuple(
+            computed.get(index, Lifetime.TEMPORARY) if o.value is None else _lifetime(o.value)
+            for index, o in enumerate(self.operands)
+        )
+
+
+def _lifetime(value: Data | Omitted | Model) -> Lifetime:
+    """Where a value comes from that no run computes."""
+    if isinstance(value, Data):
+        return Lifetime.CONSTANT
+    return Lifetime.SUBGRAPH if isinstance(value, Model) else Lifetime.NO_VALUE
 
 
 OperandValue: TypeAlias = Data | Omitted | Model | None

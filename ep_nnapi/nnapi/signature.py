@@ -161,7 +161,7 @@ class Application:
 
     operation: str
     typing: Typing
-    operands: Mapping[str, tuple[Typed, ...]]
+    operands: Mapping[str, Sequence[Typed]]
 
     def __getitem__(self, name: str) -> Typed:
         """The only operand of that name."""
@@ -217,10 +217,10 @@ class OperationSpec:
             raise self._mismatch(inputs, outputs)
         if found.level > feature_level:
             raise self._too_new(found, feature_level)
-        named: dict[str, tuple[Typed, ...]] = {}
+        named: dict[str, list[Typed]] = {}
         for param, operand in zip(found.inputs + found.outputs, (*inputs, *outputs), strict=True):
             self._check_rank(param, operand)
-            named[param.name] = (*named.get(param.name, ()), operand)
+            named.setdefault(param.name, []).append(operand)
         level = self._check_rules(Application(self.name, found.typing, named), feature_level)
         return replace(found, level=max(found.level, level))
 

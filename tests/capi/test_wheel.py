@@ -89,7 +89,7 @@ def test_the_wheel(wheel: Path, tmp_path: Path, version: str) -> None:
         pytest.skip(f"no python{version} here")
     run(python, "-m", "venv", tmp_path / "venv")
     python = tmp_path / "venv" / "bin" / "python"
-    run(python, "-m", "pip", "install", "--quiet", "numpy", "cffi")
+    run(python, "-m", "pip", "install", "--quiet", "numpy", "cffi", "threadpoolctl")
     run(python, "-m", "pip", "install", "--quiet", "--no-deps", wheel)
     library = Path(run(python, "-m", "ep_nnapi.nnapi.capi", cwd=tmp_path).strip())
     assert library.is_relative_to(tmp_path)

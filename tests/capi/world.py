@@ -49,7 +49,9 @@ class World(Maker):
 
     # models
 
-    def model(self, dims: tuple[int, ...] = (2,), activation: int | None = 0) -> int:
+    def model(
+        self, dims: tuple[int, ...] = (2,), activation: int | None = 0, identified: bool = True
+    ) -> int:
         """An open model with all its operands, its operation, its inputs and outputs."""
         model = self.make("Model_create")
         for described in (*[operand_type(dimensions=dims)] * 2, scalar()):
@@ -59,8 +61,8 @@ class World(Maker):
             value = c.c_int32(activation)
             self.check("Model_setOperandValue", model, 2, ref(value), 4)
         self.add(model)
-        inputs = [0, 1] if activation is not None else [0, 1, 2]
-        self.identify(model, inputs, [3])
+        if identified:
+            self.identify(model, [0, 1] if activation is not None else [0, 1, 2], [3])
         return model
 
     def add(self, model: int) -> None:
@@ -73,6 +75,11 @@ class World(Maker):
     @property
     def open_model(self) -> int:
         return self.model()
+
+    @property
+    def anonymous_model(self) -> int:
+        """Its inputs and outputs are not named yet."""
+        return self.model(identified=False)
 
     @property
     def empty_model(self) -> int:

@@ -1,5 +1,7 @@
 """Forms, typings and how a spec row says no."""
 
+import time
+
 import pytest
 
 from ep_nnapi.nnapi.call import row
@@ -175,3 +177,16 @@ def test_rows_are_equal_by_code():
     assert row("A", 7, "x:T -> y:T", []) == row("B", 7, "x:T -> y:T", [])
     assert row("A", 7, "x:T -> y:T", []) != row("A", 8, "x:T -> y:T", [])
     assert repr(RELU) == "RELU"
+
+
+def test_the_time_grows_as_the_operands():
+    """Eight times as many: 8 times the time, 64 times if each were compared with all before it."""
+    few, many = (operands(f"{n}*F32 i") for n in (4_000, 32_000))
+    output = operands("F32")
+
+    def seconds(inputs):
+        begin = time.process_time()
+        CONCATENATION.match(inputs, output, 8)
+        return time.process_time() - begin
+
+    assert min(seconds(many) for _ in range(3)) < 24 * min(seconds(few) for _ in range(3))

@@ -61,6 +61,7 @@ class ModelBuilder:
     operands: list[AnyOperand] = field(default_factory=list)
     operations: list[Operation | None] = field(default_factory=list)
     ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    identified: set[int] = field(default_factory=set)
     relaxed: bool = False
     stage: Stage = Stage.OPEN
     _finished: Finished | None = None
@@ -84,13 +85,18 @@ class ModelBuilder:
             raise bad_data(f"operand {index} of {len(self.operands)}")
         return self.operands[index]
 
-    def check_constant(self, index: int, length: int) -> None:
-        """Passes when operand `index` takes a constant of that many bytes."""
+    def check_constant(self, index: int, length: int, *, copied: bool = False) -> None:
+        """Passes when operand `index` takes a constant of that many bytes.
+
+        copied   whether it comes from the client's own memory, of which a vendor's scalar takes
+                 any length
+        """
         operand = self.operand(index)
-        if not operand.known or operand.type is OperandCode.MODEL:
-            raise bad_data(f"a constant takes known dimensions, not {list(operand.dimensions)}")
+        if not operand.known or operand.type is OperandCode.MODEL or not length:
+            what = f"{operand.type.name} {list(operand.dimensions)}"
+            raise bad_data(f"a constant of {length} bytes for {what}")
         needed = bytes_of(operand, operand.dimensions)
-        free = isinstance(operand, OemOperand) and not operand.type.tensor
+        free = isinstance(operand, OemOperand) and not operand.type.tensor and copied
         if not free and needed != length:
             what = f"{operand.type.name} {list(operand.dimensions)}"
             raise bad_data(f"{what} takes {needed} bytes, not {length}")
@@ -101,12 +107,11 @@ class ModelBuilder:
         self.operands.append(operand)
 
     def set_value(self, index: int, data: Array | None) -> None:
-        """A constant's bytes; None leaves the operand out. Up to 128 bytes are copied."""
+        """A checked constant's bytes; None leaves the operand out. Up to 128 bytes are copied."""
         if data is None:
             self.operand(index)
             self._put(index, Omitted.NO_VALUE)
             return
-        self.check_constant(index, data.size)
         self._put(index, Data(data.copy() if data.size <= COPIED_AT_ONCE else data))
 
     def set_value_from_model(self, index: int, value: ModelBuilder) -> None:
@@ -137,6 +142,8 @@ class ModelBuilder:
         self.modifiable()
         if code != OEM_OPERATION and code not in BY_CODE:
             raise bad_data(f"no operation has the code {code}")
+        if not (inputs and outputs):
+            raise bad_data("an operation takes at least one input and one output")
         known = self._known(inputs) & self._known(outputs)
         if code == OEM_OPERATION:
             self.operations.append(None)
@@ -151,15 +158,19 @@ class ModelBuilder:
         self.operations.append(operation)
 
     def identify(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Names the model's inputs and outputs, in the order that executions use."""
+        """Names the model's inputs and outputs, in the order that executions use.
+
+        What is one of them stays so, also when the call fails: none is named again.
+        """
         self.modifiable()
+        if not (inputs and outputs):
+            raise bad_data("a model takes at least one input and one output")
         self._known(inputs)
         self._known(outputs)
-        if len({*inputs, *outputs}) < len(inputs) + len(outputs):
-            raise bad_data("an operand is an input or output twice")
         for index in (*inputs, *outputs):
-            if self.operands[index].value is not None:
-                raise bad_data(f"operand {index} has a value, so it is no input or output")
+            if index in self.identified or self.operands[index].value is not None:
+                raise bad_data(f"operand {index} has a value, or is an input or output already")
+            self.identified.add(index)
         self.ends = tuple(inputs), tuple(outputs)
 
     def relax(self, allow: bool) -> None:
@@ -171,6 +182,9 @@ class ModelBuilder:
         """Checks the whole; a model that fails stays invalid."""
         self.modifiable()
         self.stage = Stage.INVALID
+        stray = self.identified.difference(*self.ends)
+        if stray:
+            raise bad_data(f"operand {min(stray)} was named an input or output in another call")
         try:
             self._finished = self._vendor() or self._ordinary()
         except SpecError as error:

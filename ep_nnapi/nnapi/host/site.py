@@ -53,14 +53,14 @@ def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _named(form: Form, indexes: Sequence[int]) -> Names:
-    found: dict[str, int | tuple[int, ...]] = {}
+    found: dict[str, int] = {}
+    repeated: dict[str, list[int]] = {}
     for param, index in zip(form, indexes, strict=True):
         if param.many:
-            before = found.get(param.name, ())
-            found[param.name] = (*(before if isinstance(before, tuple) else ()), index)
+            repeated.setdefault(param.name, []).append(index)
         else:
             found[param.name] = index
-    return found
+    return {**found, **{name: tuple(several) for name, several in repeated.items()}}
 
 
 def _described(operand: Operand) -> Operand:

@@ -95,6 +95,7 @@ value("an unknown dimension", BAD_DATA, tensor_model(0, 2), 0, 8)
 value("unknown rank", BAD_DATA, tensor_model(), 0, 8)
 value("a MODEL operand", BAD_DATA, lambda w: w.typed_model(), 0, 8)
 value("an OEM scalar of any length", NO_ERROR, lambda w: w.typed_model(10000), 0, 20)
+value("an OEM scalar of length 0", BAD_DATA, lambda w: w.typed_model(10000), 0, 0)
 value("an OEM tensor", NO_ERROR, lambda w: w.typed_model(10001, (4,)), 0, 4)
 value("index = count", BAD_DATA, tensor_model(2), 1, 8)
 value("index -1", BAD_DATA, tensor_model(2), -1, 8)
@@ -126,6 +127,12 @@ from_memory("offset past the end", BAD_DATA, 0, 21, 4)
 from_memory("an offset that wraps around", BAD_DATA, 0, 2**64 - 1, 4)
 from_memory("wrong length", BAD_DATA, 0, 0, 20)
 from_memory("index out of range", BAD_DATA, 1, 0, 4)
+row(
+    "Model_setOperandValueFromMemory",
+    "an OEM scalar, whose length nobody knows",
+    BAD_DATA,
+    lambda w: (w.typed_model(10000), 0, w.memory(bytes(20)), 0, 20),
+)
 row(
     "Model_setOperandValueFromMemory",
     "finished",

@@ -1,6 +1,7 @@
 """Models from operations to the end."""
 
 import ctypes as c
+from collections.abc import Callable
 
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.spec import ADD, LOGISTIC
@@ -40,6 +41,8 @@ operation("an input more", BAD_DATA, ADD.code, [0, 1, 2, 2], [3])
 operation("a scalar for a tensor", BAD_DATA, ADD.code, [0, 2, 2], [3])
 operation("an output more", BAD_DATA, ADD.code, [0, 1, 2], [3, 3])
 operation("index = count", BAD_DATA, ADD.code, [0, 1, 4], [3])
+operation("no input", BAD_DATA, 10000, [], [3])
+operation("no output", BAD_DATA, 10000, [0, 1, 2], [])
 row(
     "Model_addOperation",
     "a count nobody has",
@@ -56,17 +59,43 @@ row(
 
 def identify(state: str, code: ResultCode, inputs: list[int], outputs: list[int]) -> None:
     def arguments(w: World) -> tuple[object, ...]:
-        return w.open_model, len(inputs), u32s(inputs), len(outputs), u32s(outputs)
+        return w.anonymous_model, len(inputs), u32s(inputs), len(outputs), u32s(outputs)
 
     row("Model_identifyInputsAndOutputs", state, code, arguments)
 
 
-identify("again", NO_ERROR, [1, 0], [3])
+def identified(*calls: tuple[list[int], list[int]]) -> Callable[[World], int]:
+    """A model whose inputs and outputs have been named before, successfully or not."""
+
+    def model(w: World) -> int:
+        made = w.anonymous_model
+        for inputs, outputs in calls:
+            ends = len(inputs), u32s(inputs), len(outputs), u32s(outputs)
+            w.nn.Model_identifyInputsAndOutputs(made, *ends)
+        return made
+
+    return model
+
+
+identify("in any order", NO_ERROR, [1, 0], [3])
+identify("no inputs", BAD_DATA, [], [3])
+identify("no outputs", BAD_DATA, [0, 1], [])
 identify("an input is an output", BAD_DATA, [0, 1], [3, 0])
 identify("an input twice", BAD_DATA, [0, 1, 0], [3])
 identify("an output twice", BAD_DATA, [0, 1], [3, 3])
 identify("a constant", BAD_DATA, [0, 1, 2], [3])
 identify("index = count", BAD_DATA, [0, 4], [3])
+for state, before in (
+    ("again", ([0, 1], [3])),
+    ("one of them again", ([0], [3])),
+    ("again after a failure", ([0, 1, 2], [3])),
+):
+    row(
+        "Model_identifyInputsAndOutputs",
+        state,
+        BAD_DATA,
+        lambda w, before=before: (identified(before)(w), 2, u32s([0, 1]), 1, u32s([3])),
+    )
 row(
     "Model_identifyInputsAndOutputs",
     "finished",
@@ -124,6 +153,12 @@ def without_ends(w: World) -> tuple[object, ...]:
 
 
 row("Model_finish", "complete", NO_ERROR, lambda w: (w.open_model,))
+row(
+    "Model_finish",
+    "an input named in an earlier call only",
+    BAD_DATA,
+    lambda w: (identified(([0], [1]), ([2], [3]))(w),),
+)
 row("Model_finish", "operations in any order", NO_ERROR, unordered)
 row("Model_finish", "empty", BAD_DATA, lambda w: (w.empty_model,))
 row("Model_finish", "no inputs and outputs", BAD_DATA, without_ends)

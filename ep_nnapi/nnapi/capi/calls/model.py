@@ -48,7 +48,7 @@ def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) ->
     """A constant from the client's memory; (null, 0) leaves the operand out."""
     builder = MODELS[model]
     if buffer != ffi.NULL:
-        builder.check_constant(index, length)
+        builder.check_constant(index, length, copied=True)
         builder.set_value(index, np.frombuffer(ffi.buffer(buffer, length), np.uint8))
     elif length:
         raise unexpected_null("buffer")
