@@ -209,7 +209,7 @@ def _tasks(
     known: Mapping[str, Prepared],
 ) -> list[Task]:
     folder = source if source.is_dir() else source.parent
-    recipe = Recipe(job.to_json(), _compared(how), _versions())
+    recipe = Recipe(job.to_json(), _compared(how), _versions(job.options.calibration))
     return [
         Task(m, str(m.relative_to(folder)), place.root, name, recipe, how, known.get(name))
         for m, name in pairs
@@ -228,5 +228,9 @@ def _compared(how: Verification | None) -> dict[str, object] | None:
     return {"inputs": digests, "tolerance": how.tolerance}
 
 
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("ep-nnapi", "onnxruntime", "onnx")}
+def _versions(calibration: str | None) -> dict[str, str]:
+    """Of the packages, and the digest of the calibration, which may change."""
+    versions = {name: version(name) for name in ("ep-nnapi", "onnxruntime", "onnx")}
+    if calibration is not None and Path(calibration).is_file():
+        versions["calibration"] = digest_of(Path(calibration))
+    return versions

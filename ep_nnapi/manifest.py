@@ -31,7 +31,7 @@ class Recipe:
 
     job           `Job.to_json`
     verification  what it was compared on, files with their digests; None where it was not
-    versions      of the packages that made it
+    versions      of the packages that made it, and a calibration's digest where one was given
     """
 
     job: Mapping[str, object]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import reduce
@@ -93,6 +94,19 @@ def one_of(option: str, choices: type[_E]) -> Callable[[object], _E]:
             known = ", ".join(choices)
             raise OptionError(f"{option} is {str(value)!r}; it must be one of {known}")
         return choices(str(value))
+
+    return parse
+
+
+def path(option: str) -> Callable[[object], str | None]:
+    """The absolute path of a file, for other processes work elsewhere; empty for none."""
+
+    def parse(value: object) -> str | None:
+        if value in (None, ""):
+            return None
+        if not isinstance(value, str | os.PathLike):
+            raise OptionError(f"{option} is {value!r}; it must be the path of a file")
+        return os.path.abspath(os.fsdecode(value))
 
     return parse
 

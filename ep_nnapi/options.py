@@ -36,6 +36,13 @@ class DynamicShapes(StrEnum):
     OFF = "off"
 
 
+class Partitioning(StrEnum):
+    """Which of the nodes that can be taken are."""
+
+    MAXIMAL = "maximal"
+    WORTH_IT = "worth_it"
+
+
 SHAPE_CACHE = 4
 """Sets of sizes kept compiled: each holds its own packed weights, and models that see more than a
 few sizes (batches of one and of many, two orientations of an image) see too many to keep."""
@@ -51,6 +58,8 @@ class Options:
     device: str | None = None
     target: RuleSet = RuleSet.EP_NNAPI
     fallback: Fallback = Fallback.REFERENCE
+    partitioning: Partitioning = Partitioning.MAXIMAL
+    calibration: str | None = None
     exclude: tuple[str, ...] = ()
     partitioning_stop_ops: tuple[str, ...] = ()
     min_cluster_nodes: int = 1
@@ -124,6 +133,18 @@ OPTIONS: tuple[Option, ...] = (
         "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     ),
     Option(
+        "partitioning",
+        values.one_of("partitioning", Partitioning),
+        "HOW",
+        "maximal (default) takes all it can, worth_it leaves what is estimated faster on the CPU",
+    ),
+    Option(
+        "calibration",
+        values.path("calibration"),
+        "FILE",
+        "estimate by this calibration of the device, which ep_nnapi.calibrate wrote",
+    ),
+    Option(
         "exclude",
         values.names("exclude"),
         "NAMES",
@@ -139,13 +160,13 @@ OPTIONS: tuple[Option, ...] = (
         "min_cluster_nodes",
         values.count("min_cluster_nodes"),
         "N",
-        "leave clusters of fewer nodes to the CPU (default 1)",
+        "leave clusters of fewer nodes to the CPU, a QDQ group counted as one (default 1)",
     ),
     Option(
         "max_clusters",
         values.count("max_clusters"),
         "N",
-        "keep the clusters with the most work, at most so many (default: all)",
+        "keep the clusters estimated to save the most time, at most so many (default: all)",
     ),
     Option(
         "dynamic_shapes",

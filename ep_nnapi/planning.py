@@ -7,15 +7,12 @@ cluster compiles: an error later would end the session.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-import networkx as nx
-
 from ep_nnapi.binding import is_dynamic
-from ep_nnapi.capability import Judged
+from ep_nnapi.choosing import Chooser
 from ep_nnapi.compiling import Compiler, Declined
-from ep_nnapi.costs import total
 from ep_nnapi.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.dynamic import DynamicCluster, retained
 from ep_nnapi.engine import CompiledCluster
@@ -23,11 +20,11 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.judging import Verdicts, judge_graph
 from ep_nnapi.options import Fallback, Options
 from ep_nnapi.prepared import UnusableCluster, is_own, load
+from ep_nnapi.rates import PHONE, CostModel
 from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.value import Value
-from partitioner import partition
 
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
@@ -48,28 +45,32 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans graphs with one compiler and the user's options."""
+    """Plans graphs with one compiler, the user's options and a model of costs."""
 
     compiler: Compiler
     options: Options
+    model: CostModel = PHONE
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
         ready = [load(n, graph, self.compiler, self.options) for n in graph.nodes if is_own(n)]
         verdicts = judge_graph(graph, self.compiler.target, self.options)
         capable = sum(len(m.node.originals) for m in verdicts.samples[0].values())
-        dag, readers = dag_of(verdicts.graph), _readers(verdicts.graph)
+        nodes, readers = _sized(verdicts), _readers(verdicts.graph)
+        dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
+        chooser = Chooser(self.options, self.model)
         built: dict[tuple[int, ...], Cluster] = {}
         while True:
-            clusters = _partition(dag, verdicts.samples[0])
+            choice = chooser.choose(dag, nodes, verdicts.samples[0])
             before = len(verdicts.refused)
-            for cluster in clusters:
+            for cluster in choice.clusters:
                 if cluster not in built:
                     self._try(cluster, verdicts, readers, built)
             if len(verdicts.refused) == before:
                 break
-        kept = self._worthwhile(clusters, verdicts)
-        taken = (*ready, *(built[c] for c in kept))
+        for ids, detail in choice.given_up:
+            verdicts.drop(ids, (), Reason.CLUSTER, detail)
+        taken = (*ready, *(built[c] for c in choice.clusters))
         reports = tuple(c.report for c in taken)
         capable += len(ready)
         refused, notes = verdicts.rejections(), verdicts.notes()
@@ -115,28 +116,6 @@ class Planner:
                 single = len(half) == 1
                 found.extend(half if single else self._culprits(half, verdicts, readers, tries))
         return found or cluster
-
-    def _worthwhile(
-        self, clusters: Sequence[tuple[int, ...]], verdicts: Verdicts
-    ) -> list[tuple[int, ...]]:
-        """The clusters that the options min_cluster_nodes and max_clusters keep."""
-        sizes = {c: sum(len(verdicts.nodes[i].originals) for i in c) for c in clusters}
-        least, most = self.options.min_cluster_nodes, self.options.max_clusters
-        kept = [c for c in clusters if sizes[c] >= least]
-        for c in set(clusters) - set(kept):
-            detail = f"its cluster has {sizes[c]} nodes, fewer than min_cluster_nodes = {least}"
-            verdicts.drop(c, (), Reason.CLUSTER, detail)
-        if most is None or len(kept) <= most:
-            return kept
-        works = {c: total(verdicts.nodes[i] for i in c) for c in kept}
-        ranked = sorted(kept, key=lambda c: (-works[c].macs, -works[c].bytes, kept.index(c)))
-        for c in ranked[most:]:
-            detail = (
-                f"its cluster, of {works[c].macs:,} multiply-accumulates, is not among the "
-                f"max_clusters = {most} with the most work"
-            )
-            verdicts.drop(c, (), Reason.CLUSTER, detail)
-        return [c for c in kept if c in ranked[:most]]
 
     def _build(
         self,
@@ -184,9 +163,12 @@ class Planner:
         return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu)
 
 
-def _partition(dag: nx.DiGraph, capable: Mapping[int, Judged]) -> list[tuple[int, ...]]:
-    clusters = partition(dag, capable.keys())
-    return [tuple(i for i in c if isinstance(i, int)) for c in clusters]
+def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
+    """The nodes by id, as what they cost is counted: with the sizes that are known for certain."""
+    if len(verdicts.samples) > 1:
+        return verdicts.nodes
+    judged = {i: m.node for i, m in verdicts.samples[0].items()}
+    return {i: judged.get(i, n) for i, n in verdicts.nodes.items()}
 
 
 def _readers(graph: Graph) -> Readers:

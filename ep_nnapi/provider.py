@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
+from ep_nnapi.calibration import cost_model
 from ep_nnapi.compiling import Compiler
 from ep_nnapi.graph import Graph
 from ep_nnapi.options import Options, parse
@@ -27,7 +28,8 @@ class Provider:
         runtime = open_runtime(options.runtime)
         self.target = options.lowering_target(runtime.feature_level)
         device = choose_device(runtime, options.device, self.target.flags)
-        self._planner = Planner(Compiler(self.target, runtime, device), options)
+        model = cost_model(options, device)
+        self._planner = Planner(Compiler(self.target, runtime, device), options, model)
         self._plans: dict[str, Plan] = {}
         self._lock = Lock()
         self.opened = False

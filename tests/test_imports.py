@@ -68,14 +68,17 @@ ALLOWED = {
     " numpy",
     "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report",
     "costs": "dag graph value",
+    "rates": "costs graph partitioner",
+    "calibration": "costs manifest options nnapi.runtime rates rejection target",
+    "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "judging": "binding builtin capability ceiling dag graph options prepared qdq rejection target",
     "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
-    "planning": "binding capability compiling costs dag dynamic engine graph judging options"
-    " prepared rejection report submodel value networkx partitioner",
-    "provider": "compiling graph options planning prepared rejection report runtimes",
+    "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
+    " rejection report submodel value",
+    "provider": "calibration compiling graph options planning prepared rejection report runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort provider",

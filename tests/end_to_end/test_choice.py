@@ -3,11 +3,8 @@
 import pytest
 
 import ep_nnapi
-from ep_nnapi.costs import Work, work
 from tests.end_to_end.test_faults import DIGITS, assert_right, session
 from tests.faulty import FaultyDevice, installed
-from tests.onnx_graph import graph_of
-from tests.oracle import Case, f32, node
 
 
 def clusters(**options: object) -> list[list[str]]:
@@ -32,12 +29,18 @@ def test_clusters_below_the_least_size_are_left() -> None:
     assert "has 2 nodes, fewer than min_cluster_nodes = 3" in report.rejections[0].detail
 
 
-def test_few_clusters_are_those_with_the_most_work() -> None:
-    """5x5 on 8x8 for 16 channels, and Relu: 26,624; 3x3 on 4x4 from 16 to 32: 73,728 and Relu."""
+def test_few_clusters_are_those_that_save_most() -> None:
+    """5x5 on 8x8 for 16 channels: 25,600 MACs; 3x3 on 4x4 from 16 to 32: 73,728.
+
+    The first costs 500 us for its turn and 64 + 1,024 floats over its border, and saves 4e-5 us for
+    each MAC, those of its Relu included.
+    """
     assert clusters(exclude="MaxPool", max_clusters=1) == [["Conv", "Relu"]]
     report = ep_nnapi.check(DIGITS, exclude="MaxPool", max_clusters=1)
     assert report.clusters[0].nodes[0] == "Conv_5"
-    assert "of 26,624 multiply-accumulates" in report.rejections[0].detail
+    dearer = 500 + 4 * (64 + 1024) * 5e-4 - (25_600 + 1024) * 4e-5
+    assert f"its cluster, estimated {dearer:.0f} us dearer" in report.rejections[0].detail
+    assert "is not among the max_clusters = 1 that save most" in report.rejections[0].detail
     assert clusters(exclude="MaxPool", max_clusters=3) == clusters(exclude="MaxPool")
 
 
@@ -56,19 +59,15 @@ def test_a_compilation_that_fails_costs_only_the_nodes_that_spoil_it() -> None:
     assert report.taken == 7
 
 
-COSTS = {
-    "convolution": (node("Conv", f32(1, 8, 6, 6), f32(16, 8, 3, 3)), 16 * 4 * 4 * 8 * 9),
-    "depthwise": (node("Conv", f32(1, 8, 6, 6), f32(8, 1, 3, 3), group=8), 8 * 4 * 4 * 9),
-    "matrices": (node("MatMul", f32(2, 3, 4), f32(2, 4, 5)), 2 * 3 * 5 * 4),
-    "element-wise": (node("Add", f32(2, 3), f32(2, 3)), 6),
-}
-
-
-@pytest.mark.parametrize(("case", "macs"), COSTS.values(), ids=COSTS)
-def test_work_counts_multiply_accumulates(case: Case, macs: int) -> None:
-    assert work(graph_of(case.model).nodes[0]).macs == macs
-
-
-def test_work_counts_bytes_of_tensors_and_weights() -> None:
-    add = graph_of(node("Add", f32(2, 3), f32(2, 3)).model).nodes[0]
-    assert work(add) == Work(6, 3 * 6 * 4)
+def test_worth_it_leaves_a_tiny_network_to_the_cpu() -> None:
+    """8 nodes and 0.1 million multiply-accumulates do not make up for a cluster's 500 us."""
+    report = ep_nnapi.check(DIGITS, partitioning="worth_it")
+    assert (report.capable, report.taken) == (8, 0)
+    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.CLUSTER}
+    (detail,) = {r.detail for r in report.rejections}
+    assert detail == (
+        "worth_it: taking these 8 nodes by themselves is estimated 496 us dearer than the CPU "
+        "provider; partitioning=maximal takes them"
+    )
+    assert_right(session(partitioning="worth_it"))
+    assert clusters(partitioning="maximal") == clusters()
