@@ -10,22 +10,10 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Operand, TypedOperand
 from ep_nnapi.nnapi.spec import BY_CODE, BY_NAME, OPERATIONS
 from ep_nnapi.rejection import Reason, Reject
-from tests.nnapi.typed import PER_CHANNEL, codes, operand, operands, typed
+from tests.nnapi.typed import PER_CHANNEL, operand, operands, samples, typed
 
-SAMPLES = Path(__file__).with_name("signatures.txt")
 FACTS = Path(__file__).parents[3] / "shared" / "nnapi_facts.json"
 needs_facts = pytest.mark.skipif(not FACTS.exists(), reason="the facts are not here")
-
-
-def samples():
-    name = ""
-    for line in SAMPLES.read_text().splitlines():
-        if line.startswith(" "):
-            level, _, signature = line.strip().partition(" ")
-            ins, outs = signature.split(" > ")
-            yield name, int(level), codes(ins), codes(outs)
-        elif not line.startswith("#"):
-            name = line
 
 
 def facts():

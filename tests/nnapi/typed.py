@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Omitted, Operand, TypedOperand
@@ -27,12 +28,15 @@ CODES = {
     "Q16Y": OperandCode.TENSOR_QUANT16_SYMM,
 }
 PER_CHANNEL = OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
+SAMPLES = Path(__file__).with_name("signatures.txt")
 
 
-def operand(code: OperandCode, *dims: int, scale: float = 0.1, zero_point: int = 0) -> Operand:
+def operand(
+    code: OperandCode, *dims: int, scale: float = 0.1, zero_point: int = 0, channel: int = 0
+) -> Operand:
     """An operand of unknown rank unless dimensions are given."""
     scaled = code.quantized and code is not PER_CHANNEL
-    channels = ChannelQuantization(0, (0.1,)) if code is PER_CHANNEL else None
+    channels = ChannelQuantization(channel, (0.1,)) if code is PER_CHANNEL else None
     return Operand(code, dims, scale if scaled else 0.0, zero_point, channels)
 
 
@@ -57,3 +61,15 @@ def operands(text: str) -> list[TypedOperand]:
         value = Omitted.NO_VALUE if "?" in word else None
         made += [replace(operand(code), value=value) for code in codes(word.replace("?", ""))]
     return typed(made)
+
+
+def samples() -> Iterator[tuple[str, int, list[OperandCode], list[OperandCode]]]:
+    """Lists that NNAPI accepts: operation, lowest level, codes of inputs and of outputs."""
+    name = ""
+    for line in SAMPLES.read_text().splitlines():
+        if line.startswith(" "):
+            level, _, signature = line.strip().partition(" ")
+            ins, outs = signature.split(" > ")
+            yield name, int(level), codes(ins), codes(outs)
+        elif not line.startswith("#"):
+            name = line
