@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ep_nnapi.calibrating import calibrate as calibrate
+    from ep_nnapi.calibration import Calibration as Calibration
     from ep_nnapi.checking import check as check
     from ep_nnapi.fleet import prepare as prepare
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "append_execution_provider": "ort.session",
+    "calibrate": "calibrating",
+    "Calibration": "calibration",
     "check": "checking",
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",

@@ -54,7 +54,11 @@ class Calibration:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all; raises OptionError where it cannot be written."""
-        replace(Path(path), json.dumps({"version": VERSION, **asdict(self)}, indent=1) + "\n")
+        replace(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, the content of calibration.json."""
+        return {"version": VERSION, **asdict(self)}
 
     def refusal(self, options: Options, device: Device) -> str | None:
         """Why it is of no use to clusters under these options for `device`; None where it is."""

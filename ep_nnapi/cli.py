@@ -85,7 +85,14 @@ def _parser() -> argparse.ArgumentParser:
     _json(preparing)
     _verb(verbs.add_parser, "listing", _listing, "the NNAPI models that a model is lowered to")
     _json(_plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops))
-    _json(_plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices))
+    devices = _plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices)
+    devices.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="measure one for partitioning=worth_it instead, some seconds; write what it takes",
+    )
+    devices.add_argument("--device", metavar="NAME", help="the device to measure")
+    _json(devices)
     lib = _plain(verbs.add_parser("lib", help="where libneuralnetworks.so is"), _lib)
     lib.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h instead")
     return parser
@@ -237,11 +244,26 @@ def _ops(given: argparse.Namespace) -> int:
 def _devices(given: argparse.Namespace) -> int:
     from ep_nnapi.runtimes import open_runtime
 
+    if given.calibrate is not None:
+        return _calibrate(given)
+    if given.device is not None:
+        raise OptionError("--device is the one to measure; give --calibrate FILE with it")
     devices = open_runtime(Options().runtime).devices()
     if given.json:
         _dump(printing.devices_data(devices))
     else:
         printing.devices(devices)
+    return DONE
+
+
+def _calibrate(given: argparse.Namespace) -> int:
+    from ep_nnapi.calibrating import calibrate
+
+    found = calibrate(given.calibrate, device=given.device)
+    if given.json:
+        _dump(found.to_json())
+    else:
+        printing.calibration(found)
     return DONE
 
 

@@ -19,6 +19,7 @@ from rich.text import Text
 from ep_nnapi.rejection import ADVICE, Rejection
 
 if TYPE_CHECKING:
+    from ep_nnapi.calibration import Calibration
     from ep_nnapi.fleet import Preparation
     from ep_nnapi.manifest import Prepared
     from ep_nnapi.nnapi.runtime import Device
@@ -260,3 +261,19 @@ def devices(found: Sequence[Device]) -> None:
     """One line for each device."""
     rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
     _table(("device", "type", "version", "feature level"), rows)
+
+
+def calibration(found: Calibration) -> None:
+    """What it takes on either side, one line for each kind of cost."""
+    cpu, nnapi = found.model.cpu, found.model.nnapi
+    rows: list[tuple[str, float | None, float]] = [
+        ("cluster", None, found.model.per_cluster),
+        ("byte over its border", None, found.model.per_byte),
+        ("node", cpu.per_node, nnapi.per_node),
+        ("byte of a node", cpu.per_byte, nnapi.per_byte),
+        *((f"{f} MAC", cpu.per_mac[f], nnapi.per_mac[f]) for f in cpu.per_mac),
+    ]
+    _table(
+        ("microseconds", "CPU provider", found.device),
+        ((name, "-" if a is None else f"{a:.3g}", f"{b:.3g}") for name, a, b in rows),
+    )

@@ -102,12 +102,17 @@ ALLOWED = {
     "inputs": "rejection value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report tolerance"
     " nnapi.runtime value numpy onnxruntime",
-    "printing": "fleet manifest ops.node rejection report running nnapi.runtime numpy rich",
+    "probes": "costs dag graph qdq submodel value numpy",
+    "calibrating": "calibration checking costs options ort.names ort.session probes provider rates"
+    " rejection running runtimes onnxruntime",
+    "printing": "calibration fleet manifest ops.node rejection report running nnapi.runtime numpy"
+    " rich",
     "prepare_arguments": "fleet job rejection",
-    "cli": "checking job ops options prepare_arguments printing rejection running runtimes staging"
-    " tolerance nnapi.capi nnapi.listing",
+    "cli": "calibrating checking job ops options prepare_arguments printing rejection running"
+    " runtimes staging tolerance nnapi.capi nnapi.listing",
     "__main__": "cli",
-    "": "checking fleet nnapi.capi ort.session rejection report running target",
+    "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"
+    " target",
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
