@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from onnx import shape_inference
 
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.sizes import Shapes, fixed_symbols, settled, symbols
 from ep_nnapi.submodel import skeleton
 from ep_nnapi.value import Dim, Value
-
-Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Sizes by value name."""
 
 _SAMPLES = ((64, 32), (96, 64))
 """First size and step of the sizes tried for dimensions that nothing settles.
@@ -43,26 +39,22 @@ def samples(graph: Graph, fixed: Shapes) -> tuple[Shapes, ...]:
     Raises OptionError when `fixed` names no input or does not fit one.
     """
     free = entering(graph)
-    strange = sorted(fixed.keys() - {v.name for v in free})
-    if strange:
-        inputs = ", ".join(v.name for v in graph.inputs)
-        raise OptionError(f"fix names {strange[0]}, which is no input; the inputs are {inputs}")
-    symbols = _symbols(free, fixed)
-    unknown = sorted({d for v in free for d in _dims(v) if isinstance(d, str)} - symbols.keys())
+    known = fixed_symbols(free, fixed)
+    unknown = sorted({d for v in free for d in _dims(v) if isinstance(d, str)} - known.keys())
     anonymous = any(d is None for v in free if v.name not in fixed for d in _dims(v))
     if not unknown and not anonymous:
-        return (_sizes(free, fixed, symbols, 1),)
+        return (_sizes(free, fixed, known, 1),)
     found = []
     for first, step in _SAMPLES:
         tried = {name: first + step * i for i, name in enumerate(unknown)}
-        found.append(_sizes(free, fixed, {**symbols, **tried}, first))
+        found.append(_sizes(free, fixed, {**known, **tried}, first))
     return tuple(found)
 
 
 def bound(graph: Graph, shapes: Shapes) -> Graph:
     """The graph with every size that follows from its inputs' `shapes` filled in."""
-    symbols = _symbols(entering(graph), shapes)
-    known = {v.name: _substituted(v, shapes, symbols) for v in _values(graph)}
+    numbers = symbols(entering(graph), shapes)
+    known = {v.name: _substituted(v, shapes, numbers) for v in _values(graph)}
     if is_dynamic(known.values()):
         known.update(_inferred(graph, known))
     return _with(graph, known)
@@ -72,30 +64,12 @@ def _dims(value: Value) -> tuple[Dim, ...]:
     return value.dims or ()
 
 
-def _symbols(values: Iterable[Value], shapes: Shapes) -> dict[str, int]:
-    """What the symbolic dimensions are when `values` have these shapes."""
-    symbols: dict[str, int] = {}
-    for value in values:
-        shape = shapes.get(value.name)
-        if shape is None or value.dims is None:
-            continue
-        if len(shape) != len(value.dims) or not _fits(value.dims, shape):
-            declared = ",".join(str(d or "?") for d in value.dims)
-            raise OptionError(f"{value.name} is fixed to {list(shape)}; the model has [{declared}]")
-        symbols.update((d, s) for d, s in zip(value.dims, shape, strict=True) if isinstance(d, str))
-    return symbols
-
-
-def _fits(dims: Sequence[Dim], shape: Sequence[int]) -> bool:
-    return all(not isinstance(d, int) or d == s for d, s in zip(dims, shape, strict=True))
-
-
 def _sizes(
-    values: Iterable[Value], fixed: Shapes, symbols: Mapping[str, int], anonymous: int
+    values: Iterable[Value], fixed: Shapes, known: Mapping[str, int], anonymous: int
 ) -> Shapes:
     def size(dim: Dim) -> int:
         if isinstance(dim, str):
-            return symbols[dim]
+            return known[dim]
         return anonymous if dim is None else dim
 
     return {
@@ -112,13 +86,12 @@ def _values(graph: Graph) -> Iterator[Value]:
             yield from outputs_of(part)
 
 
-def _substituted(value: Value, shapes: Shapes, symbols: Mapping[str, int]) -> Value:
+def _substituted(value: Value, shapes: Shapes, known: Mapping[str, int]) -> Value:
     if value.name in shapes:
         return replace(value, dims=shapes[value.name])
     if value.dims is None:
         return value
-    dims = tuple(symbols.get(d, d) if isinstance(d, str) else d for d in value.dims)
-    return replace(value, dims=dims)
+    return replace(value, dims=settled(value.dims, known))
 
 
 def _inferred(graph: Graph, known: Mapping[str, Value]) -> Mapping[str, Value]:

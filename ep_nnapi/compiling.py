@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ep_nnapi.binding import Shapes, bound
+from ep_nnapi.binding import bound
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.forms import Peel
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
 from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
+from ep_nnapi.sizes import Shapes
 from ep_nnapi.target import Target
 from ep_nnapi.value import Value
 

@@ -11,17 +11,18 @@ from pathlib import Path
 import networkx as nx
 import onnx
 import onnxruntime
-from onnx import GraphProto, ModelProto, NodeProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.checking import planned_at
-from ep_nnapi.context import ALIGNMENT, FORMAT_VERSION, Packed, pack
+from ep_nnapi.context import FORMAT_VERSION, Packed, Place, pack
+from ep_nnapi.encoding import ALIGNMENT
 from ep_nnapi.engine import CompiledCluster
+from ep_nnapi.onnxfile import EXTERNAL_ABOVE, graphs
 from ep_nnapi.options import Options
 from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
-
-_EXTERNAL_ABOVE = 1 << 30  # bytes of protobuf, which ends at 2 GB
+from ep_nnapi.seal import leave_room, seal
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,7 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
         _Compiled(c, pack(c.lowered)) for c in provider.clusters if isinstance(c, CompiledCluster)
     ]
     if not compiled:
-        raise ModelError(
-            "NNAPI takes no cluster of fixed sizes from this model, so there is nothing to "
-            "compile; fix its sizes (--fix) or choose another format"
-        )
+        raise ModelError(_why_nothing(proto, provider.report))
     contexts = _embedded(compiled) if embed else _beside(compiled, out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
@@ -60,6 +58,29 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     _declare(proto, compiled)
     _save(proto, out)
     return provider.report
+
+
+def _why_nothing(proto: ModelProto, report: Report) -> str:
+    """Why there is nothing to compile, and what would help."""
+    if not report.clusters:
+        return (
+            "NNAPI takes no node of this model under these options, so there is nothing to "
+            "compile; `check` says why, and other formats do without"
+        )
+    free = [i.name for i in proto.graph.input if _is_symbolic(i)]
+    if free:
+        return (
+            f"the sizes of every cluster depend on {', '.join(free)}, so there is nothing to "
+            f"compile ahead of time; give them with --fix {free[0]}=SIZES or choose another format"
+        )
+    return (
+        "the sizes of every cluster depend on what the model computes, so there is nothing to "
+        "compile ahead of time; choose another format"
+    )
+
+
+def _is_symbolic(info: ValueInfoProto) -> bool:
+    return not all(d.HasField("dim_value") for d in info.type.tensor_type.shape.dim)
 
 
 def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
@@ -79,10 +100,11 @@ def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
                 digest.update(block)
             stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
             whole.update(digest.digest())
+        total = stream.tell()
     file = _beside_name(out, whole.hexdigest(), ".weights")
     unnamed.rename(out.with_name(file))
     for one, (offset, digest) in zip(compiled, places, strict=True):
-        yield one.packed.beside(file, offset, digest.hexdigest())
+        yield one.packed.beside(Place(file, offset, total, digest.hexdigest()))
 
 
 def _beside_name(out: Path, digest: str, suffix: str) -> str:
@@ -92,21 +114,11 @@ def _beside_name(out: Path, digest: str, suffix: str) -> str:
 def _name_uniquely(proto: ModelProto) -> None:
     """Gives every node a name of its own, by which the plan is found again."""
     seen: Counter[str] = Counter()
-    for graph in _graphs(proto.graph):
+    for graph in graphs(proto.graph):
         for node in graph.node:
             name = node.name or next(filter(None, node.output), node.op_type)
             seen[name] += 1
             node.name = name if seen[name] == 1 else f"{name}#{seen[name]}"
-
-
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph and all inner graphs."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                if inner.node:
-                    yield from _graphs(inner)
 
 
 def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodeProto:
@@ -126,7 +138,7 @@ def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodePr
 def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) -> None:
     """Puts `context` in the place of the cluster's nodes, wherever in the model they are."""
     members = set(cluster.report.nodes)
-    home = next(g for g in _graphs(graph) if any(n.name in members for n in g.node))
+    home = next(g for g in graphs(graph) if any(n.name in members for n in g.node))
     nodes = _ordered([*(n for n in home.node if n.name not in members), context])
     del home.node[:]
     home.node.extend(nodes)
@@ -150,16 +162,16 @@ def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 def _reads(node: NodeProto) -> set[str]:
     """What a node reads, its inner graphs included."""
-    inner = [g for a in node.attribute for h in (a.g, *a.graphs) if h.node for g in _graphs(h)]
+    inner = [g for a in node.attribute for h in (a.g, *a.graphs) if h.node for g in graphs(h)]
     return {*node.input, *(name for g in inner for n in g.node for name in n.input)}
 
 
 def _drop_unused(graph: GraphProto) -> None:
     """Takes out initializers that only clusters read."""
-    graphs = list(_graphs(graph))
-    read = {name for g in graphs for n in g.node for name in n.input}
-    read |= {o.name for g in graphs for o in g.output}
-    for g in graphs:
+    every = list(graphs(graph))
+    read = {name for g in every for n in g.node for name in n.input}
+    read |= {o.name for g in every for o in g.output}
+    for g in every:
         kept = [t for t in g.initializer if t.name in read]
         del g.initializer[:]
         g.initializer.extend(kept)
@@ -176,11 +188,18 @@ def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
 
 
 def _save(proto: ModelProto, out: Path) -> None:
-    if proto.ByteSize() <= _EXTERNAL_ABOVE:
+    """Writes the model, with a checksum of its own file."""
+    leave_room(proto)
+    _write(proto, out)
+    seal(out)
+
+
+def _write(proto: ModelProto, out: Path) -> None:
+    if proto.ByteSize() <= EXTERNAL_ABOVE:
         onnx.save_model(proto, str(out))
         return
     digest = hashlib.sha256()
-    for graph in _graphs(proto.graph):
+    for graph in graphs(proto.graph):
         for tensor in graph.initializer:
             digest.update(tensor.raw_data)
     location = _beside_name(out, digest.hexdigest(), ".data")

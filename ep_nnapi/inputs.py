@@ -5,12 +5,13 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ep_nnapi.rejection import OptionError
+from ep_nnapi.sizes import Shapes, fixed_symbols, settled
 from ep_nnapi.value import Array
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
@@ -53,6 +54,12 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
     if type_name not in _NUMPY:
         raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
     return InputSpec(name, np.dtype(_NUMPY[type_name]), tuple(dims))
+
+
+def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
+    """The inputs with the sizes that `fixed` settles; raises OptionError where it cannot."""
+    known = fixed_symbols(inputs, fixed)
+    return [replace(s, dims=fixed.get(s.name) or settled(s.dims, known)) for s in inputs]
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:

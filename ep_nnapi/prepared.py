@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import ClusterReport
+from ep_nnapi.seal import check_seal
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
 SOURCE = "NnapiPluginExecutionProvider"
@@ -76,6 +77,8 @@ def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
     data = node.attributes.get("ep_cache_context")
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")
+    if path:
+        check_seal(Path(path))
     folder = Path(path).parent if path else None
     lowered = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level).lowered
     entering = {c.name for c in lowered.border.inputs}

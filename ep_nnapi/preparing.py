@@ -17,10 +17,11 @@ from onnx import GraphProto, TensorProto
 
 from ep_nnapi.checking import planned_at
 from ep_nnapi.contextmodel import save_context
+from ep_nnapi.fixing import fixed
 from ep_nnapi.job import Format, Job, Style
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
-from ep_nnapi.staging import save_onnx, save_ort, save_replayed
+from ep_nnapi.staging import check_replay, save_onnx, save_ort, save_replayed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,21 @@ class Staged:
 
 
 def stage(model: Path, out: Path, job: Job) -> Staged:
-    """Writes `model` as `out`, and the weights of a context beside it. Raises ModelError."""
+    """Writes `model` as `out`, and the weights of a context beside it.
+
+    Raises ModelError, and OptionError where the option `fix` does not fit the model.
+    """
+    with fixed(model, out, job) as (settled, rest):
+        return _staged(settled, out, rest)
+
+
+def _staged(model: Path, out: Path, job: Job) -> Staged:
     if job.format is Format.CONTEXT:
         return Staged(_context(model, out, job), ())
     save = save_ort if job.format is Format.ORT else save_onnx
     report = save(model, out, job)
+    if job.style is Style.RUNTIME:
+        check_replay(out)
     if report is None:
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         report = planned_at(str(out), job.options, level).report

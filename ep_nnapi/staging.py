@@ -11,6 +11,7 @@ import onnxruntime
 
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.naming import rename_given
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.rejection import ModelError
@@ -73,7 +74,23 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
         open_session(str(assigned), _saving(out, Format.ONNX, kept), [_CPU])
     finally:
         assigned.unlink(missing_ok=True)
+    rename_given(out)
     return report
+
+
+def check_replay(saved: Path) -> None:
+    """Raises ModelError unless ONNX Runtime can replay what is recorded in a saved model.
+
+    It records some optimizations of quantized layers that it cannot replay.
+    """
+    options = quiet_options()
+    options.add_session_config_entry("session.enable_saved_runtime_optimizations", "1")
+    try:
+        open_session(str(saved), options, [_CPU])
+    except ModelError as error:
+        raise ModelError(
+            f"ONNX Runtime cannot replay what it recorded, so take style fixed; {error}"
+        ) from None
 
 
 def save_replayed(model: ModelSource, out: Path, job: Job) -> None:

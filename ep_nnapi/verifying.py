@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ep_nnapi.checking import open_session, quiet_options
-from ep_nnapi.inputs import Feeds, random_feeds, read_feeds, spec_of
+from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.job import Verification
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.rejection import ModelError
@@ -20,6 +20,7 @@ from ep_nnapi.running import (
     on_nnapi,
     outputs_of,
 )
+from ep_nnapi.sizes import Shapes
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from ep_nnapi.value import Array
 
@@ -33,10 +34,14 @@ def tolerance_for(how: Verification, model: Path) -> float:
     return QUANTIZED_TOLERANCE if _is_quantized(model) else DEFAULT_TOLERANCE
 
 
-def record(model: Path, how: Verification, to: Path) -> None:
-    """Writes inputs and what the CPU provider makes of them with the original model."""
+def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> None:
+    """Writes inputs and what the CPU provider makes of them with the original model.
+
+    fixed  sizes of the inputs, which they have in the prepared model
+    """
     session = open_session(str(model), quiet_options(), [CPU])
-    specs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    specs = fixed_specs(inputs, fixed)
     feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)
     arrays: dict[str, Array] = {}
     for i, fed in enumerate(feeds.runs):

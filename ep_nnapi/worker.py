@@ -111,10 +111,11 @@ def _stage(task: Data) -> Data:
     from ep_nnapi.verifying import record, tolerance_for
 
     model = Path(task["model"])
-    staged, tolerance = stage(model, Path(task["out"]), job_of(task["job"])), None
+    job = job_of(task["job"])
+    staged, tolerance = stage(model, Path(task["out"]), job), None
     if task["verification"] is not None:
         how = Verification(**task["verification"])
-        record(model, how, Path(task["recorded"]))
+        record(model, how, dict(job.options.fix), Path(task["recorded"]))
         tolerance = tolerance_for(how, model)
     return {
         "tolerance": tolerance,

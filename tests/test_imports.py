@@ -61,19 +61,23 @@ ALLOWED = {
     "submodel": "graph value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
     " value numpy",
-    "binding": "dag graph rejection submodel value onnx",
+    "sizes": "rejection value",
+    "binding": "dag graph sizes submodel value onnx",
     "builtin_checks": "ops.node rejection value",
     "builtin": "builtin_checks graph ops.node rejection target value",
-    "context": "border lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate rejection value"
-    " numpy",
-    "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report",
+    "encoding": "border nnapi.codes nnapi.model nnapi.spec value numpy",
+    "context": "border encoding lowering nnapi.validate rejection value numpy",
+    "seal": "rejection onnx",
+    "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report"
+    " seal",
     "costs": "dag graph value",
     "rates": "costs graph partitioner",
     "calibration": "costs manifest options nnapi.runtime rates rejection target",
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "judging": "binding builtin capability ceiling dag graph options prepared qdq rejection target",
-    "compiling": "binding capability forms graph lowering nnapi.runtime rejection target value",
+    "compiling": "binding capability forms graph lowering nnapi.runtime rejection sizes target"
+    " value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
@@ -87,19 +91,23 @@ ALLOWED = {
     "ort": "graph rejection value numpy",
     # what a user calls
     "job": "options rejection",
-    "staging": "checking job ort.names ort.session rejection report onnxruntime",
-    "contextmodel": "checking context engine options prepared rejection report networkx onnx"
+    "onnxfile": "onnx",
+    "naming": "onnxfile onnx",
+    "staging": "checking job naming ort.names ort.session rejection report onnxruntime",
+    "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
+    " seal networkx onnx onnxruntime",
+    "fixing": "job onnxfile rejection sizes staging value google onnx",
+    "preparing": "checking contextmodel fixing job rejection report staging google onnx"
     " onnxruntime",
-    "preparing": "checking contextmodel job rejection report staging google onnx onnxruntime",
     "tolerance": "",
-    "verifying": "checking inputs job nnapi.runtime rejection running tolerance value numpy",
+    "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy",
     "worker": "job options preparing rejection verifying",
     "requirements": "",
     "manifest": "rejection requirements",
     "publishing": "job manifest rejection worker",
     "fleet": "job manifest publishing rejection",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
-    "inputs": "rejection value numpy PIL",
+    "inputs": "rejection sizes value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report tolerance"
     " nnapi.runtime value numpy onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",

@@ -1,4 +1,4 @@
-"""A prepared model as a user meets it: in a fresh process, away from the original."""
+"""Prepared models as a user meets them: in a fresh process, away from the original."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,57 +16,100 @@ import onnxruntime
 
 ROOT = Path(__file__).parents[2]
 CPU = ["CPUExecutionProvider"]
+Arrays = dict[str, np.ndarray]
 _RUN = """
 import json, sys
 import numpy as np
 import onnxruntime as ort
-model, feeds, out, options = sys.argv[1:]
-session_options = ort.SessionOptions()
-session_options.log_severity_level = 4
-if options == "plain":
-    session = ort.InferenceSession(model, session_options, providers=["CPUExecutionProvider"])
-    assert "ep_nnapi" not in sys.modules
+plain, feeds, loads = json.load(sys.stdin)
+if plain:
+    sys.modules["ep_nnapi"] = None  # importing it is an error
+    ort.set_default_logger_severity(4)
 else:
     import ep_nnapi
-    ep_nnapi.append_execution_provider(session_options, **json.loads(options))
-    session = ort.InferenceSession(model, session_options)
 given = dict(np.load(feeds))
-names = [o.name for o in session.get_outputs()]
-np.savez(out, **dict(zip(names, session.run(names, given))))
+for load in loads:
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    for key, value in load["entries"].items():
+        options.add_session_config_entry(key, value)
+    if not plain:
+        ep_nnapi.append_execution_provider(options, **load["options"])
+    providers = ["CPUExecutionProvider"] if plain else None
+    session = ort.InferenceSession(load["model"], options, providers=providers)
+    names = [o.name for o in session.get_outputs()]
+    np.savez(load["out"], **dict(zip(names, session.run(names, given))))
+    print(load["out"])
 """
+_REPLAYED = {"session.enable_saved_runtime_optimizations": "1"}
 
 
-def run(model: Path, feeds: dict[str, np.ndarray], options: dict[str, object] | None) -> dict:
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One session: a prepared model, the provider's options, entries of the session's own."""
+
+    model: str
+    out: str
+    options: dict[str, object]
+    entries: dict[str, str]
+
+
+def run(model: Path, feeds: Arrays, options: dict[str, object] | None) -> Arrays:
     """Its outputs in a fresh process; options None is plain onnxruntime without this package."""
-    given, out = model.with_suffix(".in.npz"), model.with_suffix(".out.npz")
+    load = loading(model, options or {})
+    outputs, said = run_all([load], feeds, model.parent, plain=options is None)
+    assert outputs, said
+    return outputs[0]
+
+
+def loading(model: Path, options: dict[str, object], *, replay: bool = False) -> Load:
+    """One session on `model`; `replay` asks for the optimizations that are recorded in it."""
+    out = model.with_name(f"{model.name}.{replay}.npz")
+    return Load(str(model), str(out), options, _REPLAYED if replay else {})
+
+
+def run_all(
+    loads: Sequence[Load], feeds: Arrays, folder: Path, *, plain: bool
+) -> tuple[list[Arrays], str]:
+    """Outputs of the sessions in their order, in a fresh process, up to one that fails.
+
+    And what the process said. `plain` is onnxruntime where this package cannot be imported.
+    """
+    given = folder / "given.npz"
     np.savez(given, **feeds)
-    text = "plain" if options is None else json.dumps(options)
-    command = [sys.executable, "-c", _RUN, str(model), str(given), str(out), text]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        command,
+        [sys.executable, "-c", _RUN],
         check=False,
         capture_output=True,
         text=True,
-        cwd=model.parent,
-        env=environment,
-        timeout=300,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=600,
+        input=json.dumps([plain, str(given), [asdict(load) for load in loads]]),
     )
-    assert done.returncode == 0, done.stderr
-    return dict(np.load(out))
+    return [dict(np.load(out)) for out in done.stdout.splitlines()], done.stderr
 
 
-def original(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def original(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=CPU)
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-def assert_close(got: dict[str, np.ndarray], want: dict[str, np.ndarray], tolerance: float) -> None:
-    assert got.keys() == want.keys()
+def apart(got: Arrays, want: Arrays) -> float:
+    """The largest difference, relative to max(1, the largest value); infinite for other shapes."""
+    if got.keys() != want.keys():
+        return float("inf")
+    worst = 0.0
     for name, b in want.items():
         a = got[name]
-        assert a.shape == b.shape
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return float("inf")
         largest = max(1.0, float(np.abs(b.astype(np.float64)).max(initial=0)))
-        apart = np.abs(a.astype(np.float64) - b.astype(np.float64)).max(initial=0)
-        assert apart <= tolerance * largest, f"{name}: {apart} of {largest}"
+        differences = np.abs(a.astype(np.float64) - b.astype(np.float64))
+        worst = max(worst, float(np.nan_to_num(differences, nan=np.inf).max(initial=0)) / largest)
+    return worst
+
+
+def assert_close(got: Arrays, want: Arrays, tolerance: float) -> None:
+    assert apart(got, want) <= tolerance

@@ -14,7 +14,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.checking import planned
-from ep_nnapi.context import _PRELUDE, FORMAT_VERSION, pack, unpack
+from ep_nnapi.context import _PRELUDE, FORMAT_VERSION, Place, pack, unpack
 from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.rejection import ModelError, OptionError
 from tests.prepare.test_fleet import tiny
@@ -83,7 +83,7 @@ def test_a_higher_level_is_refused(tmp_path: Path) -> None:
 def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
     (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
-    data = pack(cluster.lowered).beside(name, 0, "0" * 64)
+    data = pack(cluster.lowered).beside(Place(name, 0, 64, "0" * 64))
     (tmp_path / "w").write_bytes(b"\0" * 64)
     with pytest.raises(ModelError, match="outside of the model's folder"):
         unpack(data, tmp_path / "in", LEVEL)
@@ -95,7 +95,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes(b"\0" * 64)
     (tmp_path / "in" / "w").symlink_to(tmp_path / "w")
     with pytest.raises(ModelError, match="outside of the model's folder"):
-        unpack(pack(cluster.lowered).beside("w", 0, "0" * 64), tmp_path / "in", LEVEL)
+        unpack(pack(cluster.lowered).beside(Place("w", 0, 64, "0" * 64)), tmp_path / "in", LEVEL)
 
 
 def prepared(tmp_path: Path, **options: object) -> Path:

@@ -1,0 +1,89 @@
+"""A model whose inputs have the sizes that the option `fix` gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+
+from ep_nnapi.job import Format, Job, Level
+from ep_nnapi.onnxfile import EXTERNAL_ABOVE, graphs
+from ep_nnapi.rejection import ModelError
+from ep_nnapi.sizes import Shapes, fixed_symbols
+from ep_nnapi.staging import save_onnx
+from ep_nnapi.value import Dim
+
+
+@contextmanager
+def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
+    """The model and the job with the sizes of `job.options.fix` written in, beside `out`.
+
+    As they are where nothing is to be fixed. Raises OptionError for names and sizes that the model
+    does not have, ModelError for a model that cannot be read.
+    """
+    if not job.options.fix:
+        yield model, job
+        return
+    settled, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
+    try:
+        _write(model, settled, dict(job.options.fix), weights)
+        yield settled, replace(job, options=replace(job.options, fix=()))
+    finally:
+        settled.unlink(missing_ok=True)
+        weights.unlink(missing_ok=True)
+
+
+def write_sizes(proto: ModelProto, shapes: Shapes) -> None:
+    """Sets the inputs' sizes, and their symbols wherever else they stand."""
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [_Input(i.name, _dims(i)) for i in proto.graph.input if i.name not in constants]
+    known = fixed_symbols(inputs, shapes)
+    for graph in graphs(proto.graph):
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            _substitute(info.type.tensor_type.shape, known)
+    for info in proto.graph.input:
+        sizes = shapes.get(info.name, ())
+        for dim, size in zip(info.type.tensor_type.shape.dim, sizes, strict=False):
+            dim.dim_value = size
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    name: str
+    dims: tuple[Dim, ...] | None
+
+
+def _write(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
+    source = model
+    if model.suffix.lower() == ".ort":
+        save_onnx(model, to, Job(Level.DISABLE, Format.ONNX))
+        source = to
+    try:
+        proto = onnx.load(str(source))
+    except (DecodeError, OSError, ValueError) as error:
+        raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
+    write_sizes(proto, shapes)
+    large = proto.ByteSize() > EXTERNAL_ABOVE
+    onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
+
+
+def _dims(info: ValueInfoProto) -> tuple[Dim, ...] | None:
+    kind = info.type.tensor_type
+    if not kind.HasField("shape"):
+        return None
+    return tuple(_dim(d) for d in kind.shape.dim)
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> Dim:
+    return dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None
+
+
+def _substitute(shape: TensorShapeProto, known: Mapping[str, int]) -> None:
+    for dim in shape.dim:
+        if dim.dim_param in known:
+            dim.dim_value = known[dim.dim_param]

@@ -1,0 +1,20 @@
+"""ONNX models as files: all their graphs, and how large a file can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import GraphProto
+
+EXTERNAL_ABOVE = 1 << 30
+"""Bytes above which weights go into a file beside the model: Protocol Buffers end at 2 GB."""
+
+
+def graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """The graph and all inner graphs."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                if inner.node:
+                    yield from graphs(inner)

@@ -1,0 +1,59 @@
+"""Symbolic sizes and the numbers that settle them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from ep_nnapi.rejection import OptionError
+from ep_nnapi.value import Dim
+
+Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
+"""Sizes by tensor name."""
+
+
+class Sized(Protocol):
+    """A tensor with a name and dimensions, None where not even their number is known."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def dims(self) -> tuple[Dim, ...] | None:
+        """Its dimensions."""
+
+
+def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
+    """What the symbolic dimensions are when `values` have these shapes.
+
+    Raises OptionError for a shape that does not fit.
+    """
+    found: dict[str, int] = {}
+    for value in values:
+        shape = shapes.get(value.name)
+        if shape is None or value.dims is None:
+            continue
+        if len(shape) != len(value.dims) or not _fits(value.dims, shape):
+            declared = ",".join(str(d or "?") for d in value.dims)
+            raise OptionError(f"{value.name} is fixed to {list(shape)}; the model has [{declared}]")
+        found.update((d, s) for d, s in zip(value.dims, shape, strict=True) if isinstance(d, str))
+    return found
+
+
+def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
+    """The same for the inputs of a model; raises OptionError when `fixed` names none of them."""
+    strange = sorted(fixed.keys() - {v.name for v in inputs})
+    if strange:
+        known = ", ".join(v.name for v in inputs)
+        raise OptionError(f"fix names {strange[0]}, which is no input; the inputs are {known}")
+    return symbols(inputs, fixed)
+
+
+def settled(dims: Iterable[Dim], known: Mapping[str, int]) -> tuple[Dim, ...]:
+    """The dimensions with numbers for the symbols that are known."""
+    return tuple(known.get(d, d) if isinstance(d, str) else d for d in dims)
+
+
+def _fits(dims: Sequence[Dim], shape: Sequence[int]) -> bool:
+    return all(not isinstance(d, int) or d == s for d, s in zip(dims, shape, strict=True))

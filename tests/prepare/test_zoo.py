@@ -1,0 +1,187 @@
+"""The zoo, float and quantized, in every combination: prepared, then loaded without the original.
+
+Small models go through all combinations with every target and platform. Large ones go through each
+row of the table (a format, a style and a level) once, the target and the platform changing from row
+to row and from model to model, so that any two of model, row, target and platform meet.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from ep_nnapi.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.preparing import stage
+from ep_nnapi.rejection import ModelError
+from ep_nnapi.target import RuleSet
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
+from models import quantized, zoo
+from tests.prepare.fresh import Load, apart, loading, original, run_all
+
+pytestmark = pytest.mark.long
+
+SIZES = {
+    "mobilenet_v1": 96,
+    "mobilenet_v2": 96,
+    "mobilenet_v3_large": 96,
+    "efficientnet_lite0": 96,
+    "resnet18": 64,
+    "resnet50": 64,
+    "squeezenet1_1": 96,
+    "vgg_small": 32,
+    "espcn": 40,
+    "segmentation": 96,
+    "detector": 96,
+    "detector_roialign": 96,
+    "transformer_encoder": 32,
+}
+SMALL = ("mlp", "kws_dscnn", "espcn")
+ROWS = [(c, level) for c in COMBINATIONS for level in c.levels]
+WAYS = list(itertools.product(RuleSet, Platform))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model of the zoo, its scheme where it is quantized, and its place among all of them."""
+
+    name: str
+    scheme: str | None
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.scheme or 'float'}"
+
+    def model(self) -> onnx.ModelProto:
+        size = SIZES.get(self.name)
+        if self.scheme is None:
+            return zoo.MODELS[self.name](size=size)
+        return with_continuous_outputs(zoo.quantized(self.name, self.scheme, size=size))
+
+
+def with_continuous_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A detector with what it suppresses boxes by as its only outputs.
+
+    Which of two boxes goes turns on the last bit, in ONNX Runtime's own fused and unfused layers,
+    too; and so does the number of boxes.
+    """
+    suppressing = [n for n in model.graph.node if n.op_type == "NonMaxSuppression"]
+    if suppressing:
+        del model.graph.output[:]
+    for node in suppressing:
+        for name in node.input[:2]:
+            model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
+    return model
+
+
+def cases() -> Iterator[Case]:
+    """Each model as float and quantized; small ones in every scheme, the others in one each."""
+    index = itertools.count()
+    for i, name in enumerate(zoo.MODELS):
+        turn = quantized.SCHEMES[i % len(quantized.SCHEMES)]
+        schemes = quantized.SCHEMES if name in SMALL else (turn,)
+        for scheme in (None, *schemes):
+            yield Case(name, scheme, next(index))
+
+
+def jobs(case: Case) -> Iterator[Job]:
+    """What the model is prepared as."""
+    for i, (row, level) in enumerate(ROWS):
+        ways = WAYS if case.name in SMALL else [WAYS[(case.index + i) % len(WAYS)]]
+        for rules, platform in ways:
+            given: dict[str, object] = {
+                "format": str(row.format),
+                "optimization_style": str(row.style),
+                "optimization_level": str(level),
+                "target_platform": str(platform),
+                "target": str(rules),
+            }
+            if row.extra:
+                given[row.extra] = (case.index + i) % 2 == 0
+            yield job_of(given)
+
+
+def called(job: Job) -> str:
+    rules = job.options.target
+    return f"{job.format}-{job.style}-{job.level}-{job.platform}-{rules}{job.suffix}"
+
+
+def nothing_to_take(case: Case, job: Job) -> bool:
+    """ONNX Runtime's own provider leaves signed activations."""
+    return job.options.target is RuleSet.BUILTIN and case.scheme == "s8s8"
+
+
+def refusal(case: Case, job: Job) -> str | None:
+    """Why the model cannot be prepared like that; None where it can."""
+    if nothing_to_take(case, job) and job.format is Format.CONTEXT:
+        return "takes no node"
+    spared = job.level is Level.NNAPI_AWARE and job.options.target is RuleSet.EP_NNAPI
+    if (
+        job.style is Style.RUNTIME
+        and not spared
+        and case.name == "transformer_encoder"
+        and case.scheme
+    ):
+        return "cannot replay"  # nor what its own tool writes
+    return None
+
+
+def prepared(model: onnx.ModelProto, case: Case, folder: Path) -> dict[Path, Job]:
+    """What `model` becomes for each job. The model itself is gone when this returns."""
+    source = folder / "model.onnx"
+    onnx.save(model, source)
+    made = {}
+    for job in jobs(case):
+        out, why = folder / called(job), refusal(case, job)
+        if why is not None:
+            with pytest.raises(ModelError, match=why):
+                stage(source, out, job)
+            continue
+        staged = stage(source, out, job)
+        assert bool(staged.report.clusters) != nothing_to_take(case, job)
+        assert bool(staged.operators) == (job.format is Format.ORT)
+        made[out] = job
+    source.unlink()
+    return made
+
+
+def loads(made: dict[Path, Job], *, plain: bool) -> Iterator[Load]:
+    """The sessions to make of them; recorded optimizations once left alone, once replayed."""
+    for path, job in made.items():
+        if plain and job.format is Format.CONTEXT:
+            continue
+        options: dict[str, object] = {"target": str(job.options.target)}
+        yield loading(path, options)
+        if job.style is Style.RUNTIME:
+            yield loading(path, options, replay=True)
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_every_combination_round_trips(case: Case, tmp_path: Path) -> None:
+    model = case.model()
+    feeds = zoo.sample_inputs(model)
+    want = original(model, feeds)
+    made = prepared(model, case, tmp_path)
+    tolerance = DEFAULT_TOLERANCE if case.scheme is None else QUANTIZED_TOLERANCE
+    for plain in (False, True):
+        wanted = list(loads(made, plain=plain))
+        outputs, said = run_all(wanted, feeds, tmp_path, plain=plain)
+        assert len(outputs) == len(wanted), said
+        apart_by = zip(wanted, (apart(got, want) for got in outputs), strict=True)
+        far = {Path(load.out).name: d for load, d in apart_by if d > tolerance}
+        assert not far
+
+
+def test_any_two_meet() -> None:
+    """Every model meets every row, target and platform; every row every target and platform."""
+    for case in cases():
+        seen = list(jobs(case))
+        assert {(j.format, j.style, j.level) for j in seen} == {
+            (c.format, c.style, level) for c, level in ROWS
+        }
+        assert {(j.options.target, j.platform) for j in seen} == set(WAYS)
