@@ -7,18 +7,22 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeAlias
 
 from ep_nnapi import manifest
+from ep_nnapi.crew import Crew, Limits
 from ep_nnapi.job import Format, Job, Verification, job_of
 from ep_nnapi.manifest import Prepared, Recipe, digest_of
 from ep_nnapi.publishing import Task, clean, failed, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
 
 MANIFEST = "manifest.json"
+TIMEOUT = 3600.0  # seconds: what is still computing after an hour will hardly end
 _SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest
+_MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -47,7 +51,7 @@ class _Place:
         return self.root / f"{self.prefix}{MANIFEST}"
 
 
-def prepare(
+def prepare(  # noqa: PLR0913 (all but two by name)
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
@@ -55,6 +59,8 @@ def prepare(
     inputs: Sequence[str] = (),
     tolerance: float | None = None,
     jobs: int | None = None,
+    timeout: float = TIMEOUT,
+    memory: float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
     **options: object,
@@ -66,6 +72,8 @@ def prepare(
     inputs    files to compare on, as `run` takes them (default: random numbers)
     tolerance relative to max(1, the largest value) (default: 1e-4, 0.05 with quantized layers)
     jobs      models at a time (default: one for each CPU)
+    timeout   seconds for one model, all its steps together
+    memory    GB for each of its worker processes (default: half of the machine's)
     executor  runs the models instead: any of concurrent.futures, or a cluster's
     progress  called with the numbers of models done and of all
     options   optimization_level, format, target_platform, optimization_style,
@@ -75,7 +83,7 @@ def prepare(
     """
     source, target = Path(model).absolute(), Path(out).absolute()
     job = _job(target, options)
-    workers = _workers(jobs)
+    workers, limits = _workers(jobs), _limits(timeout, memory)
     how = Verification(tuple(map(_absolute, inputs)), tolerance) if verify else None
     place, pairs = _pairs(source, target, job)
     try:
@@ -84,12 +92,14 @@ def prepare(
         raise OptionError(f"{place.root} cannot be made: {error.strerror}") from None
     clean(place.root)
     known = manifest.read(place.manifest)
-    tasks = _tasks(source, pairs, place, job, how, known)
+    recipe = Recipe(job.to_json(), _compared(how), _versions(job.options.calibration))
+    task = partial(Task, root=place.root, recipe=recipe, verification=how, limits=limits)
+    tasks = _tasks(source, pairs, task, known)
     if executor is not None:
-        models = _all(tasks, place, known, executor, progress)
+        models = _all(tasks, place, known, lambda t: executor.submit(prepare_one, t), progress)
     else:
-        with ThreadPoolExecutor(workers) as own:
-            models = _all(tasks, place, known, own, progress)
+        with ThreadPoolExecutor(workers) as own, Crew() as crew:
+            models = _all(tasks, place, known, lambda t: own.submit(prepare_one, t, crew), progress)
     if source.is_file() and models[0].unusable:
         raise ModelError(str(models[0].error))
     return Preparation(models, place.manifest)
@@ -99,6 +109,13 @@ def _workers(jobs: int | None) -> int:
     if jobs is not None and jobs < 1:
         raise OptionError(f"jobs is {jobs}; it must be 1 or more")
     return jobs or os.cpu_count() or 1
+
+
+def _limits(timeout: float, memory: float | None) -> Limits:
+    for name, given in (("timeout", timeout), ("memory", memory)):
+        if given is not None and not 0 < given <= _MOST:
+            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
+    return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 
 def _absolute(given: str) -> str:
@@ -172,21 +189,25 @@ def _all(
     tasks: Sequence[Task],
     place: _Place,
     known: Mapping[str, Prepared],
-    executor: Executor,
+    submit: Callable[[Task], Future[Prepared]],
     progress: Progress | None,
 ) -> tuple[Prepared, ...]:
     """Every task's result, in the order of the tasks; the manifest grows as they come."""
     kept = {o: e for o, e in known.items() if all((place.root / n).is_file() for n in e.outputs)}
     entries, saved = dict(kept), time.monotonic()
-    futures = {executor.submit(prepare_one, task): task for task in tasks}
-    for done, future in enumerate(as_completed(futures), start=1):
-        entry = _result(future, futures[future])
-        entries[entry.output] = entry
-        if progress is not None:
-            progress(done, len(tasks))
-        if time.monotonic() - saved > _SAVE_EVERY:
-            manifest.write(place.manifest, entries.values())
-            saved = time.monotonic()
+    futures = {submit(task): task for task in tasks}
+    try:
+        for done, future in enumerate(as_completed(futures), start=1):
+            entry = _result(future, futures[future])
+            entries[entry.output] = entry
+            if progress is not None:
+                progress(done, len(tasks))
+            if time.monotonic() - saved > _SAVE_EVERY:
+                manifest.write(place.manifest, entries.values())
+                saved = time.monotonic()
+    finally:  # when interrupted, those not begun do not begin
+        for future in futures:
+            future.cancel()
     manifest.write_operators(place.root, place.prefix, entries.values(), known.values())
     manifest.write(place.manifest, entries.values())
     return tuple(entries[task.output] for task in tasks)
@@ -203,16 +224,13 @@ def _result(future: Future[Prepared], task: Task) -> Prepared:
 def _tasks(
     source: Path,
     pairs: Iterable[tuple[Path, str]],
-    place: _Place,
-    job: Job,
-    how: Verification | None,
+    task: Callable[..., Task],
     known: Mapping[str, Prepared],
 ) -> list[Task]:
     folder = source if source.is_dir() else source.parent
-    recipe = Recipe(job.to_json(), _compared(how), _versions(job.options.calibration))
     return [
-        Task(m, str(m.relative_to(folder)), place.root, name, recipe, how, known.get(name))
-        for m, name in pairs
+        task(m, str(m.relative_to(folder)), output=output, previous=known.get(output))
+        for m, output in pairs
     ]
 
 

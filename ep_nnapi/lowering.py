@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +26,7 @@ from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.rejection import SpecError
 from ep_nnapi.rewrite import fuse_activations, writes
 from ep_nnapi.target import Target
-from ep_nnapi.value import Array, Quantization, Value, held
+from ep_nnapi.value import Quantization, Value, held
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +121,7 @@ class _Writer:
     feature_level: int
     operands: list[Operand] = field(default_factory=list)
     _values: dict[str, int] = field(default_factory=dict)
-    _constants: dict[object, int] = field(default_factory=dict)
+    _constants: dict[Operand, int] = field(default_factory=dict)
 
     def operation(self, call: Call) -> Operation:
         """The call with numbered operands."""
@@ -146,8 +145,8 @@ class _Writer:
         if code is None:
             raise SpecError(f"operand {position} has no type of its own")
         if arg is None:
-            return self._interned(Operand(code, value=Omitted.NO_VALUE), None)
-        return self._interned(Operand(code), np.array(arg, code.numpy))
+            return self._interned(Operand(code, value=Omitted.NO_VALUE))
+        return self._interned(Operand(code, value=Data.of(np.array(arg, code.numpy))))
 
     def _constant(self, arg: Value | View) -> int:
         value, perm = (arg.value, arg.perm) if isinstance(arg, View) else (arg, None)
@@ -156,17 +155,13 @@ class _Writer:
         constant = value.constant.transposed(perm) if perm is not None else value.constant
         operand = _operand(value, constant.shape, perm)
         # a copy: what a constant reads may be ONNX Runtime's memory, which it takes back
-        return self._interned(operand, np.array(constant.array, operand.type.numpy, order="C"))
+        data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
+        return self._interned(replace(operand, value=data))
 
-    def _interned(self, operand: Operand, array: Array | None) -> int:
-        digest = None
-        if array is not None:
-            operand = replace(operand, value=Data.of(array))
-            digest = hashlib.blake2b(np.ascontiguousarray(array).data).digest()
-        key = (replace(operand, value=None), digest)
-        if key not in self._constants:
-            self._constants[key] = self._add(operand)
-        return self._constants[key]
+    def _interned(self, operand: Operand) -> int:
+        if operand not in self._constants:
+            self._constants[operand] = self._add(operand)
+        return self._constants[operand]
 
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)

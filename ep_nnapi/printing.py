@@ -1,4 +1,7 @@
-"""How results look on a terminal and, as full-width lines, in a pipe."""
+"""How results look on a terminal and, as full-width lines, in a pipe.
+
+What draws on terminals is imported when there is one: most commands answer to a pipe.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
-
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
 from ep_nnapi.rejection import ADVICE, Rejection
 
@@ -26,13 +22,6 @@ if TYPE_CHECKING:
     from ep_nnapi.ops.node import Op
     from ep_nnapi.report import ClusterReport, Report
     from ep_nnapi.running import Difference, RunResult
-
-
-def _console() -> Console:
-    """Wraps at the terminal's width; never in a pipe."""
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else 10_000
-    return Console(width=width, no_color=not terminal, highlight=False, soft_wrap=not terminal)
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -48,7 +37,12 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
-    console = _console()
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
     gaps = 3 * len(widths)
     wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -122,7 +116,7 @@ def run_result(result: RunResult, tolerance: float) -> None:
     report(result.report)
     print()
     if result.recognised is not None and result.labels is not None:
-        right = int(np.sum(result.recognised == result.labels))
+        right = int((result.recognised == result.labels).sum())
         print("recognised  " + " ".join(str(n) for n in result.recognised))
         print("labels      " + " ".join(str(n) for n in result.labels))
         print(f"{right} of {len(result.labels)} right\n")
@@ -175,6 +169,9 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
     if not sys.stderr.isatty():
         yield None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("models", total=None)

@@ -10,15 +10,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ep_nnapi.crew import Crew, Limits, Shift
 from ep_nnapi.job import Verification
 from ep_nnapi.manifest import Prepared, Recipe, digest_of, up_to_date
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-from ep_nnapi.worker import started
 
 _SCRATCH = ".ep-nnapi-"
 _WORK = "model"
@@ -39,15 +39,23 @@ class Task:
     output: str
     recipe: Recipe
     verification: Verification | None
+    limits: Limits
     previous: Prepared | None = None
 
 
-def prepare_one(task: Task) -> Prepared:
-    """Prepares the model, unless it is up to date; what goes wrong is in the entry."""
+def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
+    """Prepares the model, unless it is up to date; what goes wrong is in the entry.
+
+    crew   whose keepers to use; without, one of its own
+    """
+    if crew is None:
+        with Crew() as own:
+            return prepare_one(task, own)
     try:
         if task.previous and up_to_date(task.previous, task.model, task.recipe, task.root):
             return replace(task.previous, skipped=True)
-        return _prepared(task)
+        with crew.keeper() as keeper, _scratch(task.root) as folder:
+            return _prepared(task, Shift(keeper, folder, task.limits))
     except (ModelError, OptionError) as error:
         return failed(task, str(error), unusable=True)
     except (NnapiError, OSError) as error:
@@ -65,43 +73,39 @@ def clean(root: Path) -> None:
         if folder.is_file():
             folder.unlink(missing_ok=True)
             continue
-        with suppress(OSError), _locked(folder):
+        with suppress(OSError), _locked(folder, fcntl.LOCK_EX):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _prepared(task: Task) -> Prepared:
-    with _scratch(task.root) as (folder, lock), ExitStack() as workers:
-        stage = workers.enter_context(started("stage", folder, lock))
-        verify = None
-        if task.verification is not None:
-            verify = workers.enter_context(started("verify", folder, lock))
-        sources = {task.model.name: digest_of(task.model)}
-        work = folder / _WORK
-        work.mkdir()
-        out = work / Path(task.output).name
-        asked: dict[str, Any] = {
-            "job": task.recipe.job,
-            "model": str(task.model),
-            "out": str(out),
-            "recorded": str(folder / "recorded.npz"),
-            "verification": task.verification and asdict(task.verification),
-        }
-        staged = stage.ask(asked)
-        sources |= _digests(task.model.parent, map(Path, staged["beside"]))
-        entry = Prepared(
-            task.name,
-            task.output,
-            task.recipe,
-            sources,
-            report=staged["report"],
-            operators=staged["operators"],
-        )
-        if verify is not None:
-            entry = replace(entry, differences=verify.ask(asked)["differences"])
-            worst, tolerance = entry.worst or 0.0, staged["tolerance"]
-            if worst > tolerance:
-                return replace(entry, error=_beyond(worst, tolerance))
-        return replace(entry, outputs=_publish(work, out.name, task))
+def _prepared(task: Task, shift: Shift) -> Prepared:
+    work = shift.folder / _WORK
+    work.mkdir()
+    out = work / Path(task.output).name
+    asked: dict[str, Any] = {
+        "job": task.recipe.job,
+        "model": str(task.model),
+        "out": str(out),
+        "recorded": str(shift.folder / "recorded.npz"),
+        "verification": task.verification and asdict(task.verification),
+    }
+    sources = {task.model.name: digest_of(task.model)}
+    staged = shift.ask("stage", asked)
+    sources |= _digests(task.model.parent, map(Path, staged["beside"]))
+    entry = Prepared(
+        task.name,
+        task.output,
+        task.recipe,
+        sources,
+        report=staged["report"],
+        operators=staged["operators"],
+    )
+    if task.verification is not None:
+        tolerance = shift.ask("record", asked)["tolerance"]
+        entry = replace(entry, differences=shift.ask("verify", asked)["differences"])
+        worst = entry.worst or 0.0
+        if worst > tolerance:
+            return replace(entry, error=_beyond(worst, tolerance))
+    return replace(entry, outputs=_publish(work, out.name, task))
 
 
 def _beyond(worst: float, tolerance: float) -> str:
@@ -142,22 +146,22 @@ def _digests(folder: Path, files: Iterable[Path]) -> dict[str, str]:
 
 
 @contextmanager
-def _scratch(root: Path) -> Iterator[tuple[Path, int]]:
-    """A locked folder on the file system of the outputs, and the lock's file descriptor."""
+def _scratch(root: Path) -> Iterator[Path]:
+    """A folder on the file system of the outputs, locked as workers do it, too."""
     folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=root))
     try:
-        with _locked(folder) as lock:
-            yield folder, lock
+        with _locked(folder, fcntl.LOCK_SH):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[int]:
-    """Locks a folder; raises OSError when another process, or a worker of it, still has it."""
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    """Locks a folder; raises OSError when others have it in a way that excludes this one."""
     lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield lock
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+        yield
     finally:
         os.close(lock)

@@ -1,168 +1,125 @@
-"""A process of its own for each model: one that crashes a parser ends only its own worker.
+"""The keeper's process, and in forks of it the workers, one for each step of preparing a model.
 
-One line of JSON on standard input, one on standard output; when the input ends, so does the worker.
+    python -m ep_nnapi.worker
+
+imports what all workers need. Then each line of standard input is an order, and the line that
+answers it on standard output says how its worker ended. When the input ends, so do both.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
+import select
 import signal
-import subprocess
 import sys
-import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from importlib import import_module
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import NoReturn
 
-from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-
-Data: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Worker:
-    """A process that waits for its one task."""
-
-    process: subprocess.Popen[bytes]
-    said: IO[bytes]
-
-    def ask(self, task: Data) -> Data:
-        """Its answer to `task`.
-
-        Raises ModelError or OptionError as it did, NnapiError for anything else but a crash, which
-        is the model's: ModelError.
-        """
-        answer = self._exchange(task)
-        code = self.process.wait()
-        self.said.seek(0)
-        return _judge(answer, code, self.said.read().decode(errors="replace"))
-
-    def _exchange(self, task: Data) -> bytes:
-        """Writes the task and reads the answer; the input stays open until then."""
-        if self.process.stdin is None or self.process.stdout is None:
-            raise NnapiError("the worker has no pipes")
-        try:
-            self.process.stdin.write(json.dumps(task).encode() + b"\n")
-            self.process.stdin.flush()
-            return self.process.stdout.read()
-        except BrokenPipeError:
-            with suppress(BrokenPipeError):  # what is still in its buffer goes nowhere either
-                self.process.stdin.close()
-            return b""
-
-
-@contextmanager
-def started(do: str, folder: Path, keep: int) -> Iterator[Worker]:
-    """A worker for a task of `TASKS`, at work in `folder`; it gets ready while others work.
-
-    keep  a file descriptor that it holds open as long as it lives
-    """
-    environment = {**os.environ, "PYTHONPATH": _path()}
-    command = [sys.executable, "-P", "-m", "ep_nnapi.worker", do]
-    pipe = subprocess.PIPE
-    with (
-        tempfile.TemporaryFile() as said,
-        subprocess.Popen(
-            command,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=said,
-            cwd=folder,
-            env=environment,
-            pass_fds=(keep,),
-        ) as process,
-    ):
-        try:
-            yield Worker(process, said)
-        finally:
-            process.kill()
-
-
-def _judge(answer: bytes, code: int, said: str) -> Data:
-    if code < 0:
-        name = signal.Signals(-code).name
-        raise ModelError(f"the model made ONNX Runtime crash ({name}) in its worker process")
-    try:
-        found: Data = json.loads(answer)
-    except ValueError:
-        last = said.strip().rpartition("\n")[2] or f"exit code {code}"
-        raise NnapiError(f"the worker process failed: {last}") from None
-    if "error" in found:
-        kinds = {"ModelError": ModelError, "OptionError": OptionError}
-        raise kinds.get(found["kind"], NnapiError)(found["error"])
-    return found
-
-
-def _path() -> str:
-    """Where this package is, before whatever else there is."""
-    own = str(Path(__file__).parents[1])
-    return os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
+from ep_nnapi.crew import ANSWER, SAID, Data
+from ep_nnapi.job import Verification, job_of
+from ep_nnapi.options import to_strings
+from ep_nnapi.preparing import beside, stage
+from ep_nnapi.rejection import NnapiError
+from ep_nnapi.verifying import compare, record, tolerance_for
 
 
 def _stage(task: Data) -> Data:
-    """Prepares `model` as `out`; records what the original computes where that is asked for."""
-    from ep_nnapi.job import Verification, job_of
-    from ep_nnapi.preparing import beside, stage
-    from ep_nnapi.verifying import record, tolerance_for
-
+    """Prepares `model` as `out`."""
     model = Path(task["model"])
-    job = job_of(task["job"])
-    staged, tolerance = stage(model, Path(task["out"]), job), None
-    if task["verification"] is not None:
-        how = Verification(**task["verification"])
-        record(model, how, dict(job.options.fix), Path(task["recorded"]))
-        tolerance = tolerance_for(how, model)
+    staged = stage(model, Path(task["out"]), job_of(task["job"]))
     return {
-        "tolerance": tolerance,
         "report": staged.report.to_json(),
         "operators": staged.operators,
         "beside": [str(p) for p in beside(model)],
     }
 
 
+def _record(task: Data) -> Data:
+    """Records what the original computes."""
+    model, how = Path(task["model"]), Verification(**task["verification"])
+    record(model, how, Path(task["recorded"]))
+    return {"tolerance": tolerance_for(how, model)}
+
+
 def _verify(task: Data) -> Data:
     """Compares `out` with what was recorded."""
-    from ep_nnapi.job import job_of
-    from ep_nnapi.options import to_strings
-    from ep_nnapi.verifying import compare
-
     options = to_strings(job_of(task["job"]).options)
     found = compare(Path(task["out"]), Path(task["recorded"]), options)
     return {"differences": [asdict(d) for d in found]}
 
 
-TASKS: Mapping[str, Callable[[Data], Data]] = {"stage": _stage, "verify": _verify}
-_NEEDS = {"stage": ("preparing", "verifying"), "verify": ("verifying",)}
+TASKS: Mapping[str, Callable[[Data], Data]] = {
+    "stage": _stage,
+    "record": _record,
+    "verify": _verify,
+}
 
 
 def main() -> None:
-    """Answers the one task on standard input."""
-    # what libraries print goes with the diagnostics
-    answer = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    do = sys.argv[1]
-    for name in _NEEDS[do]:
-        import_module(f"ep_nnapi.{name}")
-    task = json.loads(sys.stdin.buffer.readline())
-    threading.Thread(target=_end_with, args=(sys.stdin.buffer,), daemon=True).start()
+    """Carries out orders until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks gets it too, and ends the input
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        ended, held = os.pipe()  # the worker holds one end as long as it lives
+        worker = os.fork()
+        if worker == 0:
+            _work(order)
+        os.close(held)
+        code = _outcome(worker, ended, order["seconds"])
+        os.close(ended)
+        with suppress(BrokenPipeError):
+            sys.stdout.write(f"{json.dumps(code)}\n")
+            sys.stdout.flush()
+
+
+def _outcome(worker: int, ended: int, seconds: float) -> int | None:
+    """The worker's exit code; None where it had to be ended since its time was up."""
+    events = select.poll()
+    events.register(ended, 0)  # hanging up is always reported
+    events.register(sys.stdin.fileno(), 0)
+    over = {fd for fd, _ in events.poll(1000 * seconds)}
+    if ended not in over:
+        os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    return os.waitstatus_to_exitcode(status) if over else None
+
+
+def _work(order: Data) -> NoReturn:
+    """Carries out one order, in a process that ends with it."""
+    code = 1
     try:
-        found = TASKS[do](task)
-    except NnapiError as error:
-        found = {"error": str(error), "kind": type(error).__name__}
-    json.dump(found, answer)
-    answer.close()
-    os._exit(0)  # the reading thread holds standard input
+        folder = Path(order["folder"])
+        _settle(folder, order["memory"])
+        try:
+            found = TASKS[order["do"]](order["task"])
+        except NnapiError as error:
+            found = {"error": str(error), "kind": type(error).__name__}
+        (folder / ANSWER).write_text(json.dumps(found))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
 
 
-def _end_with(stream: IO[bytes]) -> None:
-    """Ends this process when the one that asked is gone."""
-    stream.read()
-    os._exit(1)
+def _settle(folder: Path, memory: int) -> None:
+    """Works in `folder`, which it locks as long as it lives, and within the limit."""
+    os.chdir(folder)
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
+    nothing, said = os.open(os.devnull, os.O_RDONLY), os.open(SAID, os.O_WRONLY | os.O_CREAT, 0o600)
+    for given, number in ((nothing, 0), (said, 1), (said, 2)):
+        os.dup2(given, number)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    within = memory if most == resource.RLIM_INFINITY else min(memory, most)
+    resource.setrlimit(resource.RLIMIT_AS, (within, most))
 
 
 if __name__ == "__main__":

@@ -101,11 +101,12 @@ ALLOWED = {
     " onnxruntime",
     "tolerance": "",
     "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy",
-    "worker": "job options preparing rejection verifying",
+    "crew": "rejection",
+    "worker": "crew job options preparing rejection verifying",
     "requirements": "",
     "manifest": "rejection requirements",
-    "publishing": "job manifest rejection worker",
-    "fleet": "job manifest publishing rejection",
+    "publishing": "crew job manifest rejection",
+    "fleet": "crew job manifest publishing rejection",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
     "inputs": "rejection sizes value numpy PIL",
     "running": "checking inputs options ort.names ort.session provider rejection report tolerance"
@@ -113,8 +114,7 @@ ALLOWED = {
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs options ort.names ort.session probes provider rates"
     " rejection running runtimes onnxruntime",
-    "printing": "calibration fleet manifest ops.node rejection report running nnapi.runtime numpy"
-    " rich",
+    "printing": "calibration fleet manifest ops.node rejection report running nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
     "cli": "calibrating checking job ops options prepare_arguments printing rejection running"
     " runtimes staging tolerance nnapi.capi nnapi.listing",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,7 +20,6 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.manifest import Status
 from ep_nnapi.requirements import merged
-from ep_nnapi.worker import TASKS, started
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,15 +102,6 @@ def test_a_difference_beyond_the_tolerance_writes_nothing(tmp_path: Path) -> Non
     done = ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", tolerance=-1.0)
     assert done.failed
     assert not list((tmp_path / "out").glob("*.ort"))
-
-
-def test_a_crash_is_the_models_own(tmp_path: Path) -> None:
-    """A worker that is killed by a signal, as by a parser's fault, is a sentence."""
-    with (tmp_path / "lock").open("w") as lock, started("stage", tmp_path, lock.fileno()) as worker:
-        worker.process.send_signal(signal.SIGSEGV)
-        with pytest.raises(ep_nnapi.ModelError, match="crash \\(SIGSEGV\\)"):
-            worker.ask({})
-    assert set(TASKS) == {"stage", "verify"}
 
 
 def both(executor: Executor, folder: Path) -> None:
