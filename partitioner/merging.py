@@ -37,6 +37,7 @@ class _Blocks:
     block      the block of each node
     members    nodes of each block of more than one
     following  nodes in the blocks that follow each block
+    preceding  nodes in the blocks that each block follows
     level      of each block: less than the levels of all blocks that follow it
     """
 
@@ -44,8 +45,9 @@ class _Blocks:
         self.block = list(range(size))
         self._members: dict[int, list[int]] = {}
         self._following: dict[int, set[int]] = {}
+        self._preceding: dict[int, set[int]] = {}
         self._level = [0] * size
-        self._leads: set[tuple[int, int]] = set()  # (a, b): a is known to lead to b
+        self._leads: set[tuple[int, frozenset[int]]] = set()  # a block, and some it leads to
 
     def unfollowed(self, candidates: Sequence[int], blocks: set[int]) -> list[int]:
         """Those candidates that lead to none of the other `blocks`."""
@@ -54,24 +56,28 @@ class _Blocks:
         return [b for b in candidates if level[b] == highest or not self._reaches(b, blocks)]
 
     def _reaches(self, start: int, blocks: set[int]) -> bool:
-        """Whether a path leads from block `start` to a higher one of `blocks`."""
-        block, level, following = self.block, self._level, self._following
-        goals = {b for b in blocks if level[b] > level[start]}
-        for goal in goals:
-            if (start, goal) in self._leads:
+        """Whether a path leads from block `start` to a higher one of `blocks`.
+
+        Searched from both ends, each step at the one that has fewer edges to follow.
+        """
+        level = self._level
+        goals = frozenset([b for b in blocks if level[b] > level[start]])
+        if (start, goals) in self._leads:
+            return True
+        low, high = level[start], max([level[b] for b in goals])
+        edges = (self._following, self._preceding)
+        seen = [{start}, set(goals)]  # from either end; those met last are the rims
+        rims = [{start}, set(goals)]
+        while True:
+            here = min((0, 1), key=lambda k: sum([len(edges[k].get(b, ())) for b in rims[k]]))
+            found = {self.block[v] for b in rims[here] for v in edges[here].get(b, ())}
+            if not found.isdisjoint(seen[1 - here]):
+                self._leads.add((start, goals))
                 return True
-        highest = max([level[b] for b in goals])
-        seen = {start}
-        stack = [start]
-        while stack:
-            reached = {block[v] for v in following.get(stack.pop(), ())} - seen
-            found = reached & goals
-            if found:
-                self._leads.update((start, goal) for goal in found)
-                return True
-            seen |= reached
-            stack += [b for b in reached if level[b] < highest]
-        return False
+            rims[here] = {b for b in found - seen[here] if low < level[b] < high}
+            if not rims[here]:
+                return False
+            seen[here] |= rims[here]
 
     def add(self, v: int, read: set[int], joined: Sequence[int]) -> None:
         """Add node `v`, which reads from blocks `read`, to those in `joined`, which become one."""
@@ -88,6 +94,7 @@ class _Blocks:
         for b in read:
             if b not in joined:
                 self._following.setdefault(b, set()).add(block)
+                self._preceding.setdefault(block, set()).add(b)
                 height = max(height, level[b] + 1)
         if uneven or height > level[block]:
             level[block] = height
@@ -99,8 +106,9 @@ class _Blocks:
         for v in moved:
             self.block[v] = block
         self._members.setdefault(block, [block]).extend(moved)
-        if other in self._following:
-            self._following.setdefault(block, set()).update(self._following.pop(other))
+        for edges in (self._following, self._preceding):
+            if other in edges:
+                edges.setdefault(block, set()).update(edges.pop(other))
 
     def _lift(self, block: int) -> None:
         """Raise the levels of blocks that follow a raised one."""

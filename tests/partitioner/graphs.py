@@ -42,6 +42,25 @@ def random_dag(rng: random.Random, size: int, density: float | None = None) -> n
     return dag
 
 
+def random_small(rng: random.Random, size: int) -> nx.DiGraph:
+    """As `random_dag`, of any density; edges carry up to three tensors or have no attribute."""
+    density = rng.choice([0.05, 0.1, 0.2, 0.3, 0.5, 0.8])
+    plain = rng.random() < 0.2
+    dag = nx.DiGraph()
+    dag.add_nodes_from(rng.sample(range(size), size))
+    for u in range(size):
+        sizes = {f"{u}.{k}": rng.choice([0, 1, 2, 3, 8, 100]) for k in range(rng.choice([1, 2, 3]))}
+        for v in range(u + 1, size):
+            if rng.random() < density:
+                carried = rng.sample(sorted(sizes), rng.randint(1, len(sizes)))
+                dag.add_edge(u, v, **({} if plain else {"tensors": {t: sizes[t] for t in carried}}))
+        if rng.random() < 0.15:
+            dag.nodes[u]["outputs"] = {t: sizes[t] for t in rng.sample(sorted(sizes), 1)}
+        if rng.random() < 0.15:
+            dag.nodes[u]["inputs"] = dict.fromkeys(rng.sample("xyz", rng.randint(1, 2)), 4)
+    return dag
+
+
 def random_layers(rng: random.Random, size: int) -> nx.DiGraph:
     """Short edges mostly, as in a network: each node reads up to three of the last few."""
     dag = nx.DiGraph()
@@ -56,7 +75,7 @@ def random_layers(rng: random.Random, size: int) -> nx.DiGraph:
 
 def random_capable(rng: random.Random, dag: nx.DiGraph) -> set[Hashable]:
     """Each node with one probability out of a few."""
-    share = rng.choice([0.3, 0.5, 0.7, 0.9])
+    share = rng.choice([0.3, 0.5, 0.7, 0.9, 1.0])
     return {node for node in dag if rng.random() < share}
 
 

@@ -100,7 +100,7 @@ def test_nodes_of_mixed_types():
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("make", [random_dag, random_layers])
-@pytest.mark.parametrize(("size", "count"), [(6, 500), (12, 300), (40, 60), (120, 8)])
+@pytest.mark.parametrize(("size", "count"), [(6, 500), (12, 300), (30, 20), (100, 1)])
 def test_random_graphs_have_no_violations(make, size, count, connected):
     for seed in range(count):
         rng = random.Random(seed)
@@ -112,9 +112,9 @@ def test_random_graphs_have_no_violations(make, size, count, connected):
 
 @pytest.mark.parametrize("connected", [True, False])
 def test_insertion_order_has_no_say(connected):
-    for seed in range(200):
+    for seed in range(60):
         rng = random.Random(seed)
-        dag = random_dag(rng, rng.randint(2, 40))
+        dag = random_dag(rng, rng.randint(2, 25))
         dag = nx.relabel_nodes(dag, {v: f"n{v * 7919 % 41}" for v in dag})
         capable = random_capable(rng, dag)
         answers = {
