@@ -44,7 +44,7 @@ def _stage(task: Data) -> Data:
 def _record(task: Data) -> Data:
     """Records what the original computes."""
     model, how = Path(task["model"]), Verification(**task["verification"])
-    record(model, how, Path(task["recorded"]))
+    record(model, how, dict(job_of(task["job"]).options.fix), Path(task["recorded"]))
     return {"tolerance": tolerance_for(how, model)}
 
 
