@@ -1,0 +1,97 @@
+"""What a symbolic size costs: the first run of new sizes, the runs after it, and a fixed model.
+
+Everything is measured turn by turn in one process, so that a busy machine slows all of it: read
+the ratios. The first run is made anew for every sample by a cache of one set of sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import ep_nnapi
+from models import zoo
+
+SAMPLES = 5
+RUNS = 3
+"""Runs of known sizes after each first one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network of the zoo, and two sizes of its inputs; the batch is 1."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, int]
+
+    def feeds(self, model: onnx.ModelProto, size: int) -> dict[str, np.ndarray]:
+        """Inputs of that size."""
+        return zoo.sample_inputs(model, **dict.fromkeys(self.dims, size))
+
+
+CASES = (
+    Case("espcn", ("height", "width"), (64, 96)),
+    Case("segmentation", ("height", "width"), (96, 128)),
+    Case("mobilenet_v2", ("height", "width"), (96, 128)),
+    Case("resnet18", ("height", "width"), (64, 96)),
+    Case("transformer_encoder", ("tokens",), (32, 48)),
+)
+
+
+@dataclass(frozen=True)
+class Times:
+    """Medians in seconds."""
+
+    first: float
+    next: float
+    fixed: float
+
+
+def measured(case: Case) -> Times:
+    """The network's times with the first of the two sizes; the second is there to be new."""
+    dynamic = zoo.MODELS[case.name](dynamic=("batch", "size"))
+    small, large = (case.feeds(dynamic, size) for size in case.sizes)
+    forgetful = _session(dynamic, shape_cache=1)
+    static = _session(zoo.MODELS[case.name](size=case.sizes[0]))
+    first, later, fixed = [], [], []
+    for _ in range(SAMPLES):
+        forgetful.run(None, large)  # forgets the other sizes
+        first.append(_seconds(lambda: forgetful.run(None, small)))
+        for _ in range(RUNS):
+            later.append(_seconds(lambda: forgetful.run(None, small)))
+            fixed.append(_seconds(lambda: static.run(None, small)))
+    return Times(median(first), median(later), median(fixed))
+
+
+def main() -> None:
+    """Prints a table."""
+    print(f"medians of {SAMPLES} first runs and {SAMPLES * RUNS} others, in milliseconds")
+    print("network              first    next   fixed  first/next  next/fixed")
+    for case in CASES:
+        found = measured(case)
+        first, later, fixed = (1e3 * t for t in (found.first, found.next, found.fixed))
+        ratios = f"{first / later:10.1f}  {later / fixed:10.2f}"
+        print(f"{case.name:20} {first:6.1f}  {later:6.1f}  {fixed:6.1f}  {ratios}", flush=True)
+
+
+def _session(model: onnx.ModelProto, **options: object) -> onnxruntime.InferenceSession:
+    chosen = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen, **options)
+    return onnxruntime.InferenceSession(model.SerializeToString(), chosen)
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = perf_counter()
+    run()
+    return perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()
