@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ep_nnapi.fleet import Preparation, Progress, prepare
+from ep_nnapi.fleet import TIMEOUT, Preparation, Progress, prepare
 from ep_nnapi.job import Format, Level, Platform, Style, aware_of
 from ep_nnapi.rejection import OptionError
 
@@ -48,6 +48,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     argument("--embed", action="store_true", help="context: weights in the model, not beside it")
     argument("--jobs", type=int, metavar="N", help="models at a time (default: one for each CPU)")
+    argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        default=TIMEOUT,
+        help=f"give a model up after this time, all its steps together (default {TIMEOUT:g})",
+    )
+    argument(
+        "--memory",
+        type=float,
+        metavar="GB",
+        help="give a model up that needs more in a process (default: half of the machine's)",
+    )
     argument("--no-verify", action="store_true", help="do not compare with the original")
     argument(
         "--input",
@@ -85,6 +98,8 @@ def call(
         inputs=given.input,
         tolerance=given.tolerance,
         jobs=given.jobs,
+        timeout=given.timeout,
+        memory=given.memory,
         progress=progress,
         enable_type_reduction=given.enable_type_reduction,
         embed=given.embed,

@@ -10,8 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
 
+import ep_nnapi
 from ep_nnapi import crew
 from ep_nnapi.crew import Crew, Limits, Shift
 from ep_nnapi.rejection import ModelError, NnapiError
@@ -89,6 +93,69 @@ def test_a_keeper_that_does_not_start_is_a_sentence(
         shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
         with pytest.raises(NnapiError, match="no worker process"):
             shift.ask("identify", {})
+
+
+def written(path: Path, nodes: list[NodeProto], **constants: object) -> None:
+    """A model of two numbers x and y."""
+    path.parent.mkdir(exist_ok=True)
+    info = helper.make_tensor_value_info
+    given = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
+    x, y = info("x", TensorProto.FLOAT, [2]), info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph(nodes, "g", [x], [y], given)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+
+
+def fine(path: Path) -> None:
+    written(path, [helper.make_node("Relu", ["x"], ["y"])])
+
+
+def huge(path: Path, numbers: int) -> None:
+    """A file of a few bytes that computes with many numbers."""
+    filled = helper.make_node("ConstantOfShape", ["n"], ["z"])
+    largest = helper.make_node("ReduceMax", ["z"], ["m"], keepdims=0)
+    added = helper.make_node("Add", ["x", "m"], ["y"])
+    written(path, [filled, largest, added], n=np.array([numbers], np.int64))
+
+
+def endless(path: Path) -> None:
+    """A loop of 2**62 rounds."""
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])]
+    condition = info("c", TensorProto.BOOL, []), info("d", TensorProto.BOOL, [])
+    state = info("s", TensorProto.FLOAT, [2]), info("t", TensorProto.FLOAT, [2])
+    count = info("i", TensorProto.INT64, [])
+    inputs, outputs = [count, condition[0], state[0]], [condition[1], state[1]]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    loop = helper.make_node("Loop", ["n", "on", "x"], ["y"], body=body)
+    written(path, [loop], n=np.int64(1 << 62), on=True)
+
+
+def test_a_model_that_needs_too_much_memory_leaves_the_others_alone(tmp_path: Path) -> None:
+    """Two models that differ in one number only, within the limit and past it."""
+    huge(tmp_path / "in" / "huge.onnx", MEMORY // 4)
+    huge(tmp_path / "in" / "large.onnx", MEMORY // 64)
+    done = ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", memory=MEMORY / 1e9)
+    errors = {m.model: m.error for m in done.models}
+    sentence = "it needs more than 2 GB of memory; allow more with memory"
+    assert errors == {"huge.onnx": sentence, "large.onnx": None}
+
+
+@pytest.mark.long
+def test_a_model_that_does_not_end_leaves_the_others_alone(tmp_path: Path) -> None:
+    endless(tmp_path / "in" / "endless.onnx")
+    fine(tmp_path / "in" / "fine.onnx")
+    done = ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", timeout=20)
+    errors = {m.model: m.error for m in done.models}
+    sentence = "it took longer than 20 seconds; allow more with timeout"
+    assert errors == {"endless.onnx": sentence, "fine.onnx": None}
+
+
+@pytest.mark.parametrize("given", [{"timeout": 0}, {"timeout": 2e6}, {"memory": -1.0}])
+def test_limits_that_cannot_be(given: dict[str, float], tmp_path: Path) -> None:
+    fine(tmp_path / "in" / "fine.onnx")
+    with pytest.raises(ep_nnapi.OptionError, match="must be above 0 and at most 1e"):
+        ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", **given)
 
 
 _KILLED = """
