@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from ep_nnapi.binding import bound
 from ep_nnapi.capability import Judged, judge
-from ep_nnapi.forms import Peel
+from ep_nnapi.costs import work
+from ep_nnapi.forms import Peel, Permute
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
@@ -39,33 +40,50 @@ class Compiler:
     def lower(
         self, members: Sequence[Judged], inputs: Sequence[Value], outputs: Sequence[Value]
     ) -> Lowered:
-        """The NNAPI model of a cluster that the device says it executes; raises Declined."""
+        """The NNAPI model of a cluster that the device says it executes; raises Declined.
+
+        A permute that the device declines moves to the border, as long as nothing else is declined;
+        one that cannot parts the nodes on either side of it.
+        """
         calls = [call for m in members for call in m.calls]
-        try:
-            lowered = lower(calls, inputs, outputs, self.target)
-        except Peel as peel:
-            raise Declined(peel.nodes, peel.reason, peel.detail) from None
-        if not lowered.model.inputs:
-            raise Declined(
-                (),
-                Reason.CLUSTER,
-                "its cluster computes from constants alone, and an NNAPI model has inputs",
-            )
-        self.ask(lowered)
-        return lowered
+        refused: set[Permute] = set()
+        while True:
+            try:
+                lowered = lower(calls, inputs, outputs, self.target, refused=refused)
+            except Peel as peel:
+                raise Declined(_cheaper(members, peel), peel.reason, peel.detail) from None
+            if not lowered.model.inputs:
+                raise Declined(
+                    (),
+                    Reason.CLUSTER,
+                    "its cluster computes from constants alone, and an NNAPI model has inputs",
+                )
+            declined = self._declined(lowered)
+            if not declined:
+                return lowered
+            if not declined <= lowered.permutes.keys():
+                raise self._refusal(lowered, declined - lowered.permutes.keys())
+            refused.update(lowered.permutes[i] for i in declined)
 
     def ask(self, lowered: Lowered) -> None:
         """Asks the device about each operation; raises Declined with the nodes it declines."""
+        declined = self._declined(lowered)
+        if declined:
+            raise self._refusal(lowered, declined)
+
+    def _declined(self, lowered: Lowered) -> set[int]:
+        """The numbers of the operations that the device declines."""
         try:
             answers = self.runtime.supported(lowered.model, self.device)
         except (RuntimeFailure, SpecError) as failure:
             raise self._failed(failure) from None
-        pairs = zip(lowered.model.operations, answers, strict=True)
-        declined = [op for op, yes in pairs if not yes]
-        if declined:
-            names = {name for op in declined for name in op.origin}
-            kinds = ", ".join(sorted({op.spec.name for op in declined}))
-            raise Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
+        return {i for i, yes in enumerate(answers) if not yes}
+
+    def _refusal(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
+        operations = [lowered.model.operations[i] for i in declined]
+        names = {name for op in operations for name in op.origin}
+        kinds = ", ".join(sorted({op.spec.name for op in operations}))
+        return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
 
     def compile(self, lowered: Lowered) -> Compilation:
         """The model compiled; raises Declined."""
@@ -100,3 +118,13 @@ class Compiler:
     def _failed(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"
         return Declined((), Reason.DRIVER, detail)
+
+
+def _cheaper(members: Sequence[Judged], peel: Peel) -> Sequence[str]:
+    """The nodes on that side of a permute whose leaving loses less work; readers on a tie."""
+
+    def macs(names: Sequence[str]) -> int:
+        left = (m.node for m in members if {p.name for p in m.node.originals} & set(names))
+        return sum(work(node).macs for node in left)
+
+    return min((peel.nodes, peel.writers or peel.nodes), key=macs)

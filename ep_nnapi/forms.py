@@ -7,8 +7,9 @@ The model's own transposes are absorbed: a transposed value is another layout of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,16 +17,26 @@ from ep_nnapi.follow import Perm, inverse, keeps_order, permutation
 from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 from ep_nnapi.rejection import Reason, Reject
-from ep_nnapi.rewrite import reads
+from ep_nnapi.rewrite import reads, writes
 from ep_nnapi.value import Constant, Value
+
+Permute: TypeAlias = tuple[str, Perm]
+"""A permute inside a cluster: of which value, into which layout."""
 
 
 class Peel(Exception):
-    """Nodes that cannot stay in their cluster: they need a permute inside that NNAPI lacks."""
+    """Nodes that cannot stay together: between them is a permute that NNAPI or the device lacks.
 
-    def __init__(self, nodes: Sequence[str], reason: Reason, detail: str) -> None:
+    nodes    those that need the value permuted
+    writers  those that compute it
+    """
+
+    def __init__(
+        self, nodes: Sequence[str], writers: Sequence[str], reason: Reason, detail: str
+    ) -> None:
         super().__init__(detail)
         self.nodes = tuple(nodes)
+        self.writers = tuple(writers)
         self.reason = reason
         self.detail = detail
 
@@ -50,12 +61,19 @@ class _Moved:
 
 @dataclass
 class Forms:
-    """Builds the plain calls of one cluster, one call after another."""
+    """Builds the plain calls of one cluster, one call after another.
+
+    refused   permutes that the device declines
+    permutes  those there are, by their number among the calls
+    """
 
     inputs: Sequence[Value]
     feature_level: int
+    refused: Collection[Permute] = ()
     calls: list[Call] = field(default_factory=list)
     entering: list[Edge] = field(default_factory=list)
+    permutes: dict[int, Permute] = field(default_factory=dict)
+    _writers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _made: dict[str, dict[Perm, Value]] = field(default_factory=dict)
     _moved: dict[str, _Moved] = field(default_factory=dict)
     _copies: dict[str, Value] = field(default_factory=dict)
@@ -68,21 +86,31 @@ class Forms:
         either = call.spec == RESHAPE
         inputs = tuple(self._operand(a, call.origin, either=either) for a in call.inputs)
         outputs = tuple(self._made_now(o) for o in call.outputs)
+        self._writers.update((v.name, call.origin) for v in writes(call))
         self.calls.append(replace(call, inputs=inputs, outputs=outputs))
 
     def leave(self, value: Value) -> Edge:
         """The edge through which `value` leaves the cluster."""
         moved = self._moved.get(value.name)
         if moved is not None:
-            inside = self._form(moved.source, moved.perm, moved.origin, permutes=True)
-            if any(e.inside.name == inside.name for e in self.entering):
-                inside = self._copy(inside, moved.origin)
-            return Edge(value, inside, None)
+            return self._leave_moved(value, moved)
         forms = self._made[value.name]
         as_onnx = tuple(range(value.rank))
         if as_onnx in forms:
             return Edge(value, forms[as_onnx], None)
         perm, inside = next(iter(forms.items()))
+        return Edge(value, inside, perm)
+
+    def _leave_moved(self, value: Value, moved: _Moved) -> Edge:
+        """Transposed by NNAPI, as the model says, or at the border where that cannot be."""
+        perm = None
+        try:
+            inside = self._form(moved.source, moved.perm, moved.origin, permutes=True)
+        except Peel:
+            made, inside = next(iter(self._made[moved.source.name].items()))
+            perm = _between(moved.perm, made)
+        if any(e.inside.name == inside.name for e in self.entering):
+            inside = self._copy(inside, moved.origin)
         return Edge(value, inside, perm)
 
     def _move(self, transpose: Call) -> None:
@@ -122,25 +150,31 @@ class Forms:
         return out
 
     def _form(self, value: Value, perm: Perm, origin: Sequence[str], *, permutes: bool) -> Value:
-        """`value` laid out by `perm`; `permutes`: the model itself transposes, so NNAPI should."""
+        """`value` laid out by `perm`; `permutes`: the model itself transposes, so NNAPI should.
+
+        What comes from outside enters permuted where that, or the permute inside, cannot be.
+        """
         forms = self._made.setdefault(value.name, {})
         if perm in forms:
             return forms[perm]
         outside = any(value.name == v.name for v in self.inputs)
         as_onnx = tuple(range(value.rank))
-        if outside and permutes and as_onnx not in forms:
-            forms[as_onnx] = self._enter(value, as_onnx)
-        if outside and not permutes:
+        if outside and (not permutes or perm == as_onnx):
             forms[perm] = self._enter(value, perm)
-        if perm in forms:
             return forms[perm]
+        entered = {as_onnx: value} if outside and not forms else {}
         try:
-            forms[perm] = self._permute(value, forms, perm, origin)
+            made = self._permute(value, entered or forms, perm, origin)
         except Reject as reject:
             if not outside:
-                raise Peel(origin, reject.reason, f"permute inside: {reject.detail}") from None
-            forms[perm] = self._enter(value, perm)
-        return forms[perm]
+                writers = self._writers.get(value.name, ())
+                detail = f"permute inside: {reject.detail}"
+                raise Peel(origin, writers, reject.reason, detail) from None
+            made = self._enter(value, perm)
+        else:
+            forms.update((p, self._enter(value, p)) for p in entered)
+        forms[perm] = made
+        return made
 
     def _enter(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
@@ -160,6 +194,9 @@ class Forms:
         else:
             call = TRANSPOSE(source, perm=_ints(axes), out=out)
         call.match(self.feature_level)
+        if (value.name, perm) in self.refused:
+            raise Reject(Reason.DRIVER, f"the device declines {call.spec.name}")
+        self.permutes[len(self.calls)] = (value.name, perm)
         self.calls.append(replace(call, origin=tuple(dict.fromkeys(origin))))
         return out
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ep_nnapi.border import Border, Crossing
 from ep_nnapi.follow import keeps_order
-from ep_nnapi.forms import Edge, Forms, Peel
+from ep_nnapi.forms import Edge, Forms, Peel, Permute
 from ep_nnapi.layout import assign_layouts
 from ep_nnapi.nnapi.call import Arg, Call, View, operand_code
 from ep_nnapi.nnapi.codes import OperandCode
@@ -31,20 +31,27 @@ from ep_nnapi.value import Quantization, Value, held
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """One cluster ready to compile."""
+    """One cluster ready to compile; `permutes` are those inside, by their operations' number."""
 
     model: Model
     border: Border
+    permutes: Mapping[int, Permute] = field(default_factory=dict)
 
 
 def lower(
-    calls: Sequence[Call], inputs: Sequence[Value], outputs: Sequence[Value], target: Target
+    calls: Sequence[Call],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    target: Target,
+    *,
+    refused: Collection[Permute] = (),
 ) -> Lowered:
     """The NNAPI model of a cluster.
 
     calls     of all its nodes, in an order in which they can run
     inputs    what enters (no constants); outputs: what leaves
-    Raises Peel when a permute inside needs an operation that the feature level lacks.
+    refused   permutes that the device declines
+    Raises Peel when a permute inside is declined or needs what the feature level lacks.
     """
     leaving = {v.name for v in outputs}
     fused = fuse_activations(calls, leaving)
@@ -52,7 +59,7 @@ def lower(
     if any(c.spec == TRANSPOSE for c in fused):
         # they make more than the two layouts that were weighed, so that no choice may be better
         choices.append(fused)
-    best = _best(choices, inputs, outputs, target.feature_level)
+    best = _best(choices, lambda: Forms(inputs, target.feature_level, refused), outputs)
     return _write(best.forms, best.left, target)
 
 
@@ -72,14 +79,14 @@ class _Placed:
 
 
 def _best(
-    choices: Sequence[Sequence[Call]], inputs: Sequence[Value], outputs: Sequence[Value], level: int
+    choices: Sequence[Sequence[Call]], empty: Callable[[], Forms], outputs: Sequence[Value]
 ) -> _Placed:
     """The choice of calls that permutes least; raises Peel when every choice does."""
     placed: list[_Placed] = []
     peels: list[Peel] = []
     for calls in choices:
         try:
-            placed.append(_place(calls, Forms(inputs, level), outputs))
+            placed.append(_place(calls, empty(), outputs))
         except Peel as peel:
             peels.append(peel)
     if not placed:
@@ -104,7 +111,7 @@ def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:
         tuple(_crossing(e, i) for i, e in enumerate(forms.entering)),
         tuple(_crossing(e, model_outputs.index(writer.operand(e.inside))) for e in left),
     )
-    return Lowered(model, border)
+    return Lowered(model, border, forms.permutes)
 
 
 def _crossing(edge: Edge, position: int) -> Crossing:

@@ -76,8 +76,8 @@ ALLOWED = {
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "judging": "binding builtin capability ceiling dag graph options prepared qdq rejection target",
-    "compiling": "binding capability forms graph lowering nnapi.runtime rejection sizes target"
-    " value",
+    "compiling": "binding capability costs forms graph lowering nnapi.runtime rejection sizes"
+    " target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"

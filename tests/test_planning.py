@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import networkx as nx
@@ -13,6 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from ep_nnapi.compiling import Compiler
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options import parse
 from ep_nnapi.planning import Plan, Planner
 from ep_nnapi.rejection import Reason, RuntimeFailure, SpecError
@@ -165,6 +168,35 @@ def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay():
     assert refusal.reason is Reason.DRIVER
     assert refusal.detail.startswith("faulty did not compile its cluster: ")
     assert "no NEG today" in refusal.detail
+
+
+@pytest.mark.parametrize("nodes", [3, 64])
+def test_a_device_that_compiles_nothing_is_tried_a_bounded_number_of_times(nodes: int):
+    """Once for the cluster, and 24 times for parts of it; it may take seconds each."""
+    tried = []
+
+    class Hopeless(FaultyDevice):
+        def prepare(self, model: Model, options: CompileOptions) -> object:
+            tried.append(len(model.operations))
+            raise RuntimeFailure("ANeuralNetworksCompilation_finish", "ANEURALNETWORKS_OP_FAILED")
+
+    names = ["x", *(f"v{i}" for i in range(1, nodes)), "y"]
+    lines = [f"Neg {a} -> {b}" for a, b in itertools.pairwise(names)]
+    found = plan(model(*lines), Hopeless())
+    assert clusters(found) == []
+    assert set(refusals(found).values()) == {Reason.DRIVER}
+    assert len(tried) <= 25
+    assert tried[:2] == [nodes, nodes // 2]
+
+
+def test_one_node_that_does_not_compile_is_found_among_many():
+    """Halving 64 nodes takes 6 steps of two tries."""
+    names = ["x", *(f"v{i}" for i in range(1, 64)), "y"]
+    kinds = ["Exp" if i == 37 else "Neg" for i in range(64)]
+    lines = [f"{k} {a} -> {b}" for k, (a, b) in zip(kinds, itertools.pairwise(names), strict=True)]
+    found = plan(model(*lines), FaultyDevice(fails_on=frozenset({"EXP"})))
+    assert refusals(found) == {"Exp_v38": Reason.DRIVER}
+    assert list(map(len, clusters(found))) == [37, 26]
 
 
 def test_a_compiled_cluster_is_compiled_once():
