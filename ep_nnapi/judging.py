@@ -106,7 +106,7 @@ def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
 def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
     if node.claimed_by:
         detail = f"{node.claimed_by} has it already"
-    elif {node.name, node.op_type} & set(options.exclude):
+    elif {name for p in node.originals for name in (p.name, p.op_type)} & set(options.exclude):
         detail = "left out by the option exclude"
     elif stopped and stopped & {p.id for p in node.originals}:
         detail = "left out by the option partitioning_stop_ops: it is one of them or after one"
@@ -121,7 +121,7 @@ def _after(graph: Graph, op_types: Collection[str]) -> Set[int]:
     tainted: set[str] = set()
     for node in graph.nodes:
         reads = {*(v.name for v in inputs_of(node)), *node.implicit}
-        if node.op_type in op_types or reads & tainted:
+        if any(p.op_type in op_types for p in node.originals) or reads & tainted:
             found.update(p.id for p in node.originals)
             tainted.update(v.name for v in outputs_of(node))
     return found
