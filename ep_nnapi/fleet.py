@@ -101,8 +101,13 @@ def prepare(  # noqa: PLR0913 (all but two by name)
         with ThreadPoolExecutor(workers) as own, Crew() as crew:
             models = _all(tasks, place, known, lambda t: own.submit(prepare_one, t, crew), progress)
     if source.is_file() and models[0].unusable:
-        raise ModelError(str(models[0].error))
+        raise ModelError(_about(source, str(models[0].error)))
     return Preparation(models, place.manifest)
+
+
+def _about(model: Path, error: str) -> str:
+    """The error with the model's name."""
+    return error if model.name in error else f"{model}: {error}"
 
 
 def _workers(jobs: int | None) -> int:

@@ -40,13 +40,15 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     register()
     try:
         return _assigned(source(model), out, job)
-    except ModelError:
+    except ModelError as whole:
         # A function that NNAPI takes whole, but the CPU provider only in parts: it must be able to
         # run every node that stays.
         inlined = out.with_suffix(".inlined.onnx")
         try:
             save_onnx(model, inlined, Job(Level.BASIC, Format.ONNX, job.platform))
             return _assigned(str(inlined), out, job)
+        except ModelError:
+            raise whole from None
         finally:
             inlined.unlink(missing_ok=True)
 
