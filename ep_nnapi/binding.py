@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from onnx import shape_inference
-
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.settling import is_sized, settle
 from ep_nnapi.sizes import Shapes, fixed_symbols, settled, symbols
-from ep_nnapi.submodel import skeleton
 from ep_nnapi.value import Dim, Value
 
 _SAMPLES = ((64, 32), (96, 64))
@@ -23,7 +21,7 @@ holds for one size by chance.
 
 def is_dynamic(values: Iterable[Value]) -> bool:
     """Whether any value has a dimension that is not a number."""
-    return any(v.dims is None or any(not isinstance(d, int) for d in v.dims) for v in values)
+    return not all(map(is_sized, values))
 
 
 def entering(graph: Graph) -> tuple[Value, ...]:
@@ -52,12 +50,15 @@ def samples(graph: Graph, fixed: Shapes) -> tuple[Shapes, ...]:
 
 
 def bound(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with every size that follows from its inputs' `shapes` filled in."""
+    """The graph with all that follows from its inputs' `shapes`: sizes, and what is made of them.
+
+    A graph input that is settled gives its numbers as well.
+    """
     numbers = symbols(entering(graph), shapes)
     known = {v.name: _substituted(v, shapes, numbers) for v in _values(graph)}
-    if is_dynamic(known.values()):
-        known.update(_inferred(graph, known))
-    return _with(graph, known)
+    known.update((v.name, replace(v, dims=shapes[v.name])) for v in graph.inputs if v.settled)
+    parts = [part for n in graph.nodes for part in n.originals]
+    return _with(graph, settle(parts, known, {v.name for v in graph.outputs}))
 
 
 def _dims(value: Value) -> tuple[Dim, ...]:
@@ -92,22 +93,6 @@ def _substituted(value: Value, shapes: Shapes, known: Mapping[str, int]) -> Valu
     if value.dims is None:
         return value
     return replace(value, dims=settled(value.dims, known))
-
-
-def _inferred(graph: Graph, known: Mapping[str, Value]) -> Mapping[str, Value]:
-    """What ONNX's shape inference adds, from the sizes that are known."""
-    nodes = [part for n in graph.nodes for part in n.originals]
-    inputs = [known[v.name] for v in entering(graph)]
-    model = skeleton(nodes, inputs, [known.get(v.name, v) for v in graph.outputs], graph.opsets)
-    typed = shape_inference.infer_shapes(model, data_prop=True)
-    found = {}
-    for info in (*typed.graph.value_info, *typed.graph.output):
-        shape = info.type.tensor_type.shape.dim
-        sizes = tuple(d.dim_value for d in shape if d.HasField("dim_value"))
-        value = known.get(info.name)
-        if value is not None and is_dynamic([value]) and len(sizes) == len(shape):
-            found[info.name] = replace(value, dims=sizes)
-    return found
 
 
 def _with(graph: Graph, known: Mapping[str, Value]) -> Graph:

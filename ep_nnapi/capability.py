@@ -10,7 +10,7 @@ from ep_nnapi.consistency import check_shapes
 from ep_nnapi.floats import in_floats
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.ops import VARIANTS
+from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
 from ep_nnapi.ops.quantizing import require_storable
@@ -99,6 +99,9 @@ def _require_elements(values: Iterable[Value]) -> None:
 def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
     """The operator's calls; in a group with an activation, that is one more step to the output."""
     activation, y = node.activation, node.outputs[0]
+    if all(v.settled for v in node.outputs if v is not None):
+        yield from constants.settled(Node(node, target))
+        return
     if activation is None or y is None or is_implied(Node(activation, target), y):
         yield from _variant(node).lower(Node(node, target))
         return

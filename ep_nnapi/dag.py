@@ -40,7 +40,7 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node reads, constants left out."""
-    return tuple(v for v in node.inputs if v is not None and v.constant is None)
+    return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.settled))
 
 
 def outputs_of(node: GraphNode) -> tuple[Value, ...]:

@@ -23,7 +23,7 @@ from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.value import Array, Constant, Value
 
 logger = logging.getLogger(__name__)
-_Key: TypeAlias = tuple[tuple[int, ...], ...]
+_Key: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class DynamicCluster:
     nodes    with constants of their own, which outlive the graph
     models   as they are for the sizes that it was judged with
     kept     how many sets of sizes are kept compiled
+    numbers  the inputs whose numbers decide on sizes inside: sets of sizes differ by these, too
     """
 
     node_ids: tuple[int, ...]
@@ -45,21 +46,29 @@ class DynamicCluster:
     compiler: Compiler
     fallback: Fallback
     kept: int
+    numbers: tuple[str, ...] = ()
     failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """What computes the cluster from tensors in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
 
-    def specialize(self, shapes: Mapping[str, tuple[int, ...]]) -> CompiledCluster:
-        """The cluster compiled for inputs of these shapes; raises Declined."""
-        edges = (self.inputs, self.outputs)
+    def specialize(self, given: Mapping[str, Array]) -> CompiledCluster:
+        """The cluster compiled for inputs like these, of which it keeps none; raises Declined."""
+        shapes = {name: array.shape for name, array in given.items()}
+        edges = (tuple(self._settled(v, given[v.name]) for v in self.inputs), self.outputs)
         lowered = self.compiler.lower_for(self.nodes, edges, self.opsets, shapes)
         compilation = self.compiler.compile(lowered)
         cpu = self.on_cpu() if self.fallback is Fallback.CPU else None
         return CompiledCluster(
             self.node_ids, self.report, lowered, compilation, self.fallback, cpu, self.failures
         )
+
+    def _settled(self, value: Value, array: Array) -> Value:
+        """The input, with its numbers where these decide on sizes."""
+        if value.name not in self.numbers:
+            return value
+        return replace(value, constant=Constant.of(array.copy()), settled=True)
 
     def on_cpu(self) -> CpuModel:
         """Its ONNX nodes for the CPU provider, which takes any sizes."""
@@ -81,11 +90,13 @@ class DynamicRunner:
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
         """Computes the outputs; the first run with new sizes compiles for them."""
-        key = tuple(a.shape for a in inputs)
+        named = dict(zip(self.inputs, inputs, strict=True))
+        numbers = tuple(named[name].tobytes() for name in self.cluster.numbers)
+        key = (tuple(a.shape for a in inputs), numbers)
         engine = self._known(key)
         if engine is None:
             with self._compiling:  # others wait for it only with sizes that are new as well
-                engine = self._known(key) or self._keep(key, self._specialized(key))
+                engine = self._known(key) or self._keep(key, self._specialized(named))
         engine(inputs, allocate)
 
     def _known(self, key: _Key) -> Engine | None:
@@ -102,14 +113,13 @@ class DynamicRunner:
                 self._engines.popitem(last=False)
         return engine
 
-    def _specialized(self, key: _Key) -> Engine:
-        shapes = dict(zip(self.inputs, key, strict=True))
+    def _specialized(self, given: Mapping[str, Array]) -> Engine:
         try:
-            return self.cluster.specialize(shapes).bind(self.inputs, self.outputs)
+            return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:
             logger.warning(
                 "sizes %s of the cluster of %s run on the CPU provider: %s: %s",
-                shapes,
+                {name: array.shape for name, array in given.items()},
                 ", ".join(self.cluster.report.nodes),
                 declined.reason,
                 declined.detail,

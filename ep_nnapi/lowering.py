@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.model import (
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.rejection import SpecError
-from ep_nnapi.rewrite import fuse_activations, writes
+from ep_nnapi.rewrite import fuse_activations, needed, writes
 from ep_nnapi.target import Target
 from ep_nnapi.value import Quantization, Value, held
 
@@ -54,7 +54,7 @@ def lower(
     Raises Peel when a permute inside is declined or needs what the feature level lacks.
     """
     leaving = {v.name for v in outputs}
-    fused = fuse_activations(calls, leaving)
+    fused = fuse_activations(needed(calls, leaving), leaving)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec == TRANSPOSE for c in fused):
         # they make more than the two layouts that were weighed, so that no choice may be better

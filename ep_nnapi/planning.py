@@ -6,7 +6,7 @@ cluster compiles: an error later would end the session.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -143,7 +143,8 @@ class Planner:
         )
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
-        if is_dynamic((*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))):
+        numbers = _settled(inputs, (verdicts.samples[0][i].node for i in cluster))
+        if numbers or is_dynamic((*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))):
             return DynamicCluster(
                 ids,
                 report,
@@ -155,6 +156,7 @@ class Planner:
                 self.compiler,
                 fallback,
                 self.options.shape_cache,
+                numbers,
             )
         compilation = self.compiler.compile(lowered[0])
         cpu = None
@@ -169,6 +171,12 @@ def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
         return verdicts.nodes
     judged = {i: m.node for i, m in verdicts.samples[0].items()}
     return {i: judged.get(i, n) for i, n in verdicts.nodes.items()}
+
+
+def _settled(inputs: Iterable[Value], judged: Iterable[GraphNode]) -> tuple[str, ...]:
+    """The inputs whose numbers the nodes of a cluster were judged with, as sizes follow of them."""
+    settled = {v.name for n in judged for v in inputs_of(n) if v.settled}
+    return tuple(v.name for v in inputs if v.name in settled)
 
 
 def _readers(graph: Graph) -> Readers:

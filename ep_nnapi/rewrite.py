@@ -32,6 +32,17 @@ def writes(call: Call) -> tuple[Value, ...]:
     return tuple(o.value if isinstance(o, View) else o for o in call.outputs)
 
 
+def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
+    """The calls without those whose results nobody reads; `kept`: what leaves the cluster."""
+    wanted = set(kept)
+    found: list[Call] = []
+    for call in reversed(calls):
+        if any(v.name in wanted for v in writes(call)):
+            wanted.update(v.name for v in reads(call))
+            found.append(call)
+    return found[::-1]
+
+
 def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
     """RELU, RELU1 and RELU6 folded into the operation that computes their input.
 

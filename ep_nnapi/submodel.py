@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from threading import Lock
 
@@ -19,7 +18,6 @@ from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.value import Array, Constant, Value
 
 _EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
-_SHAPE_LIKE = 64  # elements: larger constants cannot be shapes
 
 
 def model_of(
@@ -31,20 +29,6 @@ def model_of(
     """The nodes as an ONNX model; constants are read now and become initializers."""
     tensors = [numpy_helper.from_array(c.array, name) for name, c in _constants(nodes).items()]
     return _model(nodes, inputs, outputs, tensors, opsets)
-
-
-def skeleton(
-    nodes: Sequence[GraphNode],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    opsets: Mapping[str, int],
-) -> onnx.ModelProto:
-    """The same without weights, for shape inference: only small constants keep their numbers."""
-    constants = _constants(nodes)
-    small = {n: c for n, c in constants.items() if prod(c.shape) <= _SHAPE_LIKE}
-    large = [Value(n, c.dtype, c.shape) for n, c in constants.items() if n not in small]
-    tensors = [numpy_helper.from_array(c.array, name) for name, c in small.items()]
-    return _model(nodes, [*inputs, *large], outputs, tensors, opsets)
 
 
 def _constants(nodes: Iterable[GraphNode]) -> dict[str, Constant]:
@@ -64,7 +48,7 @@ def _model(
     opsets: Mapping[str, int],
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
-        [_node(n) for n in nodes],
+        [node_of(n) for n in nodes],
         "cluster",
         [_info(v) for v in inputs],
         [_info(v) for v in outputs],
@@ -76,7 +60,8 @@ def _model(
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
-def _node(node: GraphNode) -> onnx.NodeProto:
+def node_of(node: GraphNode) -> onnx.NodeProto:
+    """The node as ONNX writes it."""
     made = helper.make_node(
         node.op_type,
         [v.name if v is not None else "" for v in node.inputs],

@@ -156,13 +156,17 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor by name. Asking is checking: `shape` rejects unless every dimension is known."""
+    """A tensor by name. Asking is checking: `shape` rejects unless every dimension is known.
+
+    settled   a node computes it, and its constant is what that gives for the sizes at hand
+    """
 
     name: str
     dtype: DType
     dims: tuple[Dim, ...] | None = None
     quantization: Quantization | None = None
     constant: Constant | None = field(default=None, compare=False)
+    settled: bool = field(default=False, compare=False)
 
     @property
     def rank(self) -> int:

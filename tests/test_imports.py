@@ -62,7 +62,8 @@ ALLOWED = {
     "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
     " value numpy",
     "sizes": "rejection value",
-    "binding": "dag graph sizes submodel value onnx",
+    "settling": "dag graph submodel value numpy onnx",
+    "binding": "dag graph settling sizes value",
     "builtin_checks": "ops.node rejection value",
     "builtin": "builtin_checks graph ops.node rejection target value",
     "encoding": "border nnapi.codes nnapi.model nnapi.spec value numpy",
@@ -100,7 +101,8 @@ ALLOWED = {
     "preparing": "checking contextmodel fixing job rejection report staging google onnx"
     " onnxruntime",
     "tolerance": "",
-    "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy",
+    "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
+    " onnxruntime",
     "crew": "rejection",
     "worker": "crew job options preparing rejection verifying",
     "requirements": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -16,9 +17,16 @@ from ep_nnapi.value import Array, Constant
 EMITS = (RESHAPE, CAST, LOGICAL_OR)
 
 
-def _handed_on(n: Node, array: Array) -> Iterator[Call]:
+def settled(n: Node) -> Iterator[Call]:
+    """The outputs of a node whose numbers all follow from the sizes at hand, as these numbers."""
+    for i, y in enumerate(n.node.outputs):
+        if y is not None and y.constant is not None:
+            yield from _handed_on(n, y.constant.array, i)
+
+
+def _handed_on(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
     """The output is `array`."""
-    y = narrow(n.output())
+    y = replace(narrow(n.output(output)), constant=None)
     numbers = array.astype(y.dtype.numpy)
     n.require(
         bool(np.array_equal(numbers, array)),

@@ -1,0 +1,159 @@
+"""What follows from the sizes of a graph's inputs: all other sizes, and what is computed of them.
+
+An exporter writes much of a model with symbolic sizes as arithmetic on sizes: Shape, Gather, Concat
+and then Reshape, or Range, Equal and then Where. Once the inputs have sizes, the results of such
+arithmetic are constants, and what it gives the sizes of is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+
+from ep_nnapi.dag import outputs_of
+from ep_nnapi.graph import GraphNode
+from ep_nnapi.submodel import node_of
+from ep_nnapi.value import Array, Constant, DType, Value
+
+_NUMBERS = 512 * 512
+"""Elements up to which results are computed: a mask over the longest sentence that BERT takes."""
+
+_SHAPE_LIKE = 64
+"""Elements up to which constants are shown to shape inference."""
+
+_ARITHMETIC = frozenset(
+    (
+        *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal"),
+        *("Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND"),
+        *("Greater", "GreaterOrEqual", "Identity", "Less", "LessOrEqual", "Max", "Min", "Mod"),
+        *("Mul", "Neg", "NonZero", "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd"),
+        *("Reshape", "ScatterElements", "ScatterND", "Shape", "Sign", "Size", "Slice", "Split"),
+        *("Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
+    )
+)
+"""Operators whose results are the same on every machine, to the last bit."""
+
+_OF_SIZES = frozenset(("Shape", "Size", "EyeLike"))
+"""Those of them that read no elements."""
+
+
+def is_sized(value: Value) -> bool:
+    """Whether all dimensions of `value` are numbers."""
+    return value.dims is not None and all(isinstance(d, int) for d in value.dims)
+
+
+def settle(
+    nodes: Iterable[GraphNode], known: Mapping[str, Value], declared: Collection[str]
+) -> dict[str, Value]:
+    """`known`, by name, with the sizes and numbers that follow from it.
+
+    nodes      single ones, in an order in which they can run; `known` has all that they compute
+    declared   what has its sizes from the model's author, which inference may contradict
+
+    A value whose numbers follow has them as its constant and is `settled`.
+    """
+    found = dict(known)
+    for node in nodes:
+        seen = replace(
+            node,
+            inputs=tuple(v and found.get(v.name, v) for v in node.inputs),
+            outputs=tuple(v and found[v.name] for v in node.outputs),
+        )
+        outputs = outputs_of(seen)
+        if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
+            outputs = _sized(seen)
+        found.update((v.name, v) for v in _computed(seen, outputs))
+    return found
+
+
+def _sized(node: GraphNode) -> tuple[Value, ...]:
+    """The outputs with the sizes that ONNX's shape inference gives them, where it gives all."""
+    try:
+        schema = defs.get_schema(node.op_type, node.since, node.domain)
+        types = shape_inference.infer_node_outputs(
+            schema,
+            node_of(node),
+            {v.name: _type(v) for v in node.inputs if v is not None},
+            {v.name: t for v in node.inputs if v is not None and (t := _tensor(v)) is not None},
+            opset_imports=[helper.make_opsetid(node.domain, node.since)],
+        )
+    except Exception:  # no schema, or a node that it does not allow: its sizes stay as they are
+        return outputs_of(node)
+    return tuple(_with_sizes(v, types.get(v.name)) for v in outputs_of(node))
+
+
+def _with_sizes(value: Value, inferred: TypeProto | None) -> Value:
+    if inferred is None or not inferred.tensor_type.HasField("shape"):
+        return value
+    dims = inferred.tensor_type.shape.dim
+    if not all(d.HasField("dim_value") for d in dims):
+        return value
+    return replace(value, dims=tuple(d.dim_value for d in dims))
+
+
+def _type(value: Value) -> TypeProto:
+    return helper.make_tensor_type_proto(int(value.dtype), value.dims)
+
+
+def _tensor(value: Value) -> TensorProto | None:
+    """The numbers of a constant that may be a shape; None for others."""
+    constant = value.constant
+    if constant is None or not value.dtype.readable or prod(constant.shape) > _SHAPE_LIKE:
+        return None
+    return numpy_helper.from_array(constant.array)
+
+
+def _computed(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
+    """The outputs with their numbers, where these follow from what is known."""
+    if node.domain or node.op_type not in _ARITHMETIC or not all(map(_is_small, outputs)):
+        return outputs
+    if node.op_type not in _OF_SIZES and not _are_numbers(node):
+        return outputs
+    try:
+        with np.errstate(all="ignore"):  # what is divided by zero may never be read
+            arrays = _evaluated(node)
+    except Exception:  # what the sizes at hand make invalid is left to who runs it
+        return outputs
+    pairs = list(zip(outputs, arrays, strict=True))
+    if any(v.dtype.numpy != a.dtype for v, a in pairs):
+        return outputs
+    return [replace(v, dims=a.shape, constant=Constant.of(a), settled=True) for v, a in pairs]
+
+
+def _is_small(value: Value) -> bool:
+    """Whether an output is worth computing; one of unknown size is, from small inputs."""
+    return not is_sized(value) or value.size <= _NUMBERS
+
+
+def _are_numbers(node: GraphNode) -> bool:
+    given = [v for v in node.inputs if v is not None]
+    if node.op_type == "Range" and any(v.dtype is DType.FLOAT for v in given):
+        return False  # ONNX Runtime adds step after step
+    return bool(given) and all(
+        v.constant is not None and v.dtype.readable and prod(v.constant.shape) <= _NUMBERS
+        for v in given
+    )
+
+
+def _evaluated(node: GraphNode) -> list[Array]:
+    """What the node computes; Shape and its like see an array without elements of their own."""
+    given = {v.name: _array(v, node) for v in node.inputs if v is not None}
+    graph = helper.make_graph(
+        [node_of(node)],
+        "arithmetic",
+        [helper.make_tensor_value_info(n, int(DType.of(a.dtype)), None) for n, a in given.items()],
+        [helper.make_tensor_value_info(v.name, int(v.dtype), None) for v in outputs_of(node)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.since)])
+    return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, given)]
+
+
+def _array(value: Value, node: GraphNode) -> Array:
+    if node.op_type in _OF_SIZES or value.constant is None:
+        return np.broadcast_to(np.zeros((), value.dtype.numpy), value.shape)
+    return value.constant.array
