@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.rejection import ModelError, OptionError
 from ep_nnapi.sizes import Shapes, fixed_symbols, settled
 from ep_nnapi.value import Array
 
@@ -63,16 +63,22 @@ def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
-    """Standard normal floats, small non-negative integers; unknown sizes are 1."""
+    """Standard normal floats, small non-negative integers; unknown sizes are 1.
+
+    Raises ModelError for sizes that no memory holds.
+    """
     rng = np.random.default_rng(seed)
-    drawn = {}
-    for spec in inputs:
-        shape = [d if isinstance(d, int) else 1 for d in spec.dims]
+    return Feeds(({spec.name: _drawn(spec, rng) for spec in inputs},))
+
+
+def _drawn(spec: InputSpec, rng: np.random.Generator) -> Array:
+    shape = [d if isinstance(d, int) else 1 for d in spec.dims]
+    try:
         if spec.dtype.kind == "f":
-            drawn[spec.name] = rng.standard_normal(shape).astype(spec.dtype)
-        else:
-            drawn[spec.name] = rng.integers(0, 2, shape).astype(spec.dtype)
-    return Feeds((drawn,))
+            return rng.standard_normal(shape).astype(spec.dtype)
+        return rng.integers(0, 2, shape).astype(spec.dtype)
+    except (MemoryError, ValueError):
+        raise ModelError(f"input {spec.name} has shape {shape}, which no memory holds") from None
 
 
 def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:

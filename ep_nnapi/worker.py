@@ -27,7 +27,7 @@ from ep_nnapi.job import Verification, job_of
 from ep_nnapi.options import to_strings
 from ep_nnapi.preparing import beside, stage
 from ep_nnapi.rejection import NnapiError
-from ep_nnapi.verifying import compare, record, tolerance_for
+from ep_nnapi.verifying import compare, record
 
 
 def _stage(task: Data) -> Data:
@@ -44,8 +44,8 @@ def _stage(task: Data) -> Data:
 def _record(task: Data) -> Data:
     """Records what the original computes."""
     model, how = Path(task["model"]), Verification(**task["verification"])
-    record(model, how, dict(job_of(task["job"]).options.fix), Path(task["recorded"]))
-    return {"tolerance": tolerance_for(how, model)}
+    fixed = dict(job_of(task["job"]).options.fix)
+    return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
 
 
 def _verify(task: Data) -> Data:

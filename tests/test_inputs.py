@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from ep_nnapi.inputs import InputSpec, random_feeds, read_feeds, spec_of
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.rejection import ModelError, OptionError
 
 F32 = np.dtype(np.float32)
 GREY = InputSpec("image", F32, (1, 1, 4, 6))
@@ -44,6 +44,12 @@ def test_drawn_inputs_have_type_and_shape_and_repeat():
     assert all(np.array_equal(first[n], again[n]) for n in first)
     assert not np.array_equal(first["x"], other["x"])
     assert first["n"].min() >= 0
+
+
+@pytest.mark.parametrize("size", [2**45, 2**62, -2])
+def test_sizes_that_no_memory_holds_are_refused(size: int):
+    with pytest.raises(ModelError, match="input x has shape .* which no memory holds"):
+        random_feeds([spec("x", 1, size, 8)], 0)
 
 
 def test_types_that_numpy_lacks_are_refused():

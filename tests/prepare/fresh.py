@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
+from onnxruntime import GraphOptimizationLevel as Level
 
 ROOT = Path(__file__).parents[2]
 CPU = ["CPUExecutionProvider"]
@@ -90,8 +91,10 @@ def run_all(
     return [dict(np.load(out)) for out in done.stdout.splitlines()], done.stderr
 
 
-def original(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=CPU)
+def original(model: onnx.ModelProto, feeds: Arrays, level: Level = Level.ORT_ENABLE_ALL) -> Arrays:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=CPU)
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
 

@@ -1,0 +1,56 @@
+"""What prepared models are compared with, and how near is equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from ep_nnapi.job import Verification
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
+from ep_nnapi.verifying import compare, record
+from models import zoo
+from tests.prepare.fresh import apart, original
+from tests.prepare.test_fleet import tiny
+
+
+def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
+    path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
+    assert record(path, Verification(), {}, recorded) == DEFAULT_TOLERANCE
+    (found,) = compare(path, recorded, {})
+    assert found.relative <= 1e-6  # sums of four products, in another order
+
+
+def test_another_model_is_not(tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded.npz"
+    tolerance = record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    (found,) = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
+    assert found.relative > tolerance
+
+
+def test_a_tolerance_that_is_given_is_the_tolerance(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "a.onnx")
+    assert record(path, Verification(tolerance=0.5), {}, tmp_path / "recorded.npz") == 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp", pytest.param("transformer_encoder", marks=pytest.mark.long)]
+)
+def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
+    name: str, tmp_path: Path
+) -> None:
+    """Fused and unfused, its layers round apart; in a deep network the steps add up."""
+    pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
+    model, path = zoo.quantized(name, "u8s8"), tmp_path / "a.onnx"
+    onnx.save(model, path)
+    recorded = tmp_path / "recorded.npz"
+    tolerance = record(path, Verification(), {}, recorded)
+    with np.load(recorded) as arrays:
+        count = sum(k.startswith("in.0.") and k.count(".") == 2 for k in arrays)
+        feeds = {str(arrays[f"in.0.{k}.name"]): arrays[f"in.0.{k}"] for k in range(count)}
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    own = apart(original(model, feeds, level), original(model, feeds))
+    assert tolerance == pytest.approx(max(QUANTIZED_TOLERANCE, 2 * own))
