@@ -180,7 +180,9 @@ def on_nnapi(
 def apart(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> int:
     """By how many quanta stored tensors differ at most."""
     pairs = zip(got, want, strict=True)
-    return max(int(np.abs(a.astype(int) - b.astype(int)).max(initial=0)) for a, b in pairs)
+    return max(
+        (int(np.abs(a.astype(int) - b.astype(int)).max(initial=0)) for a, b in pairs), default=0
+    )
 
 
 def layers(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -21,15 +21,14 @@ from tests.end_to_end.test_zoo import SMALL
 pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
 
 SCHEMES = ["u8u8", "u8s8", "s8s8"]
-SHORT = ["mobilenet_v2", "squeezenet1_1", "segmentation", "mlp"]
+SHORT = ["squeezenet1_1", "segmentation", "mlp"]
 ZOO = [
     pytest.param(n, marks=[] if n in SHORT else pytest.mark.long)
     for n in (*SMALL, "vgg_small", "kws_dscnn", "mlp")
 ]
 
-# One quantum: of ties the CPU provider takes the even number, NNAPI the greater one, and next to
-# ties the CPU provider's sums of float32 products are off, where NNAPI's sums of integers are not.
 QUANTUM = 1
+"""By how much a layer may differ; why, is in test_quantized_causes."""
 
 
 @cache
@@ -49,18 +48,6 @@ def assert_taken(model: onnx.ModelProto, **options: object) -> None:
 @pytest.mark.parametrize("name", ZOO)
 def test_quantized_networks_are_one_cluster(name: str, scheme: str) -> None:
     assert_taken(built(name, scheme))
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ZOO)
-def test_every_layer_is_within_one_quantum(name: str, scheme: str) -> None:
-    """Whole networks are not: what one layer rounds otherwise, the next ones add up."""
-    model = built(name, scheme)
-    feeds = zoo.sample_inputs(model)
-    feeds |= q.quantized_tensors(model, feeds)
-    cut = q.layers(model)
-    given = {i.name: feeds[i.name] for i in cut.graph.input}
-    assert q.apart(q.on_nnapi(cut, given), q.on_cpu(cut, given)) <= QUANTUM
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
