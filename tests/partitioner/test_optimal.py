@@ -58,7 +58,7 @@ def middling(seed: int) -> tuple[nx.DiGraph, set]:
     return dag, random_capable(rng, dag)
 
 
-@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(200), marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [range(29, 34), pytest.param(range(200), marks=pytest.mark.long)])
 def test_middling_graphs_by_an_integer_program(seeds):
     """A graph that the program is not done with after some seconds does not count as reached."""
     missed = []
