@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import logging
-import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import onnx
 import onnxruntime
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import GraphProto, TensorProto
 
 from ep_nnapi.checking import planned_at
 from ep_nnapi.contextmodel import save_context
+from ep_nnapi.elsewhere import Elsewhere, elsewhere
 from ep_nnapi.fixing import fixed
 from ep_nnapi.job import Format, Job, Style
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 from ep_nnapi.staging import check_replay, save_onnx, save_ort, save_replayed
+
+_MOST = (1 << 31) - 1  # bytes: sizes in Protocol Buffers and FlatBuffers are signed 32-bit numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +29,12 @@ class Staged:
 
     report     on the nodes that the provider was asked about
     operators  what a build of ONNX Runtime needs for it: lines of its own tool
+    beside     the files beside the model that it was read from, too
     """
 
     report: Report
     operators: tuple[str, ...]
+    beside: tuple[Path, ...] = ()
 
 
 def stage(model: Path, out: Path, job: Job) -> Staged:
@@ -41,8 +42,20 @@ def stage(model: Path, out: Path, job: Job) -> Staged:
 
     Raises ModelError, and OptionError where the option `fix` does not fit the model.
     """
+    held = elsewhere(model)
+    _check_size(model, held)
     with fixed(model, out, job) as (settled, rest):
-        return _staged(settled, out, rest)
+        return replace(_staged(settled, out, rest), beside=held.files)
+
+
+def _check_size(model: Path, held: Elsewhere) -> None:
+    """Raises ModelError for what ONNX Runtime would only after minutes fail to write."""
+    size = model.stat().st_size + held.bytes
+    if size > _MOST:
+        raise ModelError(
+            f"it has {size / 1e9:.3g} GB with its weights, and ONNX Runtime saves at most "
+            f"{_MOST / 1e9:.3g} GB in one file; divide it into models below that"
+        )
 
 
 def _staged(model: Path, out: Path, job: Job) -> Staged:
@@ -56,39 +69,6 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         report = planned_at(str(out), job.options, level).report
     return Staged(report, _operators(model, out, job))
-
-
-def beside(model: Path) -> list[Path]:
-    """The files that hold the weights of a readable model that has them elsewhere."""
-    if model.suffix.lower() == ".ort" or not _mentions(model, b"location"):
-        return []
-    try:
-        proto = onnx.load(str(model), load_external_data=False)
-    except DecodeError:
-        return []
-    names = {
-        entry.value
-        for tensor in _tensors(proto.graph)
-        if tensor.data_location == TensorProto.EXTERNAL
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
-    return [model.parent / name for name in sorted(names)]
-
-
-def _mentions(model: Path, text: bytes) -> bool:
-    """Whether the bytes are anywhere in the file: the names of its parts are plain text."""
-    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(text) >= 0
-
-
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
-    for node in graph.node:
-        for attribute in node.attribute:
-            yield from (t for t in (attribute.t, *attribute.tensors) if t.external_data)
-            for inner in (attribute.g, *attribute.graphs):
-                yield from _tensors(inner)
 
 
 def _context(model: Path, out: Path, job: Job) -> Report:

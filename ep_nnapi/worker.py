@@ -25,19 +25,18 @@ from typing import NoReturn
 from ep_nnapi.crew import ANSWER, SAID, Data
 from ep_nnapi.job import Verification, job_of
 from ep_nnapi.options import to_strings
-from ep_nnapi.preparing import beside, stage
+from ep_nnapi.preparing import stage
 from ep_nnapi.rejection import NnapiError
 from ep_nnapi.verifying import compare, record
 
 
 def _stage(task: Data) -> Data:
     """Prepares `model` as `out`."""
-    model = Path(task["model"])
-    staged = stage(model, Path(task["out"]), job_of(task["job"]))
+    staged = stage(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
     return {
         "report": staged.report.to_json(),
         "operators": staged.operators,
-        "beside": [str(p) for p in beside(model)],
+        "beside": [str(p) for p in staged.beside],
     }
 
 

@@ -98,8 +98,8 @@ ALLOWED = {
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
-    "preparing": "checking contextmodel fixing job rejection report staging google onnx"
-    " onnxruntime",
+    "elsewhere": "google onnx",
+    "preparing": "checking contextmodel elsewhere fixing job rejection report staging onnxruntime",
     "tolerance": "",
     "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
     " onnxruntime",
