@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.nnapi.capi import libneuralnetworks_path
 from ep_nnapi.nnapi.capi.functions import FUNCTIONS
 from ep_nnapi.nnapi.capi.header import header, write_header
 from ep_nnapi.nnapi.codes import ResultCode
+from tests.capi.programs import LIBRARY, compiled, run
 
-LIBRARY = Path(libneuralnetworks_path())
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "exclusive_or.c"
 LOAD = f"import ctypes; nn = ctypes.CDLL({str(LIBRARY)!r})"
@@ -122,29 +121,9 @@ def build(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compiled(directory: Path, source: Path, *flags: str) -> Path:
-    """The program made of a C source, linked with the library."""
-    program = directory / source.stem
-    command = ["cc", "-Wall", "-Wextra", "-Werror", *flags, source, f"-I{directory}", LIBRARY]
-    subprocess.run([*command, "-o", program, "-lpthread"], check=True, timeout=60)
-    return program
-
-
-def run(program: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The program in an environment that says nothing about Python."""
-    return subprocess.run(
-        [program],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={"LD_LIBRARY_PATH": str(LIBRARY.parent), **environment},
-    )
-
-
 @needs_cc
 def test_the_example_in_c(build: Path) -> None:
-    done = run(compiled(build, EXAMPLE, "-std=c11"))
+    done = run(compiled(build, EXAMPLE, "cc", "-std=c11"))
     assert done.stdout == (
         "device nnapi-reference, feature level code 1000008\n"
         "0 xor 0 = 0\n0 xor 1 = 1\n1 xor 0 = 1\n1 xor 1 = 0\n"
@@ -154,7 +133,7 @@ def test_the_example_in_c(build: Path) -> None:
 
 @needs_cc
 def test_a_program_without_a_libpython_gets_one_message(build: Path) -> None:
-    done = run(compiled(build, EXAMPLE), EP_NNAPI_LIBPYTHON="/nowhere/libpython.so")
+    done = run(compiled(build, EXAMPLE, "cc"), EP_NNAPI_LIBPYTHON="/nowhere/libpython.so")
     assert done.returncode == 1
     assert done.stderr.splitlines()[0].startswith("libneuralnetworks.so: no shared libpython")
     assert done.stderr.splitlines()[1] == "ANeuralNetworksModel_create(&model) returned 5"
@@ -162,7 +141,7 @@ def test_a_program_without_a_libpython_gets_one_message(build: Path) -> None:
 
 @needs_cc
 def test_a_lower_level_may_be_asked_for(build: Path) -> None:
-    done = run(compiled(build, EXAMPLE), EP_NNAPI_FEATURE_LEVEL="3")
+    done = run(compiled(build, EXAMPLE, "cc"), EP_NNAPI_FEATURE_LEVEL="3")
     assert done.stdout.startswith("device nnapi-reference, feature level code 29\n")
 
 
@@ -203,7 +182,7 @@ int main(void) {
 def test_eight_threads_of_c_make_the_first_call(build: Path) -> None:
     source = build / "threads.c"
     source.write_text(THREADS, encoding="utf-8")
-    assert run(compiled(build, source)).stdout == "0\n"
+    assert run(compiled(build, source, "cc")).stdout == "0\n"
 
 
 @needs_cc

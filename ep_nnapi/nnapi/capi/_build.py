@@ -122,7 +122,8 @@ def library() -> Extension:
             ("NN_BUILD_MINOR", str(sys.version_info.minor)),
         ],
         extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-O2"],
-        extra_link_args=["-Wl,-soname,libneuralnetworks.so", "-ldl", "-pthread"],
+        # nodelete: what dlclose would take away, a fork may call and a thread may be in
+        extra_link_args=["-Wl,-soname,libneuralnetworks.so,-z,nodelete", "-ldl", "-pthread"],
         py_limited_api=True,
     )
 

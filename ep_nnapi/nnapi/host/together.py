@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from threading import Lock
 from types import TracebackType
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 
 class RunsTogether:
@@ -43,6 +44,18 @@ class RunsTogether:
         if self._before and not self._running:
             self._release()
 
+    def survive_forks(self) -> None:
+        """Lets no process fork amid a change, and forked ones be without other threads' runs."""
+        unlock = self._lock.release
+        os.register_at_fork(before=self._lock.acquire, after_in_parent=unlock)
+        os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock.release()
+        self._running.clear()
+        if self._before:
+            self._release()
+
     def _hold(self) -> None:
         with self._lock:
             if self._before or len(self._running) < 2:
@@ -50,16 +63,28 @@ class RunsTogether:
             pools = self._pools.lib_controllers
             self._before = [pool.num_threads for pool in pools]
             for pool in pools:
-                pool.set_num_threads(1)
+                set_threads(pool, 1)
 
     def _release(self) -> None:
         with self._lock:
             if self._running:
                 return
             for pool, threads in zip(self._pools.lib_controllers, self._before, strict=False):
-                pool.set_num_threads(threads)
+                set_threads(pool, threads)
             self._before = []
+
+
+def set_threads(pool: LibController, threads: int) -> None:
+    """Sets a BLAS's threads, which any other thread may set again.
+
+    From threadpoolctl 3.7 on the thread that sets them is the only one that can, as long as it
+    lives; but the run that leaves last is seldom the one that came second.
+    """
+    pool.set_num_threads(threads)
+    if hasattr(pool, "clear_controlling_thread"):
+        pool.clear_controlling_thread()
 
 
 TOGETHER = RunsTogether()
 """Of this process."""
+TOGETHER.survive_forks()

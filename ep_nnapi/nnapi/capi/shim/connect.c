@@ -38,6 +38,7 @@ static struct {
     wchar_t *(*decode)(const char *, size_t *);
     int (*ensure)(void);
     void (*release)(int);
+    int (*holds)(void);
     void *(*save_thread)(void);
     py_object (*import)(const char *);
     py_object (*attribute)(py_object, const char *);
@@ -51,6 +52,9 @@ static struct {
     const char *(*text)(py_object, size_t *);
     void (*clear)(void);
     void (*forget)(py_object);
+    void (*before_fork)(void);
+    void (*after_fork_parent)(void);
+    void (*after_fork_child)(void);
 } py;
 
 static _Atomic(const nn_table *) nn_connected;
@@ -148,7 +152,8 @@ static bool nn_symbols(void *from) {
     (void)NN_FIND(set_program_name, "Py_SetProgramName"); /* gone from Python 3.15 on: may lack */
     return NN_FIND(is_initialized, "Py_IsInitialized") && NN_FIND(initialize, "Py_InitializeEx") &&
            NN_FIND(decode, "Py_DecodeLocale") && NN_FIND(ensure, "PyGILState_Ensure") &&
-           NN_FIND(release, "PyGILState_Release") && NN_FIND(save_thread, "PyEval_SaveThread") &&
+           NN_FIND(release, "PyGILState_Release") && NN_FIND(holds, "PyGILState_Check") &&
+           NN_FIND(save_thread, "PyEval_SaveThread") &&
            NN_FIND(import, "PyImport_ImportModule") &&
            NN_FIND(attribute, "PyObject_GetAttrString") && NN_FIND(call, "PyObject_CallObject") &&
            NN_FIND(as_size, "PyLong_AsSize_t") &&
@@ -156,7 +161,39 @@ static bool nn_symbols(void *from) {
            NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
            NN_FIND(fetch, "PyErr_Fetch") && NN_FIND(string, "PyObject_Str") &&
            NN_FIND(text, "PyUnicode_AsUTF8AndSize") && NN_FIND(clear, "PyErr_Clear") &&
-           NN_FIND(forget, "Py_DecRef");
+           NN_FIND(forget, "Py_DecRef") && NN_FIND(before_fork, "PyOS_BeforeFork") &&
+           NN_FIND(after_fork_parent, "PyOS_AfterFork_Parent") &&
+           NN_FIND(after_fork_child, "PyOS_AfterFork_Child");
+}
+
+/* A process forked while another thread computes would wait for ever for the interpreter's lock,
+ * which that thread has and the new process has not: so the forking thread takes it meanwhile. A
+ * thread that has it already is Python's own fork, which sees to that itself. */
+static bool nn_is_ours; /* the interpreter */
+static _Thread_local bool nn_held;
+static _Thread_local int nn_state;
+
+static void nn_before_fork(void) {
+    if (py.holds() || !py.is_initialized()) return;
+    nn_state = py.ensure();
+    nn_held = true;
+    py.before_fork();
+}
+
+static void nn_after_fork(void (*python)(void)) {
+    if (!nn_held) return;
+    nn_held = false;
+    python();
+    py.release(nn_state);
+}
+
+static void nn_in_parent(void) { nn_after_fork(py.after_fork_parent); }
+static void nn_in_child(void) { nn_after_fork(py.after_fork_child); }
+
+/* After every import: what is registered last runs first, so before BLAS stops its own threads. */
+static void nn_watch_forks(void) {
+    if (nn_is_ours) pthread_atfork(nn_before_fork, nn_in_parent, nn_in_child);
+    nn_is_ours = false;
 }
 
 /* Starts an interpreter in a process that has none, and lets go of its lock. */
@@ -175,6 +212,7 @@ static const char *nn_start(const char *root) {
     }
     py.initialize(0);
     py.save_thread();
+    nn_is_ours = true;
     return NULL;
 }
 
@@ -243,6 +281,7 @@ static const nn_table *nn_connect_slowly(void) {
     int state = py.ensure();
     char reason[NN_LINE];
     const nn_table *table = nn_table_of(root, reason);
+    if (table != NULL) nn_watch_forks();
     py.release(state);
     if (table == NULL) return nn_give_up(reason);
     if (table->identity != NN_IDENTITY)
