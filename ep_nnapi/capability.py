@@ -16,6 +16,7 @@ from ep_nnapi.ops.pieces import is_implied
 from ep_nnapi.ops.quantizing import require_storable
 from ep_nnapi.ops.refused import REFUSED
 from ep_nnapi.qdq import require_plain
+from ep_nnapi.ranges import narrowed
 from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.requantize import settled
 from ep_nnapi.target import Target
@@ -47,6 +48,7 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
+    node = narrowed(node)
     # an empty constant may stand for "none given"; it must only not become an operand
     _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:

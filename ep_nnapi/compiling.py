@@ -12,6 +12,7 @@ from ep_nnapi.forms import Peel, Permute
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.ranges import fitted
 from ep_nnapi.rejection import Reason, Rejection, RuntimeFailure, SpecError
 from ep_nnapi.sizes import Shapes
 from ep_nnapi.target import Target
@@ -106,7 +107,7 @@ class Compiler:
         """
         inputs, outputs = edges
         whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
-        graph = bound(whole, shapes)
+        graph = fitted(bound(whole, shapes))
         members = []
         for node in graph.nodes:
             verdict = judge(node, self.target)

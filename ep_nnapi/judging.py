@@ -14,6 +14,7 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
+from ep_nnapi.ranges import fitted
 from ep_nnapi.rejection import Note, Reason, Rejection
 from ep_nnapi.target import RuleSet, Target
 
@@ -58,7 +59,7 @@ class Verdicts:
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
-    graph = quantized(certain(graph))
+    graph = fitted(quantized(certain(graph)))
     views = _views(graph, options)
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
     stopped = _after(graph, options.partitioning_stop_ops)
@@ -93,7 +94,7 @@ def _views(graph: Graph, options: Options) -> list[Graph]:
         return [graph]
     if not is_dynamic(v for v in entering(graph)):
         return [graph]
-    return [bound(graph, shapes) for shapes in samples(graph, dict(options.fix))]
+    return [fitted(bound(graph, shapes)) for shapes in samples(graph, dict(options.fix))]
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:

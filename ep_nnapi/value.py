@@ -159,6 +159,7 @@ class Value:
     """A tensor by name. Asking is checking: `shape` rejects unless every dimension is known.
 
     settled   a node computes it, and its constant is what that gives for the sizes at hand
+    fits      it is INT64, and INT32 has all its numbers
     """
 
     name: str
@@ -167,6 +168,7 @@ class Value:
     quantization: Quantization | None = None
     constant: Constant | None = field(default=None, compare=False)
     settled: bool = field(default=False, compare=False)
+    fits: bool = field(default=False, compare=False)
 
     @property
     def rank(self) -> int:

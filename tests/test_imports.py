@@ -36,6 +36,7 @@ ALLOWED = {
     "options": "option_values rejection target",
     "report": "rejection",
     "graph": "value",
+    "ranges": "graph value numpy",
     # one node; what families share is not itself a family
     "ops.node": "graph nnapi.call rejection target value numpy",
     "ops.*": f"{' '.join(SHARED)} nnapi.call nnapi.codes nnapi.spec rejection value numpy",
@@ -46,7 +47,8 @@ ALLOWED = {
     "requantize": "ops.quantizing rewrite nnapi.call nnapi.spec rejection value numpy",
     "floats": "graph ops.quantizing nnapi.call nnapi.spec value",
     "consistency": "nnapi.call nnapi.shapes rejection value",
-    "capability": "consistency floats graph qdq requantize ops nnapi.call rejection target value",
+    "capability": "consistency floats graph qdq ranges requantize ops nnapi.call rejection target"
+    " value",
     # one cluster
     "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
@@ -76,9 +78,10 @@ ALLOWED = {
     "calibration": "costs manifest options nnapi.runtime rates rejection target",
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
-    "judging": "binding builtin capability ceiling dag graph options prepared qdq rejection target",
-    "compiling": "binding capability costs forms graph lowering nnapi.runtime rejection sizes"
-    " target value",
+    "judging": "binding builtin capability ceiling dag graph options prepared qdq ranges rejection"
+    " target",
+    "compiling": "binding capability costs forms graph lowering nnapi.runtime ranges rejection"
+    " sizes target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
