@@ -201,6 +201,8 @@ def _all(
     kept = {o: e for o, e in known.items() if all((place.root / n).is_file() for n in e.outputs)}
     entries, saved = dict(kept), time.monotonic()
     futures = {submit(task): task for task in tasks}
+    if progress is not None:
+        progress(0, len(tasks))
     try:
         for done, future in enumerate(as_completed(futures), start=1):
             entry = _result(future, futures[future])

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ep_nnapi.report import ClusterReport, Report
     from ep_nnapi.running import Difference, RunResult
 
+_A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
+
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
@@ -173,7 +175,10 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
 
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    shown = Progress(
+        *columns, console=Console(stderr=True), transient=True, refresh_per_second=_A_SECOND
+    )
+    with shown as bar:
         task = bar.add_task("models", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
