@@ -65,7 +65,10 @@ class Ep:
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
         """Compile: the cluster of these nodes, bound to the fused node's inputs and outputs."""
         if self._writes_context:
-            raise NnapiError(f"{WRITES_CONTEXT} is set; this version writes no compiled models")
+            raise NnapiError(
+                f"{WRITES_CONTEXT} is set, but what ONNX Runtime itself writes has no checksum; "
+                "compile models with ep-nnapi prepare --format context"
+            )
         reader = Reader()
         nodes = read_graph(cluster_graph, reader).nodes
         fused = reader.node(fused_node)

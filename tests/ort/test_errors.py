@@ -127,16 +127,25 @@ def test_create_error_is_printed_before_the_cpu_takes_over(
     assert sentence in capfd.readouterr().out
 
 
-def test_compiled_models_are_refused(install: Install):
+@pytest.mark.parametrize("way", ["ModelCompiler", "ep.context_enable"])
+def test_compiled_models_are_refused(way: str, install: Install, tmp_path: Path):
+    """By either of ONNX Runtime's ways; nothing is written."""
     install("Abs")
     options = onnxruntime.SessionOptions()
     nnapi.append_execution_provider(options)
-    compiler = onnxruntime.ModelCompiler(options, abs_add())
+    (tmp_path / "model.onnx").write_bytes(abs_add())
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
-        compiler.compile_to_bytes()
+        if way == "ModelCompiler":
+            compiler = onnxruntime.ModelCompiler(options, str(tmp_path / "model.onnx"))
+            compiler.compile_to_file(str(tmp_path / "compiled.onnx"))
+        else:
+            options.add_session_config_entry("ep.context_enable", "1")
+            onnxruntime.InferenceSession(tmp_path / "model.onnx", options)
     assert str(raised.value).endswith(
-        "ep.context_enable is set; this version writes no compiled models"
+        "ep.context_enable is set, but what ONNX Runtime itself writes has no checksum; "
+        "compile models with ep-nnapi prepare --format context"
     )
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
 
 
 class Wrong(FakeProvider):
