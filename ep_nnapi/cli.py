@@ -138,6 +138,7 @@ def _dump(data: object) -> None:
 
 def _check(given: argparse.Namespace) -> int:
     from ep_nnapi.checking import check
+    from ep_nnapi.contents import contents
     from ep_nnapi.staging import check_at
 
     options = _options(given)
@@ -148,10 +149,14 @@ def _check(given: argparse.Namespace) -> int:
         report = check(given.model, **options)
     else:
         report = check_at(given.model, given.optimization_level, **options)
+    compiled = contents(given.model)
     if given.json:
-        _dump(report.to_json())
+        inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
+        _dump(report.to_json() | inside)
     else:
         printing.report(report)
+        if compiled:
+            printing.compiled(compiled)
     grown = report.grown(baseline) if baseline is not None else []
     for way in grown:
         print(f"ep-nnapi: {way} since {given.baseline}", file=sys.stderr)

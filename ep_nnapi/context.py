@@ -88,10 +88,15 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a context holds: the lowered cluster and the feature level it needs."""
+    """What a context holds: the lowered cluster, and the feature level it needs.
+
+    size  bytes of weights, in `file` beside the model; None: in the context itself
+    """
 
     lowered: Lowered
     feature_level: int
+    size: int
+    file: str | None
 
 
 def pack(lowered: Lowered) -> Packed:
@@ -133,7 +138,7 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
         check_border(border, model)
     except _MALFORMED as error:
         raise ModelError(f"the context is malformed ({error}); prepare the model again") from None
-    return Context(Lowered(model, border), needed)
+    return Context(Lowered(model, border), needed, weights.size, header["weights"]["file"])
 
 
 def _sealed(header: Mapping[str, Any]) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import onnxruntime
 
 from ep_nnapi.checking import planned_at
+from ep_nnapi.contents import contents
 from ep_nnapi.contextmodel import save_context
 from ep_nnapi.elsewhere import Elsewhere, elsewhere
 from ep_nnapi.fixing import fixed
@@ -42,6 +43,8 @@ def stage(model: Path, out: Path, job: Job) -> Staged:
 
     Raises ModelError, and OptionError where the option `fix` does not fit the model.
     """
+    if contents(model):
+        raise ModelError(f"{model}: it is compiled already; prepare the original")
     held = elsewhere(model)
     _check_size(model, held)
     with fixed(model, out, job) as (settled, rest):

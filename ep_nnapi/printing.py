@@ -16,6 +16,7 @@ from ep_nnapi.rejection import ADVICE, Rejection
 
 if TYPE_CHECKING:
     from ep_nnapi.calibration import Calibration
+    from ep_nnapi.contents import Content
     from ep_nnapi.fleet import Preparation
     from ep_nnapi.manifest import Prepared
     from ep_nnapi.nnapi.runtime import Device
@@ -76,6 +77,13 @@ def report(found: Report) -> None:
         _rejections(found.rejections)
 
 
+def compiled(found: Sequence[Content]) -> None:
+    """What was compiled ahead of time, one row for each cluster."""
+    print("\nCompiled ahead of time:")
+    head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
+    _table(head, (c.row for c in found))
+
+
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -114,7 +122,7 @@ def _cluster_row(index: int, cluster: ClusterReport) -> tuple[str, ...]:
 
 
 def run_result(result: RunResult, tolerance: float) -> None:
-    """The report, what was recognised, and the differences from the CPU provider."""
+    """The report, what was recognised, and the differences."""
     report(result.report)
     print()
     if result.recognised is not None and result.labels is not None:
@@ -122,8 +130,22 @@ def run_result(result: RunResult, tolerance: float) -> None:
         print("recognised  " + " ".join(str(n) for n in result.recognised))
         print("labels      " + " ".join(str(n) for n in result.labels))
         print(f"{right} of {len(result.labels)} right\n")
+    if result.against is None:
+        print(
+            "Compared with nothing: the CPU provider cannot run what was compiled ahead of time; "
+            "`prepare` compares it with the original."
+        )
+    else:
+        _differences(result, tolerance)
+    for failure in result.failures:
+        print(f"A device failed and another engine stood in: {failure}")
+    if result.on_reference:
+        print(_blame(result, tolerance))
+
+
+def _differences(result: RunResult, tolerance: float) -> None:
     _table(
-        ("output", "largest difference from the CPU", "largest value"),
+        ("output", f"largest difference from {result.against}", "largest value"),
         ((d.output, f"{d.absolute:.3g}", f"{d.largest:.3g}") for d in result.differences),
     )
     verdict = "within" if result.worst <= tolerance else "beyond"
@@ -131,10 +153,6 @@ def run_result(result: RunResult, tolerance: float) -> None:
         f"{result.worst:.3g} relative to max(1, largest value): "
         f"{verdict} the tolerance of {tolerance:g}"
     )
-    for failure in result.failures:
-        print(f"A device failed and another engine stood in: {failure}")
-    if result.on_reference:
-        print(_blame(result, tolerance))
 
 
 def _blame(result: RunResult, tolerance: float) -> str:
@@ -151,6 +169,7 @@ def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
     data: dict[str, object] = {
         "report": result.report.to_json(),
         "tolerance": tolerance,
+        "against": result.against,
         "differences": _differences_data(result.differences),
         "on_reference": _differences_data(result.on_reference),
         "failures": [str(failure) for failure in result.failures],

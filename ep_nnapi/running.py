@@ -16,8 +16,10 @@ from ep_nnapi.checking import (
     quiet_options,
     source,
 )
-from ep_nnapi.inputs import Feeds, random_feeds, read_feeds, spec_of
+from ep_nnapi.contents import contents
+from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.option_values import Fixed
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -28,11 +30,12 @@ from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from ep_nnapi.value import Array
 
 CPU = "CPUExecutionProvider"
+THE_CPU = "the CPU"
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The largest difference of one output from the CPU provider's, and the largest there."""
+    """The largest difference of one output from what it is compared with, and the largest there."""
 
     output: str
     absolute: float
@@ -49,10 +52,11 @@ class RunResult:
     """What a run gave.
 
     outputs       one dictionary a run
-    differences   one for each output, over all runs
+    differences   one for each output, over all runs; none where there is nothing to compare with
     on_reference  the same on nnapi-reference, where another device differs beyond the tolerance
     failures      of devices, where another engine stood in
     recognised    the largest output of each row, where the rows have labels
+    against       what computed what the outputs are compared with; None: nothing did
     """
 
     report: Report
@@ -62,6 +66,7 @@ class RunResult:
     failures: tuple[RuntimeFailure, ...]
     recognised: Array | None
     labels: Array | None
+    against: str | None = THE_CPU
 
     @property
     def worst(self) -> float:
@@ -82,38 +87,77 @@ def run(
     inputs     paths as `read_feeds` takes them
     tolerance  relative to max(1, the largest value); beyond it the reference device is asked too,
                which tells a device's arithmetic from a defect of the lowering
+    Clusters that were compiled ahead of time are nothing that the CPU provider can run: another
+    device is compared with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
     """
+    if contents(model):
+        return _run_compiled(model, inputs, seed, options)
     cpu = open_session(source(model), quiet_options(), [CPU])
-    specs = [spec_of(i.name, i.type, i.shape) for i in cpu.get_inputs()]
-    feeds = read_feeds(inputs, specs) if inputs else random_feeds(specs, seed)
+    feeds = _feeds(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, got = on_nnapi(model, feeds, options)
-    result = RunResult(
-        provider.report,
-        tuple(got),
-        differences_of(got, want),
-        (),
-        provider.failures,
-        None if feeds.labels is None else _recognised(got, len(feeds.labels)),
-        feeds.labels,
-    )
-    devices = {c.device for c in result.report.clusters}
-    if result.worst <= tolerance or devices <= {REFERENCE_DEVICE}:
+    result = _result(provider, got, feeds, differences_of(got, want))
+    if result.worst <= tolerance or _on_reference(result.report):
         return result
-    reference = {**options, "device": REFERENCE_DEVICE}
-    return replace(result, on_reference=differences_of(on_nnapi(model, feeds, reference)[1], want))
+    again = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    return replace(result, on_reference=differences_of(again, want))
+
+
+def _run_compiled(
+    model: ModelSource, inputs: Sequence[str], seed: int, options: Mapping[str, object]
+) -> RunResult:
+    provider, session = _nnapi_session(model, options)
+    feeds = _feeds(session, inputs, seed, ())
+    got = [outputs_of(session, f, provider) for f in feeds.runs]
+    result = replace(_result(provider, got, feeds, ()), against=None)
+    if _on_reference(result.report):
+        return result
+    want = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    return replace(result, differences=differences_of(got, want), against=REFERENCE_DEVICE)
+
+
+def _feeds(
+    session: onnxruntime.InferenceSession, inputs: Sequence[str], seed: int, fixed: Fixed
+) -> Feeds:
+    """What is given, or random numbers of the sizes that are fixed."""
+    declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    specs = fixed_specs(declared, dict(fixed))
+    return read_feeds(inputs, specs) if inputs else random_feeds(specs, seed)
+
+
+def _result(
+    provider: Provider,
+    got: Sequence[Mapping[str, Array]],
+    feeds: Feeds,
+    differences: tuple[Difference, ...],
+) -> RunResult:
+    labels = feeds.labels
+    recognised = None if labels is None else _recognised(got, len(labels))
+    return RunResult(
+        provider.report, tuple(got), differences, (), provider.failures, recognised, labels
+    )
+
+
+def _on_reference(report: Report) -> bool:
+    return {c.device for c in report.clusters} <= {REFERENCE_DEVICE}
 
 
 def on_nnapi(
     model: ModelSource, feeds: Feeds, options: Mapping[str, object]
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
     """The provider and the outputs of each run of a stock session on it."""
+    provider, session = _nnapi_session(model, options)
+    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
+
+
+def _nnapi_session(
+    model: ModelSource, options: Mapping[str, object]
+) -> tuple[Provider, onnxruntime.InferenceSession]:
     register()
     with collecting(parse(options)) as (strings, found):
         session = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
-        provider = found()
-    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
+        return found(), session
 
 
 def outputs_of(

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import onnxruntime
 
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
+from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.naming import rename_given
 from ep_nnapi.ort.names import EP_NAME
@@ -111,6 +112,8 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
     Shows what a level takes away from NNAPI. Raises as `check`.
     """
     job = job_of({"optimization_level": level, **options})
+    if not isinstance(model, bytes) and contents(model):
+        raise ModelError(f"{model}: it is compiled already, with no level to choose")
     with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
         saved = Path(folder, "saved.ort")
         save_ort(model, saved, job)

@@ -97,12 +97,13 @@ ALLOWED = {
     "job": "options rejection",
     "onnxfile": "onnx",
     "naming": "onnxfile onnx",
-    "staging": "checking job naming ort.names ort.session rejection report onnxruntime",
+    "contents": "border context onnxfile prepared target google onnx",
+    "staging": "checking contents job naming ort.names ort.session rejection report onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
     "elsewhere": "google onnx",
-    "preparing": "checking contextmodel elsewhere fixing job rejection report staging onnxruntime",
+    "preparing": "checking contents contextmodel elsewhere fixing job rejection report staging onnxruntime",
     "tolerance": "",
     "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
     " onnxruntime",
@@ -114,14 +115,15 @@ ALLOWED = {
     "fleet": "crew job manifest publishing rejection",
     "checking": "options ort.names ort.session provider rejection report onnxruntime",
     "inputs": "rejection sizes value numpy PIL",
-    "running": "checking inputs options ort.names ort.session provider rejection report tolerance"
-    " nnapi.runtime value numpy onnxruntime",
+    "running": "checking contents inputs option_values options ort.names ort.session provider"
+    " rejection report tolerance nnapi.runtime value numpy onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs options ort.names ort.session probes provider rates"
     " rejection running runtimes onnxruntime",
-    "printing": "calibration fleet manifest ops.node rejection report running nnapi.runtime rich",
+    "printing": "calibration contents fleet manifest ops.node rejection report running nnapi.runtime"
+    " rich",
     "prepare_arguments": "fleet job rejection",
-    "cli": "calibrating checking job ops options prepare_arguments printing rejection running"
+    "cli": "calibrating checking contents job ops options prepare_arguments printing rejection running"
     " runtimes staging tolerance nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"

@@ -48,7 +48,7 @@ def test_drawn_inputs_have_type_and_shape_and_repeat():
 
 @pytest.mark.parametrize("size", [2**45, 2**62, -2])
 def test_sizes_that_no_memory_holds_are_refused(size: int):
-    with pytest.raises(ModelError, match="input x has shape .* which no memory holds"):
+    with pytest.raises(ModelError, match=r"input x has shape .* which no memory holds"):
         random_feeds([spec("x", 1, size, 8)], 0)
 
 

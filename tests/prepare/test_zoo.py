@@ -20,6 +20,7 @@ from onnx import TensorProto, helper
 from ep_nnapi.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.preparing import stage
 from ep_nnapi.rejection import ModelError
+from ep_nnapi.staging import check_at
 from ep_nnapi.target import RuleSet
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from models import quantized, zoo
@@ -112,23 +113,16 @@ def called(job: Job) -> str:
     return f"{job.format}-{job.style}-{job.level}-{job.platform}-{rules}{job.suffix}"
 
 
-def nothing_to_take(case: Case, job: Job) -> bool:
-    """ONNX Runtime's own provider leaves signed activations."""
-    return job.options.target is RuleSet.BUILTIN and case.scheme == "s8s8"
-
-
-def refusal(case: Case, job: Job) -> str | None:
-    """Why the model cannot be prepared like that; None where it can."""
-    if nothing_to_take(case, job) and job.format is Format.CONTEXT:
-        return "takes no node"
-    spared = job.level is Level.NNAPI_AWARE and job.options.target is RuleSet.EP_NNAPI
-    if (
-        job.style is Style.RUNTIME
-        and not spared
-        and case.name == "transformer_encoder"
-        and case.scheme
-    ):
-        return "cannot replay"  # nor what its own tool writes
+def excuse(case: Case, job: Job, source: Path) -> str | None:
+    """Why the model may be refused; None where it has to be prepared."""
+    builtin = job.options.target is RuleSet.BUILTIN
+    if job.format is Format.CONTEXT and builtin:
+        # ONNX Runtime's own provider leaves signed activations, for one
+        found = check_at(source, str(job.level), target=str(job.options.target))
+        return None if found.clusters else "takes no node"
+    spared = job.level is Level.NNAPI_AWARE and not builtin
+    if job.style is Style.RUNTIME and not spared and case.name == "transformer_encoder":
+        return "cannot replay" if case.scheme else None  # nor what its own tool writes
     return None
 
 
@@ -138,13 +132,13 @@ def prepared(model: onnx.ModelProto, case: Case, folder: Path) -> dict[Path, Job
     onnx.save(model, source)
     made = {}
     for job in jobs(case):
-        out, why = folder / called(job), refusal(case, job)
+        out, why = folder / called(job), excuse(case, job, source)
         if why is not None:
             with pytest.raises(ModelError, match=why):
                 stage(source, out, job)
             continue
         staged = stage(source, out, job)
-        assert bool(staged.report.clusters) != nothing_to_take(case, job)
+        assert staged.report.clusters or job.options.target is RuleSet.BUILTIN
         assert bool(staged.operators) == (job.format is Format.ORT)
         made[out] = job
     source.unlink()
