@@ -37,10 +37,11 @@ _TRIES = 24
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The clusters of one graph and the report on all its nodes."""
+    """The clusters of one graph, the report on all its nodes, and the names of the capable."""
 
     clusters: tuple[Cluster, ...]
     report: GraphReport
+    capable: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,10 @@ class Planner:
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
-        ready = [load(n, graph, self.compiler, self.options) for n in graph.nodes if is_own(n)]
+        own = [n for n in graph.nodes if is_own(n)]
         verdicts = judge_graph(graph, self.compiler.target, self.options)
-        capable = sum(len(m.node.originals) for m in verdicts.samples[0].values())
+        judged = verdicts.samples[0].values()
+        capable = [p.name for m in judged for p in m.node.originals] + [c.name for c in own]
         nodes, readers = _sized(verdicts), _readers(verdicts.graph)
         dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
         chooser = Chooser(self.options, self.model)
@@ -70,11 +72,12 @@ class Planner:
                 break
         for ids, detail in choice.given_up:
             verdicts.drop(ids, (), Reason.CLUSTER, detail)
+        ready = [load(n, graph, self.compiler, self.options) for n in own]
         taken = (*ready, *(built[c] for c in choice.clusters))
         reports = tuple(c.report for c in taken)
-        capable += len(ready)
         refused, notes = verdicts.rejections(), verdicts.notes()
-        return Plan(taken, GraphReport(len(graph.nodes), capable, reports, refused, notes))
+        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes)
+        return Plan(taken, report, frozenset(capable))
 
     def _try(
         self,

@@ -13,6 +13,7 @@ from ep_nnapi.planning import Cluster, Plan, Planner
 from ep_nnapi.prepared import UnusableCluster
 from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import Report, combine
+from ep_nnapi.rounds import continued
 from ep_nnapi.runtimes import choose_device, open_runtime
 
 COLLECT = "collect_report"
@@ -46,7 +47,8 @@ class Provider:
             self.error = error
             raise
         with self._lock:
-            self._plans[graph.key] = plan
+            before = self._plans.get(graph.key)
+            self._plans[graph.key] = continued(before, plan, graph) if before else plan
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error

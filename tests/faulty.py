@@ -27,6 +27,7 @@ class FaultyDevice:
     """Computes as nnapi-reference, but for its faults.
 
     declines      names of operations it says no to when asked
+    nodes         names of ONNX nodes: it says no to operations that begin with one of them
     every         says no to each so many-th operation of every model; 0: never
     fails_on      names of operations that it promises and then cannot compile
     fails_at      numbers of the executions (from 0, over all models) that fail; -1: all
@@ -34,6 +35,7 @@ class FaultyDevice:
     """
 
     declines: frozenset[str] = frozenset()
+    nodes: frozenset[str] = frozenset()
     every: int = 0
     fails_on: frozenset[str] = frozenset()
     fails_at: frozenset[int] = frozenset()
@@ -47,7 +49,9 @@ class FaultyDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         return tuple(
-            op.spec.name not in self.declines and not (self.every and i % self.every == 0)
+            op.spec.name not in self.declines
+            and op.origin[0] not in self.nodes
+            and not (self.every and i % self.every == 0)
             for i, op in enumerate(model.operations, start=1)
         )
 

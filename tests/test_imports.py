@@ -86,7 +86,9 @@ ALLOWED = {
     " numpy",
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
     " rejection report submodel value",
-    "provider": "calibration compiling graph options planning prepared rejection report runtimes",
+    "rounds": "graph planning prepared report",
+    "provider": "calibration compiling graph options planning prepared rejection report rounds"
+    " runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort provider",

@@ -143,3 +143,35 @@ def test_symbolic_sizes() -> None:
     data.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
     with installed(FaultyDevice(declines=NO_TRANSPOSE)):
         assert ep_nnapi.check(data.SerializeToString()).taken == 2
+
+
+# ONNX Runtime asks again ---------------------------------------------------------------------
+
+HARD_SWISH = ("Conv x w -> a", "HardSwish a -> b", "Conv b w -> y")
+
+
+def test_what_was_taken_before_functions_are_inlined_stays_in_the_report() -> None:
+    """A declined HardSwish becomes HardSigmoid and Mul, when the convolutions are fused already."""
+    data = model(*HARD_SWISH, w=FILTERS)
+    assert taken(data, FaultyDevice()) == [("Conv_a", "HardSwish_b", "Conv_y")]
+    device = FaultyDevice(declines=frozenset({"HARD_SWISH"}))
+    first, last, *inlined = taken(data, device)
+    assert (first, last) == (("Conv_a",), ("Conv_y",))
+    with installed(device):
+        report = ep_nnapi.check(data)
+    assert report.nodes == report.capable == report.taken + len(report.rejections)
+    assert report.taken == 2 + sum(map(len, inlined))
+    assert "NnapiPlugin" not in str(report)
+
+
+def test_what_was_left_before_functions_are_inlined_keeps_its_reason() -> None:
+    device = FaultyDevice(declines=frozenset({"CONV_2D", "HARD_SWISH"}))
+    with installed(device):
+        report = ep_nnapi.check(model(*HARD_SWISH, w=FILTERS))
+    reasons = {r.node: (r.reason, r.detail) for r in report.rejections}
+    assert reasons["Conv_a"] == (
+        ep_nnapi.Reason.DRIVER,
+        "faulty declines CONV_2D, HARD_SWISH",
+    )
+    assert reasons["Conv_y"] == reasons["Conv_a"]
+    assert report.nodes == report.capable == report.taken + len(report.rejections)

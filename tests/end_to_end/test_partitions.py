@@ -1,0 +1,135 @@
+"""The zoo's partitions: legal whatever a device declines, right, and worth it where that is asked.
+
+Declined are every 2nd, 5th, 10th or 20th of the nodes that would be taken (QDQ groups as one).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from ep_nnapi.choosing import _losses
+from models import zoo
+from partitioner import violations, worth_it
+from tests.end_to_end import quantized as q
+from tests.end_to_end import test_quantized, test_zoo
+from tests.end_to_end.test_zoo import CLOSE
+from tests.faulty import installed
+from tests.partitions import Partition, declining, partitions_of
+
+EVERY = [2, 5, 10, 20]
+QUANTIZED = [*test_zoo.SMALL, "vgg_small", "kws_dscnn", "mlp"]
+# Of the largest value: networks add up what each layer rounds otherwise, a quantum of some 1/128 to
+# 1/255; without any declined node they are up to 0.02 apart.
+DRIFT = 0.03
+
+
+def models(names: list[str], short: list[str]) -> list[object]:
+    return [pytest.param(n, marks=[] if n in short else pytest.mark.long) for n in names]
+
+
+FLOAT = models(list(zoo.MODELS), ["squeezenet1_1", "transformer_encoder", "mlp"])
+IN_8_BITS = models(QUANTIZED, ["kws_dscnn", "mlp"])
+
+
+def built(name: str, scheme: str | None) -> onnx.ModelProto:
+    if scheme is None:
+        return test_zoo.built(name, published=False)
+    return test_quantized.built(name, scheme)
+
+
+def assert_legal(found: list[Partition]) -> None:
+    """By the definition, each round of each graph."""
+    for partition in found:
+        clusters = partition.choice.clusters
+        assert violations(partition.dag, partition.capable, clusters) == []
+
+
+def assert_never_worse(found: Partition) -> None:
+    """What is worth it is estimated to take no longer than all, or nothing."""
+    best = worth_it(found.dag, found.capable, found.costs)
+    assert violations(found.dag, found.capable, best.clusters, taken=taken(best.clusters)) == []
+    assert best.cost <= min(best.of_all, best.of_none)
+    times = [found.estimate(c) for c in (best.clusters, found.choice.clusters, [])]
+    assert times[0] <= min(times[1:]) * (1 + 1e-9)  # sums in another order
+    for piece, loss in _losses(found.dag, best.given_up, found.costs):
+        assert loss > 0, piece
+
+
+def taken(clusters: list[tuple[object, ...]]) -> set[object]:
+    return {node for cluster in clusters for node in cluster}
+
+
+@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize("name", FLOAT)
+def test_every_kth_node_declined(name: str, every: int) -> None:
+    model = built(name, None)
+    data, feeds = model.SerializeToString(), zoo.sample_inputs(model)
+    device = declining(data, every)
+    found = partitions_of(data, device)
+    assert_legal(found)
+    assert_never_worse(found[0])
+    with installed(device):
+        got = q.on_nnapi(model, feeds)
+    want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+    for a, b in zip(got, want, strict=True):
+        assert np.abs(a.astype(np.float64) - b).max(initial=0) <= CLOSE * np.abs(b).max(initial=0)
+
+
+@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize("name", IN_8_BITS)
+def test_every_kth_group_declined(name: str, every: int) -> None:
+    model = built(name, "u8s8")
+    data, feeds = model.SerializeToString(), zoo.sample_inputs(model)
+    device = declining(data, every)
+    found = partitions_of(data, device)
+    assert_legal(found)
+    assert_never_worse(found[0])
+    with installed(device):
+        got = q.on_nnapi(model, feeds)
+    for a, b in zip(got, q.on_cpu(model, feeds), strict=True):
+        assert np.abs(a.astype(np.float64) - b).max(initial=0) <= DRIFT * np.abs(b).max(initial=0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", range(1, 9))
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_every_feature_level(name: str, level: int) -> None:
+    """That the numbers are right at each is in test_zoo."""
+    found = partitions_of(built(name, None).SerializeToString(), feature_level=level)
+    assert_legal(found)
+    assert_never_worse(found[0])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", range(1, 9))
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_every_feature_level_in_8_bits(name: str, level: int) -> None:
+    model = built(name, "u8s8")
+    found = partitions_of(model.SerializeToString(), feature_level=level)
+    assert_legal(found)
+    assert_never_worse(found[0])
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_levels_and_declined_nodes_together(level: int) -> None:
+    data = built("squeezenet1_1", None).SerializeToString()
+    device = declining(data, 5, feature_level=level)
+    assert_legal(partitions_of(data, device, feature_level=level))
+
+
+def test_worth_it_takes_what_pays_and_leaves_the_rest() -> None:
+    """SqueezeNet in pieces, of which those at the ends are small."""
+    data = built("squeezenet1_1", None).SerializeToString()
+    device = declining(data, 10)
+    everything = partitions_of(data, device)[0]
+    chosen = partitions_of(data, device, partitioning="worth_it")[0]
+    left = {i for ids, _ in chosen.choice.given_up for i in ids}
+    assert taken(chosen.choice.clusters) == set(everything.capable) - left
+    assert left
+    assert chosen.choice.clusters
+    assert all("estimated" in detail for _, detail in chosen.choice.given_up)
+    times = [p.estimate(p.choice.clusters) for p in (chosen, everything)]
+    assert times[0] < times[1]
