@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
-import shutil
-import subprocess
-import sys
-import time
 from concurrent.futures import Executor, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -130,49 +125,3 @@ def test_a_dask_cluster_prepares(tmp_path: Path) -> None:
 def test_operators_of_several_models_are_united() -> None:
     lines = ['a;13;B{"inputs": {"0": ["float"]}},C', 'a;13;B{"inputs": {"0": ["int8_t"]}}', "a;7;D"]
     assert merged(lines) == ["a;7;D", 'a;13;B{"inputs": {"0": ["float", "int8_t"]}},C']
-
-
-def killed_at(folder: Path, out: Path, seconds: float) -> None:
-    command = [sys.executable, "-m", "ep_nnapi", "prepare", str(folder), "-o", str(out)]
-    command += ["--no-verify", "--format", "context"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=ROOT, **quiet) as process:
-        time.sleep(seconds)
-        process.kill()
-
-
-def survives(tmp_path: Path, moments: int, seed: int) -> None:
-    rng = random.Random(seed)
-    source, out = tmp_path / "in", tmp_path / "out"
-    for i in range(2):
-        tiny(source / f"{i}.onnx", i)
-    started_at = time.monotonic()
-    ep_nnapi.prepare(source, tmp_path / "timed", verify=False, format="context")
-    usual = time.monotonic() - started_at
-    for _ in range(moments):
-        shutil.rmtree(out, ignore_errors=True)
-        killed_at(source, out, rng.uniform(0.2, 1.3 * usual))
-        for path in out.glob("*.onnx"):
-            assert ep_nnapi.check(path).clusters  # whole, and with its weights
-        done = ep_nnapi.prepare(source, out, verify=False, format="context")
-        assert not done.failed
-        left = [p.name for p in out.iterdir() if p.name.startswith(".")]
-        # a worker that outlives its parent by a moment still holds its folder
-        deadline = time.monotonic() + 20
-        while left and time.monotonic() < deadline:
-            time.sleep(0.2)
-            ep_nnapi.prepare(source, out, verify=False, format="context")
-            left = [p.name for p in out.iterdir() if p.name.startswith(".")]
-        assert not left
-        assert len(list(out.iterdir())) == 5  # two models, two weights, the manifest
-
-
-@pytest.mark.parametrize("seed", [7])
-def test_killed_runs_leave_nothing_partial(seed: int, tmp_path: Path) -> None:
-    survives(tmp_path, 2, seed)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [11])
-def test_killed_at_fifty_moments(seed: int, tmp_path: Path) -> None:
-    survives(tmp_path, 50, seed)
