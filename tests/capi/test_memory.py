@@ -17,8 +17,8 @@ from ep_nnapi.nnapi.capi.registry import (
     MODELS,
 )
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
-from ep_nnapi.nnapi.spec import QUANTIZE
-from tests.capi.client import operand_type, pointer, ref, u32s
+from ep_nnapi.nnapi.spec import CONV_2D, QUANTIZE
+from tests.capi.client import channel_params, operand_type, pointer, ref, scalar, u32s
 from tests.capi.world import READ_WRITE, World
 
 BAD_DATA, OP_FAILED = ResultCode.BAD_DATA, ResultCode.OP_FAILED
@@ -175,6 +175,31 @@ def test_roles_are_of_one_type_scale_and_zero_point(world: World) -> None:
     assert add(desc, quantizing(world, 0.5, 4), 0, 1.0) == BAD_DATA
     assert add(desc, world.ready(), 0, 1.0) == BAD_DATA
     assert add(desc, quantizing(world, 0.5, 3), 0, 1.0) == 0
+
+
+def weighing(w: World, scales: list[float]) -> int:
+    """A compilation whose second input has scales along a dimension."""
+    n = len(scales)
+    model = w.make("Model_create")
+    image = operand_type(OperandCode.TENSOR_QUANT8_ASYMM, (1, 4, 4, n), 1.0)
+    weights = operand_type(OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL, (n, 3, 3, n))
+    bias = operand_type(OperandCode.TENSOR_INT32, (n,))
+    for each in (image, weights, bias, *[scalar()] * 4, image):
+        w.check("Model_addOperand", model, ref(each))
+    params = ref(channel_params(0, scales))
+    w.check("Model_setOperandSymmPerChannelQuantParams", model, 1, params)
+    w.check("Model_addOperation", model, CONV_2D.code, 7, u32s(range(7)), 1, u32s([7]))
+    w.identify(model, list(range(7)), [7])
+    w.check("Model_finish", model)
+    return w.ready(model=model)
+
+
+def test_roles_are_of_the_same_channels(world: World) -> None:
+    desc = world.make("MemoryDesc_create")
+    add = world.nn.MemoryDesc_addInputRole
+    assert add(desc, weighing(world, [1.0, 1.0]), 1, 1.0) == 0
+    assert add(desc, weighing(world, [1.0, 0.5]), 1, 1.0) == BAD_DATA
+    assert add(desc, weighing(world, [1.0, 1.0]), 1, 1.0) == 0
 
 
 def test_nothing_piles_up(world: World) -> None:

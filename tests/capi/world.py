@@ -202,12 +202,19 @@ class World(Maker):
         return execution
 
     @contextmanager
-    def slow(self, compilation: int, error: Exception | None = None) -> Iterator[threading.Event]:
+    def slow(
+        self,
+        compilation: int,
+        error: Exception | None = None,
+        begun: threading.Event | None = None,
+    ) -> Iterator[threading.Event]:
         """Until the event is set the compilation's executions wait; then they go on, or fail."""
         builder, go = COMPILATIONS[compilation], threading.Event()
         kept = builder.run
 
         def run(*arguments: object) -> object:
+            if begun is not None:
+                begun.set()
             go.wait(30)
             if error is not None:
                 raise error
