@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ep_nnapi.binding import bound, entering, is_dynamic, samples
+from ep_nnapi.binding import entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.ceiling import certain
@@ -16,6 +16,7 @@ from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
 from ep_nnapi.ranges import fitted
 from ep_nnapi.rejection import Note, Reason, Rejection
+from ep_nnapi.sampling import views
 from ep_nnapi.target import RuleSet, Target
 
 
@@ -94,7 +95,7 @@ def _views(graph: Graph, options: Options) -> list[Graph]:
         return [graph]
     if not is_dynamic(v for v in entering(graph)):
         return [graph]
-    return [fitted(bound(graph, shapes)) for shapes in samples(graph, dict(options.fix))]
+    return [fitted(view) for view in views(graph, dict(options.fix))]
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:

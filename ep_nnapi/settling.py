@@ -8,7 +8,7 @@ arithmetic are constants, and what it gives the sizes of is known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -47,9 +47,17 @@ def is_sized(value: Value) -> bool:
     return value.dims is not None and all(isinstance(d, int) for d in value.dims)
 
 
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is known of a graph's values, by name, and whether their sizes agree with each other."""
+
+    values: Mapping[str, Value]
+    agree: bool
+
+
 def settle(
     nodes: Iterable[GraphNode], known: Mapping[str, Value], declared: Collection[str]
-) -> dict[str, Value]:
+) -> Settled:
     """`known`, by name, with the sizes and numbers that follow from it.
 
     nodes      single ones, in an order in which they can run; `known` has all that they compute
@@ -57,7 +65,7 @@ def settle(
 
     A value whose numbers follow has them as its constant and is `settled`.
     """
-    found = dict(known)
+    found, agree = dict(known), True
     for node in nodes:
         seen = replace(
             node,
@@ -66,13 +74,19 @@ def settle(
         )
         outputs = outputs_of(seen)
         if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
-            outputs = _sized(seen)
+            try:
+                outputs = _sized(seen)
+            except shape_inference.InferenceError:
+                agree = False
         found.update((v.name, v) for v in _computed(seen, outputs))
-    return found
+    return Settled(found, agree)
 
 
 def _sized(node: GraphNode) -> tuple[Value, ...]:
-    """The outputs with the sizes that ONNX's shape inference gives them, where it gives all."""
+    """The outputs with the sizes that ONNX's shape inference gives them, where it gives all.
+
+    Raises InferenceError where the inputs do not go together.
+    """
     try:
         schema = defs.get_schema(node.op_type, node.since, node.domain)
         types = shape_inference.infer_node_outputs(
@@ -82,7 +96,9 @@ def _sized(node: GraphNode) -> tuple[Value, ...]:
             {v.name: t for v in node.inputs if v is not None and (t := _tensor(v)) is not None},
             opset_imports=[helper.make_opsetid(node.domain, node.since)],
         )
-    except Exception:  # no schema, or a node that it does not allow: its sizes stay as they are
+    except shape_inference.InferenceError:
+        raise
+    except Exception:  # an operator that ONNX does not know, or one with inner graphs
         return outputs_of(node)
     return tuple(_with_sizes(v, types.get(v.name)) for v in outputs_of(node))
 

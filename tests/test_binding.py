@@ -1,12 +1,10 @@
 """Symbolic sizes bound to numbers."""
 
 import numpy as np
-import pytest
 from onnx import TensorProto, helper
 
-from ep_nnapi.binding import bound, is_dynamic, samples
+from ep_nnapi.binding import bound, is_dynamic
 from ep_nnapi.graph import Graph
-from ep_nnapi.rejection import OptionError
 from tests.onnx_graph import graph_of
 
 
@@ -38,28 +36,3 @@ def test_a_graph_without_symbols_needs_no_inference() -> None:
     static = bound(convolution(), {"x": (1, 3, 8, 8)})
     assert not is_dynamic(o for n in static.nodes for o in n.outputs if o is not None)
     assert bound(static, {}) == static
-
-
-def test_unsettled_sizes_are_tried_twice_with_different_numbers() -> None:
-    first, second = samples(convolution(), {})
-    assert first["x"][1] == second["x"][1] == 3
-    assert all(
-        a != b for i, (a, b) in enumerate(zip(first["x"], second["x"], strict=True)) if i - 1
-    )
-
-
-def test_fixed_sizes_are_the_only_sample() -> None:
-    assert samples(convolution(), {"x": (1, 3, 32, 48)}) == ({"x": (1, 3, 32, 48)},)
-
-
-@pytest.mark.parametrize("fixed", [(1, 4, 32, 48), (1, 3, 32)])
-def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]) -> None:
-    with pytest.raises(
-        OptionError, match=r"x is fixed to \[1, .*the model has \[batch,3,height,\?"
-    ):
-        samples(convolution(), {"x": fixed})
-
-
-def test_a_fixed_name_that_is_no_input_is_named() -> None:
-    with pytest.raises(OptionError, match=r"fix names z, .*inputs are x"):
-        samples(convolution(), {"z": (1,)})

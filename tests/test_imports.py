@@ -65,6 +65,7 @@ ALLOWED = {
     " value numpy",
     "sizes": "rejection value",
     "settling": "dag graph submodel value numpy onnx",
+    "sampling": "binding graph sizes value",
     "binding": "dag graph settling sizes value",
     "builtin_checks": "ops.node rejection value",
     "builtin": "builtin_checks graph ops.node rejection target value",
@@ -79,7 +80,7 @@ ALLOWED = {
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "judging": "binding builtin capability ceiling dag graph options prepared qdq ranges rejection"
-    " target",
+    " sampling target",
     "compiling": "binding capability costs forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
@@ -105,7 +106,8 @@ ALLOWED = {
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
     "elsewhere": "google onnx",
-    "preparing": "checking contents contextmodel elsewhere fixing job rejection report staging onnxruntime",
+    "preparing": "checking contents contextmodel elsewhere fixing job rejection report staging"
+    " onnxruntime",
     "tolerance": "",
     "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
     " onnxruntime",

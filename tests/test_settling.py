@@ -114,6 +114,14 @@ def test_sizes_that_contradict_each_other_stay_unknown() -> None:
     assert outputs(bound(made, {"x": (1, 2, 6)}))["y"].dims == ("unk__0", "unk__1", 6)
 
 
+def test_the_results_of_inner_graphs_stay_as_they_are() -> None:
+    """An If has branches that its node in `graph` does not show."""
+    made = graph(model([helper.make_node("Relu", ["x"], ["y"])], [], 3))
+    node = replace(made.nodes[0], op_type="If", since=16)
+    values = outputs(bound(replace(made, nodes=(node,)), {"x": (2, 5, 6)}))
+    assert values["y"].shape == (2, 5, 6)
+
+
 def test_a_rank_that_cannot_be_inferred_is_not_taken_for_0() -> None:
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
     made = onnx.load_from_string(model(nodes, [], 3))

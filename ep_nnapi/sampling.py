@@ -1,0 +1,110 @@
+"""The sizes that a graph with symbolic ones is judged with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ep_nnapi.binding import entering, followed
+from ep_nnapi.graph import Graph
+from ep_nnapi.sizes import Shapes, fixed_symbols
+from ep_nnapi.value import Dim, Value
+
+_DEFAULTS = ((64, 32), (96, 64))
+"""First size and step of the sizes tried for dimensions that nothing settles.
+
+Multiples of 32, which survive the usual five halvings; two samples, so that nothing is taken that
+holds for one size by chance.
+"""
+
+_OTHERS = (32, 48, 16, 224, 512, 1)
+"""Sizes tried where those do not go together; 1 last, with which almost everything goes."""
+
+_MOST = 1000
+"""Nodes of a graph up to which others are tried: each try follows the sizes through all of them."""
+
+_Numbers: TypeAlias = Mapping[Dim, int]
+"""Sizes by symbolic dimension, those without a name all under None."""
+
+
+def views(graph: Graph, fixed: Shapes) -> list[Graph]:
+    """The graph bound to the sizes to judge it with: to one set when `fixed` settles all, else two.
+
+    Where the model's own sizes do not allow the usual ones, others are looked for that they do:
+    for one dimension after another, then one size for all.
+    Raises OptionError when `fixed` names no input or does not fit one.
+    """
+    trial = _Trial.of(graph, fixed)
+    if not trial.free:
+        return [trial.seen({})[0]]
+    first, second = (trial.usual(i) for i in range(len(_DEFAULTS)))
+    numbers = trial.possible(first)
+    if numbers is None:
+        return [trial.seen(usual)[0] for usual in (first, second)]
+    return [trial.seen(numbers)[0], trial.seen(trial.differing(numbers, second))[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One graph, what enters it, the sizes that are given and the dimensions that are not."""
+
+    graph: Graph
+    inputs: tuple[Value, ...]
+    fixed: Shapes
+    known: Mapping[str, int]
+    free: tuple[Dim, ...]
+
+    @staticmethod
+    def of(graph: Graph, fixed: Shapes) -> _Trial:
+        """The trial of `graph`; raises OptionError as `views` does."""
+        inputs = entering(graph)
+        known = fixed_symbols(inputs, fixed)
+        dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
+        named = sorted(d for d in dims if isinstance(d, str) and d not in known)
+        free = (*named, None) if None in dims else tuple(named)
+        return _Trial(graph, inputs, fixed, known, free)
+
+    def usual(self, which: int) -> _Numbers:
+        """The sizes that are tried first."""
+        first, step = _DEFAULTS[which]
+        return {d: first if d is None else first + step * i for i, d in enumerate(self.free)}
+
+    def seen(self, numbers: _Numbers) -> tuple[Graph, bool]:
+        """The graph with these sizes, and whether they go together."""
+        known: dict[Dim, int] = {**numbers}
+        known.update(self.known)
+        shapes = {
+            v.name: self.fixed.get(v.name) or tuple(_size(d, known) for d in v.dims)
+            for v in self.inputs
+            if v.dims is not None
+        }
+        return followed(self.graph, shapes)
+
+    def possible(self, usual: _Numbers) -> _Numbers | None:
+        """The first sizes that go together, the `usual` ones if they do; None if none do."""
+        tried = (usual, *self._instead(usual))
+        return next((numbers for numbers in tried if self.seen(numbers)[1]), None)
+
+    def differing(self, found: _Numbers, usual: _Numbers) -> _Numbers:
+        """The `usual` sizes, with those that were `found` where the model has no other."""
+        if self.seen(usual)[1]:
+            return usual
+        numbers = dict(found)
+        for dim in self.free:
+            tried = {**numbers, dim: usual[dim]}
+            if self.seen(tried)[1]:
+                numbers = tried
+        return numbers
+
+    def _instead(self, usual: _Numbers) -> Iterator[_Numbers]:
+        if len(self.graph.nodes) > _MOST:
+            return
+        for dim in self.free:
+            yield from ({**usual, dim: size} for size in _OTHERS)
+        if len(self.free) > 1:
+            yield from (dict.fromkeys(self.free, size) for size in _OTHERS)
+
+
+def _size(dim: Dim, known: Mapping[Dim, int]) -> int:
+    return dim if isinstance(dim, int) else known[dim]
