@@ -115,8 +115,7 @@ def _stated(node: GraphNode) -> Iterator[_Stated]:
     elif node.op_type == QUANTIZE:
         triples.append((out, ins[1], ins[2], where))
     elif form is not None:
-        axes = form.axes or {}
-        triples += [(ins[x], ins[s], ins[z], axes.get(x)) for x, s, z in form.triples(node)]
+        triples += [(ins[x], ins[s], ins[z], form.axis(node, x)) for x, s, z in form.triples(node)]
         scale, zero = form.output
         triples.append((out, ins[scale], ins[zero], None))
     yield from (_Stated(v, s, z, at) for v, s, z, at in triples if v is not None)

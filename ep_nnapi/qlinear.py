@@ -14,9 +14,6 @@ from ep_nnapi.value import DType, Quantization, Value
 Triple: TypeAlias = tuple[int, int, int]
 """The positions of a tensor, its scale and its zero point among the inputs."""
 
-_BIAS = 8
-"""QLinearConv's input B, whose scale is the product of the others'."""
-
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -26,6 +23,7 @@ class Form:
     output   the positions of the output's scale and zero point
     plain    further inputs that are not quantized, by their position among the plain operator's
     axes     by input, along which axis several scales lie
+    bias     the position of INT32 numbers whose scale is the product of the others'
     """
 
     op_type: str
@@ -35,6 +33,12 @@ class Form:
     repeats: bool = False
     plain: Mapping[int, int] | None = None
     axes: Mapping[int, int] | None = None
+    bias: int | None = None
+
+    def axis(self, node: GraphNode, tensor: int) -> int | None:
+        """Along which axis of that input several scales lie."""
+        found = (self.axes or {}).get(tensor)
+        return 0 if found is not None and _integer(node, "transB", 0) else found
 
     def triples(self, node: GraphNode) -> Iterator[Triple]:
         """The positions of all tensors that the node reads with a quantization."""
@@ -47,7 +51,8 @@ class Form:
 _UNARY: tuple[Triple, ...] = ((0, 1, 2),)
 _BINARY: tuple[Triple, ...] = ((0, 1, 2), (3, 4, 5))
 FORMS: Mapping[str, Form] = {
-    "QLinearConv": Form("Conv", 11, _BINARY, (6, 7), axes={3: 0}),
+    "QLinearConv": Form("Conv", 11, _BINARY, (6, 7), axes={3: 0}, bias=8),
+    "QGemm": Form("Gemm", 13, _BINARY, (7, 8), axes={3: 1}, bias=6),
     "QLinearMatMul": Form("MatMul", 13, _BINARY, (6, 7), axes={3: -1}),
     "QLinearAdd": Form("Add", 14, _BINARY, (6, 7)),
     "QLinearMul": Form("Mul", 14, _BINARY, (6, 7)),
@@ -69,12 +74,12 @@ def as_group(node: GraphNode) -> GraphNode:
         return node
     found = [node.inputs[tensor] for tensor, _, _ in form.triples(node)]
     values = (*found, *node.outputs)
-    if any(v is None or v.quantization is None for v in values):
+    if any(v is None or (v.quantization is None and v.dtype is not DType.FLOAT) for v in values):
         return node
     for position, source in (form.plain or {}).items():
         found.insert(position, node.inputs[source])
-    if node.op_type == "QLinearConv" and len(node.inputs) > _BIAS:
-        found.append(_bias(node))
+    if form.bias is not None and len(node.inputs) > form.bias:
+        found.append(_bias(node, node.inputs[form.bias]))
     since = min(form.since, _integer(node, "opset", form.since))  # which Softmax it is
     return replace(
         node, op_type=form.op_type, domain="", since=since, inputs=tuple(found), parts=(node,)
@@ -86,13 +91,15 @@ def _integer(node: GraphNode, name: str, default: int) -> int:
     return given if isinstance(given, int) else default
 
 
-def _bias(node: GraphNode) -> Value | None:
-    given, x, w = node.inputs[_BIAS], node.inputs[0], node.inputs[3]
+def _bias(node: GraphNode, given: Value | None) -> Value | None:
+    x, w = node.inputs[0], node.inputs[3]
     if given is None or x is None or w is None or given.dtype is not DType.INT32:
         return given
     if x.quantization is None or w.quantization is None:
         return given
-    product = np.array(w.quantization.scale, np.float32) * np.float32(x.quantization.scale[0])
+    alpha = node.attributes.get("alpha", 1.0)
+    step = np.float32(x.quantization.scale[0] * (alpha if isinstance(alpha, float) else 1.0))
+    product = np.array(w.quantization.scale, np.float32) * step
     axis = 0 if len(product) > 1 else None
     scales = tuple(float(s) for s in product)
     return replace(given, quantization=Quantization(scales, (0,) * len(scales), axis))

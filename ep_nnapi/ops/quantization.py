@@ -82,6 +82,7 @@ def _left(n: Node) -> Iterator[Call]:
 _QLINEAR = {
     "QLinearConv": (CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D),
     "QLinearMatMul": (FULLY_CONNECTED, BATCH_MATMUL),
+    "QGemm": (FULLY_CONNECTED,),
     "QLinearAdd": (ADD,),
     "QLinearMul": (MUL,),
     "QLinearWhere": (SELECT,),
@@ -97,8 +98,9 @@ _QLINEAR = {
 
 def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> Op:
     names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in emits)
+    plain = op_type.removeprefix("Q").removeprefix("Linear")
     doc = (
-        f"{op_type.removeprefix('QLinear')} of tensors with constant scales and zero points.\n\n"
+        f"{plain} of tensors with constant scales and zero points.\n\n"
         f"Source: {domain or 'ONNX'} {op_type}-{since}; NDK {names}."
     )
     return Op(op_type, domain, since, emits, _left, doc)

@@ -75,3 +75,25 @@ REFUSED: Mapping[str, str] = {
     "Tan": "the quotient of NNAPI's sines is not exact enough near its poles",
 }
 """By operator type."""
+
+_OWN = (
+    "it is an operator of ONNX Runtime's own; quantize in QDQ form (quantize_static with "
+    "QuantFormat.QDQ), or optimize the model to the basic level only"
+)
+_FEW_BITS = "NNAPI has no weights of fewer than 8 bits; quantize them to 8"
+
+REFUSED_CONTRIB: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "DynamicQuantizeLSTM",
+            "DynamicQuantizeMatMul",
+            "MatMulIntegerToFloat",
+            "QAttention",
+            "QEmbedLayerNormalization",
+            "QLinearReduceMean",
+        ),
+        _OWN,
+    ),
+    **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulNBits"), _FEW_BITS),
+}
+"""The same for the quantized operators of com.microsoft."""

@@ -234,3 +234,48 @@ def test_qlinear_of_a_computed_scale_is_refused():
     given = [0, 1, np.uint8(3), np.float32(0.1), np.uint8(0)]
     reason, _ = refusal(one("QLinearLeakyRelu", fed, given, TensorProto.UINT8, domain=MS))
     assert reason == "CONSTANT"
+
+
+def product(transposed: int, alpha: float, real: bool):
+    """QGemm with weights and scales per unit and a bias; its result is real or quantized."""
+
+    def build(kind: str) -> onnx.ModelProto:
+        rng = np.random.default_rng(3)
+        weights = rng.integers(-127, 128, (5, 8) if transposed else (8, 5)).astype(np.int8)
+        steps = rng.uniform(0.005, 0.02, 5).astype(np.float32)
+        added = rng.integers(-900, 900, 5).astype(np.int32)
+        given = [0, *scale(kind, IN), weights, steps, np.zeros(5, np.int8), added]
+        given += [] if real else scale(kind, (0.1, 128))
+        out = TensorProto.FLOAT if real else {"u8": TensorProto.UINT8, "s8": TensorProto.INT8}[kind]
+        fed = [(KINDS[kind], (3, 8))]
+        return one("QGemm", fed, given, out, domain=MS, transB=transposed, alpha=alpha)
+
+    return build
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("alpha", [1.0, 0.5, -2.0])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_qgemm_matches(transposed: int, alpha: float, kind: str):
+    model = product(transposed, alpha, real=False)(kind)
+    assert taken(model)
+    given = feeds(model)
+    assert q.apart(q.on_nnapi(model, given), q.on_cpu(model, given)) <= 1  # ties
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_qgemm_without_a_scale_gives_real_numbers(kind: str):
+    model = product(1, 0.5, real=True)(kind)
+    assert taken(model)
+    given = feeds(model)
+    got, want = q.on_nnapi(model, given)[0], q.on_cpu(model, given)[0]
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)  # sums of float32 reordered
+
+
+def test_quantized_operators_of_onnx_runtimes_own_are_refused_with_what_would_do():
+    weights, zero = np.ones((4, 3), np.int8), np.int8(0)
+    given = [0, weights, np.float32(0.1), zero]
+    fed = [(np.float32, (2, 4))]
+    reason, detail = refusal(one("DynamicQuantizeMatMul", fed, given, 1, domain=MS))
+    assert reason == "OP"
+    assert "quantize in QDQ form" in detail
