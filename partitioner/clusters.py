@@ -42,15 +42,21 @@ def partition(
     Raises: ValueError if `dag` has a cycle or a capable node is not in it.
     """
     graph = indexed(dag, capable)
-    return [tuple([graph.nodes[v] for v in members]) for members in grouped(graph, dag, connected)]
+    clusters = grouped(graph, dag, connected=connected)
+    return [tuple([graph.nodes[v] for v in members]) for members in clusters]
 
 
-def grouped(graph: Indexed, dag: nx.DiGraph, connected: bool) -> list[list[int]]:
-    """The clusters of the nodes that are flagged capable, by number."""
+def grouped(
+    graph: Indexed, dag: nx.DiGraph, *, connected: bool, effort: float = 1.0
+) -> list[list[int]]:
+    """The clusters of the nodes that are flagged capable, by number.
+
+    effort  what part of the usual work may go into searches
+    """
     if not connected:
         region = whole(graph)
         return sequence(graph, by_wave(region, tensors_of(region, graph, dag, _itself)))
-    work = WORK + WORK_PER_NODE * len(graph.nodes)
+    work = int(effort * (WORK + WORK_PER_NODE * len(graph.nodes)))
     union, _ = solved(whole(graph), lambda part, find: tensors_of(part, graph, dag, find), work)
     return sequence(graph, union.names())
 

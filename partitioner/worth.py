@@ -15,6 +15,7 @@ from partitioner.indexed import Indexed, indexed
 from partitioner.union import Union
 
 ROUNDS = 8  # cuts along a new forest, from each start
+QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a step
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,25 @@ def worth_it(
     it is: each taken node pays for a cluster unless its parent in the forest is taken, too. Along
     a forest of the best choice's clusters that is its true cost, and for other choices an
     estimate; the minimum cut of it is next, while its true cost is lower. This starts from
-    everything, and from what is optimal if clusters are free. At last, clusters that cost more
-    than they save are dropped. The result is never dearer than taking all or nothing.
+    everything, and from what is optimal if clusters are free; each round also tries to drop the
+    clusters that cost more than they save. The result is never dearer than all or nothing.
+    Cost: at most 17 minimum cuts, 33 partitions of little effort and two of the usual one.
+
+    >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
+    >>> costs = Costs(dict.fromkeys("abxc", 5), dict.fromkeys("abc", 2), per_cluster=4)
+    >>> worth = worth_it(dag, "abc", costs)  # a and b gain 6 for 4, c would gain 3
+    >>> worth.clusters, worth.given_up
+    ([('a', 'b')], [GivenUp(nodes=('c',), loss=1.0)])
+    >>> worth.cost, worth.of_all, worth.of_none
+    (18.0, 19.0, 20.0)
     """
     graph = indexed(dag, capable)
     market = _Market(graph, dag, costs, connected)
-    every = market.choice(graph.capable)
+    every = market.choice(graph.capable, effort=1.0)
     none = market.choice(bytearray(len(graph.nodes)))
-    best = min(none, every, key=_Choice.rank)
-    free = market.choice(market.cut(None))
-    for start in (every, free):
-        best = min(best, market.improved(start), key=_Choice.rank)
+    starts = every, market.choice(market.cut(None))
+    best = min([market.improved(start) for start in starts], key=_Choice.rank)
+    best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
     return Worth(
         [tuple([graph.nodes[v] for v in members]) for members in best.clusters],
         market.given_up(best.taken),
@@ -115,9 +124,10 @@ class _Market:
             for v in {carriage.maker, *carriage.readers} - {-1}:
                 self._touching[v].append(k)
 
-    def choice(self, taken: bytearray) -> _Choice:
+    def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
-        clusters = grouped(replace(self._graph, capable=taken), self._dag, self._connected)
+        graph = replace(self._graph, capable=taken)
+        clusters = grouped(graph, self._dag, connected=self._connected, effort=effort)
         sides = zip(taken, self._here, self._there, strict=True)
         cost = sum(there if flag else here for flag, here, there in sides)
         cost += sum(carriage.paid(taken) for carriage in self._carriages)
