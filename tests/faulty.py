@@ -13,6 +13,7 @@ import numpy as np
 from ep_nnapi import runtimes
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
@@ -55,7 +56,7 @@ class FaultyDevice:
             for i, op in enumerate(model.operations, start=1)
         )
 
-    def prepare(self, model: Model, options: CompileOptions) -> FaultyModel:
+    def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         broken = {op.spec.name for op in model.operations} & self.fails_on
         if broken:
             call = "ANeuralNetworksCompilation_finish"
@@ -67,7 +68,7 @@ class FaultyDevice:
 @dataclass(frozen=True)
 class FaultyModel:
     device: FaultyDevice
-    prepared: object
+    prepared: PreparedModel
 
     def execute(
         self,

@@ -71,7 +71,7 @@ def declining(data: bytes, every: int, **options: object) -> FaultyDevice:
     """A device that declines every so many-th node or group that is taken without it; 0: none."""
     if not every:
         return FaultyDevice()
-    whole = partitions_of(data, **options)[0]
+    whole = partitions_of(data, None, **options)[0]
     taken = [i for cluster in whole.choice.clusters for i in cluster]
     names = [whole.nodes[i].originals[0].name for i in taken]
     return FaultyDevice(nodes=frozenset(names[every - 1 :: every]))
