@@ -122,5 +122,6 @@ def _plan(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     options = quiet_options()
     options.graph_optimization_level = level
     options.add_session_config_entry("session.disable_prepacking", "1")
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = 1  # and no arena, since nothing runs
+    options.enable_cpu_mem_arena = False
     open_session(model, options, [(EP_NAME, strings), "CPUExecutionProvider"])

@@ -13,7 +13,6 @@ from math import prod
 
 import numpy as np
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
-from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.dag import outputs_of
 from ep_nnapi.graph import GraphNode
@@ -158,6 +157,8 @@ def _are_numbers(node: GraphNode) -> bool:
 
 def _evaluated(node: GraphNode) -> list[Array]:
     """What the node computes; Shape and its like see an array without elements of their own."""
+    from onnx.reference import ReferenceEvaluator  # imports every operator; few models need one
+
     given = {v.name: _array(v, node) for v in node.inputs if v is not None}
     graph = helper.make_graph(
         [node_of(node)],

@@ -136,7 +136,8 @@ def _saving(out: Path, form: Format, job: Job) -> onnxruntime.SessionOptions:
     options = quiet_options()
     options.graph_optimization_level = _LEVELS[job.level]
     options.optimized_model_filepath = str(out)
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = 1  # and no arena, since nothing runs
+    options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.save_model_format", form.upper())
     options.add_session_config_entry("session.disable_prepacking", "1")
     if job.platform is Platform.ARM:
