@@ -33,9 +33,12 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
     `sorted_nodes`, and so on. The numbers depend on names and edges, never on the order in which
     they were inserted.
 
-    Raises: ValueError if `dag` has a cycle or a capable node is not in it.
+    Raises: ValueError if `dag` is undirected, has parallel edges or a cycle, or if a capable node
+    is not in it.
     Cost: O(n log n + m).
     """
+    if not dag.is_directed() or dag.is_multigraph():
+        raise ValueError(f"the graph must be a DiGraph, not a {type(dag).__name__}")
     rank = {node: i for i, node in enumerate(sorted_nodes(dag))}
     nodes = _topological(dag, rank)
     number = {node: i for i, node in enumerate(nodes)}

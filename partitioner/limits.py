@@ -16,8 +16,13 @@ def stopped(dag: nx.DiGraph, stops: Iterable[Hashable]) -> set[Hashable]:
 
     >>> sorted(stopped(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "d")]), ["b"]))
     ['b', 'c']
+
+    Raises: ValueError if a stop node is not in the graph.
     """
     reached = set(stops)
+    for node in reached:
+        if node not in dag:
+            raise ValueError(f"stop node {node!r} is not in the graph")
     stack = list(reached)
     while stack:
         for follower in dag.successors(stack.pop()):

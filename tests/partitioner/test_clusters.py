@@ -70,6 +70,37 @@ def test_two_pairs_that_wait_for_each_other():
     assert len(clusters("a b, c d, a X d, c Y b")) == 3
 
 
+def test_ladder():
+    """Rails of alternating columns, then of alternating nodes, which share no edge.
+
+    a → X → c      a → X → c
+    ↓   ↓   ↓      ↓   ↓   ↓
+    b → Y → d      Y → b → Z
+    """
+    assert clusters("a X c d, a b Y d, X Y") == ["ab", "cd"]
+    alternating = "a X c Z, a Y b Z, X b"
+    assert sorted(clusters(alternating)) == ["a", "b", "c"]
+    assert sorted(clusters(alternating, connected=False), key=len) in (["a", "cb"], ["a", "bc"])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [(1, 4, [("q",), ("r", "s")]), (4, 1, [("q", "r"), ("s",)])],
+)
+def test_atoms(first, second, expected):
+    r"""Quantized groups as one node each: the cut is where 8 bits cross, not where 32 do.
+
+    q -first- r -second- s      `first` and `second` are bytes
+     \-- X --/                  (X keeps q and s apart)
+    """
+    dag = nx.DiGraph()
+    dag.add_edge("q", "r", tensors={"to r": first})
+    dag.add_edge("r", "s", tensors={"to s": second})
+    dag.add_edge("q", "X", tensors={"to X": 1})
+    dag.add_edge("X", "s")
+    assert partition(dag, "qrs") == expected
+
+
 def test_siblings_of_one_input_are_not_connected():
     assert clusters("X a, X b") == ["a", "b"]
 
@@ -93,9 +124,51 @@ def test_stranger_is_refused():
         partition(nx.DiGraph([(1, 2)]), [3])
 
 
+@pytest.mark.parametrize("kind", [nx.Graph, nx.MultiDiGraph])
+def test_other_graphs_are_refused(kind):
+    with pytest.raises(ValueError, match=f"must be a DiGraph, not a {kind.__name__}"):
+        partition(kind([(1, 2)]), [1])
+
+
 def test_nodes_of_mixed_types():
     dag = nx.DiGraph([("a", 1), (1, ("t", 2)), (("t", 2), frozenset({1}))])
     assert partition(dag, dag) == [("a", 1, ("t", 2), frozenset({1}))]
+
+
+class Plain:
+    """Nodes that have no order and look alike."""
+
+    def __repr__(self):
+        return "plain"
+
+
+class Kept(nx.DiGraph):
+    """A graph of a kind of its own."""
+
+
+def test_nodes_without_an_order_in_a_graph_of_a_kind_of_its_own():
+    a, b, c = Plain(), Plain(), Plain()
+    dag = Kept([(a, b), (b, c)])
+    assert partition(dag, [a, b, c]) == [(a, b, c)]
+    assert partition(dag, [a, c]) == [(a,), (c,)]
+
+
+def test_attributes_that_others_set_are_left_alone():
+    dag = nx.DiGraph()
+    dag.add_edge("a", "b", tensors={("t", 0): 4, None: 0}, weight=7)
+    dag.add_edge("b", "c", tensors={})
+    dag.nodes["a"]["inputs"] = {}
+    before = nx.DiGraph(dag)
+    assert partition(dag, "ac") == [("a",), ("c",)]
+    assert nx.utils.graphs_equal(dag, before)
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_chain_of_any_depth(connected):
+    """100,000 nodes, so nothing may recurse along a path; every 1,000th is not capable."""
+    dag = nx.path_graph(100_000, nx.DiGraph)
+    found = partition(dag, [v for v in dag if v % 1000], connected=connected)
+    assert [len(members) for members in found] == [999] * 100
 
 
 @pytest.mark.parametrize("connected", [True, False])

@@ -69,6 +69,11 @@ def test_limited_clusters_have_no_violations(connected):
         assert len(kept) <= (limits["max_clusters"] or len(kept))
 
 
+def test_a_strange_stop_is_refused():
+    with pytest.raises(ValueError, match="stop node 'z' is not in the graph"):
+        stopped(DAG, ["a", "z"])
+
+
 def test_stopped():
     assert stopped(DAG, []) == set()
     assert stopped(DAG, ["Y", "d"]) == set("Ydef")
