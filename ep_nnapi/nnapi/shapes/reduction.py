@@ -6,13 +6,13 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of, require
 
 
-def reduce(input: Tensor, axes: Tensor, keep_dims: bool) -> Dims:
-    """Reduced sizes become 1, or go; at least {1} remains.
+def reduce(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
+    """Reduced sizes become 1 if `keep_dims` is positive, or go; at least {1} remains.
 
     Source: NDK ANEURALNETWORKS_MEAN, REDUCE_SUM and their siblings.
     """
     reduced = axes_of(axes.ints, input.rank)
-    if keep_dims:
+    if keep_dims > 0:
         return tuple(1 if i in reduced else size for i, size in enumerate(input.dims))
     return tuple(size for i, size in enumerate(input.dims) if i not in reduced) or (1,)
 

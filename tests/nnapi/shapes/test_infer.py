@@ -35,6 +35,13 @@ def test_what_is_not_asked_for_may_be_unknown():
     assert one(spec.RESHAPE, input=t(2, 3), shape=Tensor((1,))) is None
 
 
+@pytest.mark.parametrize(
+    ("keep", "expected"), [(1, (2, 1)), (100, (2, 1)), (0, (2,)), (-100, (2,))], ids=str
+)
+def test_a_mean_keeps_dimensions_if_told_a_positive_number(keep, expected):
+    assert one(spec.MEAN, input=t(2, 3), axes=ints(1), keep_dims=keep) == expected
+
+
 def test_several_outputs_are_unknown_together():
     unknown = infer(spec.SPLIT, {"input": t(4), "axis": 0, "num_splits": Pending.PENDING}, 2)
     assert unknown == (None, None)
