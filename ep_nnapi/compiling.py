@@ -57,7 +57,7 @@ class Compiler:
                 raise Declined(
                     (),
                     Reason.CLUSTER,
-                    "its cluster computes from constants alone, and an NNAPI model has inputs",
+                    "its cluster computes from sizes and constants; an NNAPI model has inputs",
                 )
             declined = self._declined(lowered)
             if not declined:

@@ -11,11 +11,12 @@ from ep_nnapi.graph import Graph
 from ep_nnapi.sizes import Shapes, fixed_symbols
 from ep_nnapi.value import Dim, Value
 
-_DEFAULTS = ((64, 32), (96, 64))
+_DEFAULTS = ((64, 32), (96, 32))
 """First size and step of the sizes tried for dimensions that nothing settles.
 
 Multiples of 32, which survive the usual five halvings; two samples, so that nothing is taken that
-holds for one size by chance.
+holds for one size by chance. The second of two, which is a sentence's length, is at most 128: the
+steps up to which recurrent operators are written out.
 """
 
 _OTHERS = (32, 48, 16, 224, 512, 1)

@@ -48,15 +48,15 @@ def test_fixed_sizes_are_the_only_sample() -> None:
 
 
 def test_a_size_that_the_model_does_not_allow_is_replaced_by_one_that_it_does() -> None:
-    """The usual lengths are 96 and 160; 50 positions leave 32, twice; the rest differs."""
+    """The usual lengths are 96 and 128; 50 positions leave 32, twice; the rest differs."""
     first, second = map(sizes, views(cut(50, None), {}))
     assert first == (64, 32, 128)
-    assert second == (96, 32, 224)
+    assert second == (96, 32, 160)
 
 
 def test_the_usual_size_is_kept_where_it_just_fits() -> None:
-    assert [sizes(v)[1] for v in views(cut(160, None), {})] == [96, 160]
-    assert [sizes(v)[1] for v in views(cut(159, None), {})] == [96, 96]
+    assert [sizes(v)[1] for v in views(cut(128, None), {})] == [96, 128]
+    assert [sizes(v)[1] for v in views(cut(127, None), {})] == [96, 96]
 
 
 def test_two_sizes_that_only_go_together() -> None:
