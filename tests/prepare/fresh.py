@@ -112,7 +112,3 @@ def apart(got: Arrays, want: Arrays) -> float:
         differences = np.abs(a.astype(np.float64) - b.astype(np.float64))
         worst = max(worst, float(np.nan_to_num(differences, nan=np.inf).max(initial=0)) / largest)
     return worst
-
-
-def assert_close(got: Arrays, want: Arrays, tolerance: float) -> None:
-    assert apart(got, want) <= tolerance

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ep_nnapi.cli import main
 from ep_nnapi.job import COMBINATIONS
 from ep_nnapi.staging import check_at
 
@@ -38,6 +39,19 @@ def test_levels_do_what_the_documentation_says(model: Path) -> None:
     basic, extended, aware = (row(model, level, "builtin-nnapi")[2:] for level in LEVELS)
     assert basic == aware == ("8", "1", "none")
     assert extended == ("6", "2", "2 FusedConv")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("model", MODELS)
+def test_check_shows_it(model: Path, level: str, capfd: pytest.CaptureFixture[str]) -> None:
+    given = ["--optimization-level", level, "--target", "builtin-nnapi"]
+    assert main(["check", str(model), *given]) == 0
+    printed = capfd.readouterr().out
+    if level == "extended":
+        assert "NNAPI takes 4 of 6 nodes in 2 clusters" in printed
+        assert printed.count("\nFusedConv ") == 2
+    else:
+        assert "NNAPI takes 8 of 8 nodes in 1 cluster at" in printed
 
 
 @pytest.mark.parametrize("model", MODELS)

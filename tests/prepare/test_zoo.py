@@ -26,8 +26,6 @@ from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from models import quantized, zoo
 from tests.prepare.fresh import Load, apart, loading, original, run_all
 
-pytestmark = pytest.mark.long
-
 SIZES = {
     "mobilenet_v1": 96,
     "mobilenet_v2": 96,
@@ -91,10 +89,10 @@ def cases() -> Iterator[Case]:
             yield Case(name, scheme, next(index))
 
 
-def jobs(case: Case) -> Iterator[Job]:
-    """What the model is prepared as."""
+def jobs(case: Case, *, every: bool) -> Iterator[Job]:
+    """What the model is prepared as: with every target and platform, or with one for each row."""
     for i, (row, level) in enumerate(ROWS):
-        ways = WAYS if case.name in SMALL else [WAYS[(case.index + i) % len(WAYS)]]
+        ways = WAYS if every else [WAYS[(case.index + i) % len(WAYS)]]
         for rules, platform in ways:
             given: dict[str, object] = {
                 "format": str(row.format),
@@ -126,12 +124,12 @@ def excuse(case: Case, job: Job, source: Path) -> str | None:
     return None
 
 
-def prepared(model: onnx.ModelProto, case: Case, folder: Path) -> dict[Path, Job]:
+def prepared(model: onnx.ModelProto, case: Case, folder: Path, *, every: bool) -> dict[Path, Job]:
     """What `model` becomes for each job. The model itself is gone when this returns."""
     source = folder / "model.onnx"
     onnx.save(model, source)
     made = {}
-    for job in jobs(case):
+    for job in jobs(case, every=every):
         out, why = folder / called(job), excuse(case, job, source)
         if why is not None:
             with pytest.raises(ModelError, match=why):
@@ -156,12 +154,11 @@ def loads(made: dict[Path, Job], *, plain: bool) -> Iterator[Load]:
             yield loading(path, options, replay=True)
 
 
-@pytest.mark.parametrize("case", list(cases()), ids=str)
-def test_every_combination_round_trips(case: Case, tmp_path: Path) -> None:
+def round_trips(case: Case, folder: Path, *, every: bool) -> None:
     model = case.model()
     feeds = zoo.sample_inputs(model)
     want = original(model, feeds)
-    made = prepared(model, case, tmp_path)
+    made = prepared(model, case, folder, every=every)
     tolerance = DEFAULT_TOLERANCE
     if case.scheme is not None:
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -169,17 +166,30 @@ def test_every_combination_round_trips(case: Case, tmp_path: Path) -> None:
         tolerance = max(QUANTIZED_TOLERANCE, 2 * apart(unfused, want))
     for plain in (False, True):
         wanted = list(loads(made, plain=plain))
-        outputs, said = run_all(wanted, feeds, tmp_path, plain=plain)
+        outputs, said = run_all(wanted, feeds, folder, plain=plain)
         assert len(outputs) == len(wanted), said
         apart_by = zip(wanted, (apart(got, want) for got in outputs), strict=True)
         far = {Path(load.out).name: d for load, d in apart_by if d > tolerance}
         assert not far
 
 
+@pytest.mark.parametrize("scheme", [None, "u8s8"])
+def test_each_row_round_trips(scheme: str | None, tmp_path: Path) -> None:
+    if scheme is not None:
+        pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
+    round_trips(Case("kws_dscnn", scheme, 0), tmp_path, every=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+def test_every_combination_round_trips(case: Case, tmp_path: Path) -> None:
+    round_trips(case, tmp_path, every=case.name in SMALL)
+
+
 def test_any_two_meet() -> None:
     """Every model meets every row, target and platform; every row every target and platform."""
     for case in cases():
-        seen = list(jobs(case))
+        seen = list(jobs(case, every=case.name in SMALL))
         assert {(j.format, j.style, j.level) for j in seen} == {
             (c.format, c.style, level) for c, level in ROWS
         }

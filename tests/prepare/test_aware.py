@@ -1,0 +1,88 @@
+"""nnapi-aware: what a session claims is kept, and the rest is what ONNX Runtime makes of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+
+import ep_nnapi
+from ep_nnapi.job import Job, job_of
+from ep_nnapi.staging import save_onnx, save_ort
+from models import zoo
+from tests.prepare.fresh import CPU
+from tests.prepare.test_zoo import SIZES
+
+DIGITS = Path(zoo.__file__).parent / "digits.onnx"
+
+
+def kept(path: Path, **options: object) -> set[str]:
+    return {n for c in ep_nnapi.check(path, **options).clusters for n in c.nodes}
+
+
+def ops_of(path: Path, folder: Path) -> dict[str, str]:
+    """Operators by node name in an .ort file, as plain ONNX Runtime reads it."""
+    chosen = onnxruntime.SessionOptions()
+    chosen.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    chosen.optimized_model_filepath = str(folder / "seen.onnx")
+    chosen.add_session_config_entry("session.save_model_format", "ONNX")
+    onnxruntime.InferenceSession(str(path), chosen, providers=CPU)
+    return {n.name: n.op_type for n in onnx.load(folder / "seen.onnx").graph.node}
+
+
+def basic_ops(source: Path, folder: Path) -> dict[str, str]:
+    """Operators by node name as GetCapability sees them."""
+    save_ort(source, folder / "basic.ort", job_of({"optimization_level": "basic"}))
+    return ops_of(folder / "basic.ort", folder)
+
+
+def keeps_what_is_claimed(source: Path, folder: Path, **options: object) -> dict[str, str]:
+    """What is in the .ort file: each claimed node as it was, claimed again; and no others are."""
+    save_ort(source, folder / "aware.ort", job_of(options))
+    claimed, ops = kept(source, **options), ops_of(folder / "aware.ort", folder)
+    assert claimed == kept(folder / "aware.ort", **options)
+    before = basic_ops(source, folder)
+    assert {n: ops[n] for n in claimed} == {n: before[n] for n in claimed}
+    return ops
+
+
+def fuses_the_rest(source: Path, folder: Path) -> None:
+    """With nothing claimed it is what ONNX Runtime makes at level extended, node by node."""
+    types = ",".join(sorted(set(basic_ops(source, folder).values())))
+    save_ort(source, folder / "aware.ort", job_of({"exclude": types}))
+    ops = ops_of(folder / "aware.ort", folder)
+    save_ort(source, folder / "extended.ort", job_of({"optimization_level": "extended"}))
+    assert Counter(ops.values()) == Counter(ops_of(folder / "extended.ort", folder).values())
+
+
+@pytest.mark.parametrize("exclude", ["", "MaxPool", "Relu"])
+def test_what_a_session_claims_is_kept(exclude: str, tmp_path: Path) -> None:
+    options = {"exclude": exclude} if exclude else {}
+    assert "FusedConv" not in keeps_what_is_claimed(DIGITS, tmp_path, **options).values()
+
+
+def test_what_is_left_is_fused(tmp_path: Path) -> None:
+    ops = keeps_what_is_claimed(DIGITS, tmp_path, exclude="Conv_1,Relu_3")
+    assert Counter(ops.values())["FusedConv"] == 1
+    assert "Conv_5" in ops
+    fuses_the_rest(DIGITS, tmp_path)
+
+
+def test_the_two_formats_have_the_same_nodes(tmp_path: Path) -> None:
+    job: Job = job_of({"exclude": "Conv_1,Relu_3", "format": "onnx"})
+    save_onnx(DIGITS, tmp_path / "a.onnx", job)
+    seen = {n.name: n.op_type for n in onnx.load(tmp_path / "a.onnx").graph.node}
+    assert seen == keeps_what_is_claimed(DIGITS, tmp_path, exclude="Conv_1,Relu_3")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_the_zoo_is_kept_and_fused(name: str, tmp_path: Path) -> None:
+    source = tmp_path / "model.onnx"
+    onnx.save(zoo.MODELS[name](size=SIZES.get(name)), source)
+    for target in ("ep-nnapi", "builtin-nnapi"):
+        keeps_what_is_claimed(source, tmp_path, target=target)
+    fuses_the_rest(source, tmp_path)
