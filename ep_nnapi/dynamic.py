@@ -48,6 +48,7 @@ class DynamicCluster:
     kept: int
     numbers: tuple[str, ...] = ()
     failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
+    _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """What computes the cluster from tensors in this order."""
@@ -71,9 +72,12 @@ class DynamicCluster:
         return replace(value, constant=Constant.of(array.copy()), settled=True)
 
     def on_cpu(self) -> CpuModel:
-        """Its ONNX nodes for the CPU provider, which takes any sizes."""
-        nodes = [part for n in self.nodes for part in n.originals]
-        return CpuModel.keep(model_of(nodes, self.inputs, self.outputs, self.opsets))
+        """Its ONNX nodes for the CPU provider, which takes any sizes: written once."""
+        if not self._on_cpu:
+            nodes = [part for n in self.nodes for part in n.originals]
+            model = model_of(nodes, self.inputs, self.outputs, self.opsets)
+            self._on_cpu.append(CpuModel.keep(model))
+        return self._on_cpu[0]
 
 
 @dataclass(slots=True)

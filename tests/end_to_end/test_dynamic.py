@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli import main
+from ep_nnapi.submodel import CpuModel
 from tests.faulty import FaultyDevice, installed
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -110,6 +111,21 @@ def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(
         assert_right(model, session(model), 1, 3, 8, 8)
     (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.dynamic"]
     assert "run on the CPU provider: DRIVER" in warning
+
+
+def test_the_weights_are_written_for_the_cpu_once(
+    model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`fallback=cpu` keeps the cluster's nodes on disk, for all sizes alike."""
+    kept: list[CpuModel] = []
+    keep = CpuModel.keep
+    monkeypatch.setattr(
+        CpuModel, "keep", staticmethod(lambda made: kept.append(keep(made)) or kept[-1])
+    )
+    made = session(model, fallback="cpu")
+    for size in (8, 16, 24):
+        assert_right(model, made, 1, 3, size, size)
+    assert len(kept) == 1
 
 
 def test_concurrent_runs_with_different_sizes(model: str) -> None:
