@@ -100,3 +100,8 @@ def test_contexts_need_a_node_and_say_so(tmp_path: Path) -> None:
     given = {"format": "context", "exclude": "MatMul,Relu,Add,Gemm", "fix": "x=2,4;z=2,3"}
     with pytest.raises(ep_nnapi.ModelError, match="NNAPI takes no node of this model"):
         ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "out", **given)
+
+
+def test_run_draws_inputs_of_the_fixed_sizes(tmp_path: Path) -> None:
+    (outputs,) = ep_nnapi.run(symbolic(tmp_path / "a.onnx"), fix="x=5,4;z=5,3").outputs
+    assert outputs["y"].shape == (5, 3)
