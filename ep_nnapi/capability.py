@@ -76,7 +76,7 @@ def _requantized(given: Iterable[Call], more: int) -> str:
     if not more:
         return ""
     kinds = ", ".join(dict.fromkeys(c.spec.name for c in given))
-    return f"requantized by {more} ADD: {kinds} computes in scales of its own"
+    return f"requantized by {more} ADD: {kinds} has not the scale that the model gives its result"
 
 
 def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
