@@ -27,10 +27,22 @@ def partition(
     `connected`, each is weakly connected by edges between its members. Members are in
     topological order.
 
-    Guarantee: no two clusters can be merged. Without `connected` there are as few as can be:
-    as many as the most blocks of capable nodes on one path.
+    What is sought: the fewest clusters, and among those the fewest `border_bytes`.
+
+    Guarantee with `connected`: always maximal, no two clusters can be merged. The graph falls
+    apart into regions that have no say in each other's clusters (`reduction`); where the search
+    of every region ends without dropping a state (`search`; how many states there are depends on
+    how many nodes are live at once, not on their number), the clusters are as few as can be, and
+    their bytes as well, but for tensors from outside the clusters that several regions read: each
+    region counts these for itself. A region that is too wide for its share of the work gets the
+    best of mergings in many orders (`starts`), improved by exact searches of neighbouring
+    clusters (`windows`) until the work is used up.
+    Guarantee without `connected`: the clusters are as few as can be, as many as the most runs of
+    capable nodes on one path (`waves`); of their bytes, none.
     Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which
     nodes and edges were inserted has no say.
+    Cost: O(n log n + m), and for searches no more than `WORK` + `WORK_PER_NODE` · n blocks looked
+    at. Merging is near-linear in practice and quadratic at worst.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "c"), ("a", "x"), ("x", "c"), ("c", "d")])
     >>> partition(dag, {"a", "b", "c", "d"})  # x is not capable and lies between a and c
@@ -39,7 +51,8 @@ def partition(
     (Cut between b and c, the tensor of b would cross the border as well as those of a and x. The
     tensor of a does anyway, since x reads it.)
 
-    Raises: ValueError if `dag` has a cycle or a capable node is not in it.
+    Raises: ValueError if `dag` is undirected, has parallel edges or a cycle, or if a capable node
+    is not in it.
     """
     graph = indexed(dag, capable)
     clusters = grouped(graph, dag, connected=connected)
