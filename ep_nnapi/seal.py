@@ -39,8 +39,12 @@ def seal(path: Path) -> None:
 
 def check_seal(path: Path) -> None:
     """Raises ModelError when the file is not what was sealed."""
-    stat = path.stat()
-    if not _intact(path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size):
+    try:
+        stat = path.stat()
+        intact = _intact(path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
+    except OSError as error:
+        raise ModelError(f"{path} cannot be read: {error.strerror}") from None
+    if not intact:
         raise ModelError(f"{path} is corrupt or was changed; prepare the model again")
 
 

@@ -18,6 +18,7 @@ from ep_nnapi.context import _PRELUDE, FORMAT_VERSION, Place, _opened, _sealed, 
 from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.rejection import ModelError
+from ep_nnapi.seal import check_seal
 from tests.prepare.damage import damaged
 from tests.prepare.test_fleet import tiny
 
@@ -214,3 +215,14 @@ def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
     onnx.save(proto, path)
     with pytest.raises(ModelError, match="corrupt or was changed; prepare the model again"):
         ep_nnapi.check(path)
+
+
+def test_a_seal_is_looked_for_in_the_file_as_it_is_now(tmp_path: Path) -> None:
+    path = prepared(tmp_path, format="context")
+    check_seal(path)
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ModelError, match="corrupt or was changed"):
+        check_seal(path)
+    path.unlink()
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        check_seal(path)
