@@ -38,8 +38,11 @@ def binary(op_type: str, row: Row, since: int = 7) -> Op:
     return Op(op_type, "", since, (row,), lower, doc)
 
 
-def variadic(op_type: str, row: Row, since: int = 8) -> Op:
-    """An operator on any number of tensors that broadcast: one NNAPI operation after another."""
+def variadic(op_type: str, row: Row, since: int = 6) -> Op:
+    """An operator on any number of tensors: one NNAPI operation after another.
+
+    They broadcast from opset 8 on; before, they are of one shape.
+    """
 
     def lower(n: Node) -> Iterator[Call]:
         yield from _chain(n, row, n.inputs, n.output())
@@ -73,11 +76,11 @@ def _chain(n: Node, row: Row, tensors: Sequence[Value], y: Value) -> Iterator[Ca
     yield from broadcast(n, row, (total, tensors[-1]), y)
 
 
-@op("Mean", since=8, emits=(ADD, MUL))
+@op("Mean", since=6, emits=(ADD, MUL))
 def mean(n: Node) -> Iterator[Call]:
     """The sum of the tensors, divided by their number.
 
-    Source: ONNX Mean-8, Mean-13; NDK ANEURALNETWORKS_ADD, ANEURALNETWORKS_MUL.
+    Source: ONNX Mean-6, Mean-8, Mean-13; NDK ANEURALNETWORKS_ADD, ANEURALNETWORKS_MUL.
     """
     y = n.output()
     share = n.scalar(1 / len(n.inputs), y)

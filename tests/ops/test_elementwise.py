@@ -71,6 +71,18 @@ def test_any_number_of_tensors_matches(op_type, count):
     matches(case, FL8, atol=ROUNDING, oracle=on_cpu)  # the evaluator's Mean does not broadcast
 
 
+@pytest.mark.parametrize("op_type", ["Max", "Min", "Sum", "Mean"])
+def test_tensors_of_one_shape_before_opset_8(op_type):
+    case = node(op_type, *[f32(2, 3)] * 3, opset=7)
+    matches(case, FL8, atol=ROUNDING, oracle=on_cpu)
+
+
+@pytest.mark.parametrize("op_type", ["Max", "Min", "Sum", "Mean"])
+def test_the_versions_before_opset_6_are_refused(op_type):
+    """They have the attribute consumed_inputs, and ONNX Runtime runs opset 7 at the oldest."""
+    rejects(node(op_type, f32(2, 3), opset=5), FL8, Reason.OPSET, f"older than {op_type}-6")
+
+
 def test_add_and_mul_at_level_1():
     accepts(node("Add", f32(2, 3), f32(3)), FL1)
     accepts(node("Mul", f32(2, 3), f32(3)), FL1)
