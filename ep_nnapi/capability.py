@@ -14,7 +14,7 @@ from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
 from ep_nnapi.ops.quantizing import require_storable
-from ep_nnapi.ops.refused import REFUSED, REFUSED_CONTRIB
+from ep_nnapi.ops.refused import why
 from ep_nnapi.qdq import require_plain
 from ep_nnapi.ranges import narrowed
 from ep_nnapi.rejection import Reason, Reject, Rejection
@@ -117,8 +117,7 @@ def _variant(node: GraphNode) -> Op:
     variants = VARIANTS.get((node.domain, node.op_type), ())
     called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
     if not variants:
-        known = {"": REFUSED, "com.microsoft": REFUSED_CONTRIB}.get(node.domain, {})
-        raise Reject(Reason.OP, f"{called}: {known.get(node.op_type, 'no lowering')}")
+        raise Reject(Reason.OP, f"{called}: {why(node.domain, node.op_type)}")
     if not node.domain and node.since > KNOWN_OPSET:
         raise Reject(
             Reason.OPSET, f"{called}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"

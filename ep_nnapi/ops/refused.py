@@ -1,4 +1,4 @@
-"""Why the operators of ai.onnx that have no lowering have none, and what would do."""
+"""Why the operators that have no lowering have none, and what would do."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _OWN = (
 )
 _FEW_BITS = "NNAPI has no weights of fewer than 8 bits; quantize them to 8"
 
-REFUSED_CONTRIB: Mapping[str, str] = {
+_CONTRIB: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "DynamicQuantizeLSTM",
@@ -97,3 +97,15 @@ REFUSED_CONTRIB: Mapping[str, str] = {
     **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulNBits"), _FEW_BITS),
 }
 """The same for the quantized operators of com.microsoft."""
+
+_DOMAINS: Mapping[str, str] = {
+    "ai.onnx.ml": "NNAPI has no trees, tables or vector machines; it stays with ONNX Runtime",
+    "ai.onnx.training": _TRAINING,
+    "ai.onnx.preview.training": _TRAINING,
+}
+
+
+def why(domain: str, op_type: str) -> str:
+    """Why the operator, which has no lowering, has none."""
+    known = {"": REFUSED, "com.microsoft": _CONTRIB}.get(domain, {})
+    return known.get(op_type) or _DOMAINS.get(domain, "no lowering")

@@ -7,7 +7,7 @@ from ep_nnapi.capability import judge
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.ops import OPS, VARIANTS
 from ep_nnapi.ops.node import KNOWN_OPSET
-from ep_nnapi.ops.refused import REFUSED
+from ep_nnapi.ops.refused import REFUSED, why
 from ep_nnapi.rejection import Reason
 from ep_nnapi.value import DType, Value
 from tests.oracle import FL8
@@ -61,3 +61,17 @@ def test_refusals(op_type, domain, since, reason, detail):
     rejection = judge(GraphNode(0, "n", op_type, domain, since, (), (y,)), FL8)
     assert rejection.reason is reason
     assert detail in rejection.detail
+
+
+@pytest.mark.parametrize(
+    ("domain", "op_type", "detail"),
+    [
+        ("", "NonZero", "depends on the data"),
+        ("com.microsoft", "MatMulNBits", "fewer than 8 bits"),
+        ("ai.onnx.ml", "TreeEnsemble", "stays with ONNX Runtime"),
+        ("ai.onnx.preview.training", "Adam", "only infers"),
+        ("somebody.else", "NonZero", "no lowering"),
+    ],
+)
+def test_what_is_refused_says_why(domain: str, op_type: str, detail: str):
+    assert detail in why(domain, op_type)
