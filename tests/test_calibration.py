@@ -180,3 +180,32 @@ def test_it_is_written_whole_or_not_at_all(tmp_path: Path):
         written(path, device="other")
     assert path.read_text() == before
     assert [p.name for p in tmp_path.iterdir()] == ["c.json"]
+
+
+# everywhere ----------------------------------------------------------------------------------
+
+
+def test_run_goes_by_it_too(tmp_path: Path):
+    path = written(tmp_path / "c.json")
+    assert ep_nnapi.run(DIGITS, partitioning="worth_it", calibration=path).report.taken == 8
+    assert ep_nnapi.run(DIGITS, partitioning="worth_it").report.taken == 0
+
+
+@pytest.mark.long
+def test_prepare_goes_by_it_too(tmp_path: Path):
+    """What was prepared by another calibration, in a file of the same name, is prepared again."""
+    path = written(tmp_path / "c.json")
+    given = {"partitioning": "worth_it", "calibration": path}
+    assert prepared(tmp_path, **given) == ("prepared", 8)
+    assert prepared(tmp_path, **given) == ("up to date", 8)
+    slow = replace(FAST, per_cluster=1e9)
+    Calibration.of(HOST, REFERENCE, slow).write(path)
+    assert prepared(tmp_path, **given) == ("prepared", 0)
+
+
+def prepared(folder: Path, **options: object) -> tuple[str, int]:
+    """What became of the digits, and how many nodes NNAPI takes."""
+    done = ep_nnapi.prepare(DIGITS, folder / "out", verify=False, **options)
+    (model,) = done.models
+    assert model.report is not None
+    return str(model.status), sum(len(c["nodes"]) for c in model.report["clusters"])

@@ -124,11 +124,11 @@ ALLOWED = {
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs options ort.names ort.session probes provider rates"
     " rejection running runtimes onnxruntime",
-    "printing": "calibration contents fleet manifest ops.node rejection report running nnapi.runtime"
-    " rich",
+    "printing": "calibration contents fleet manifest ops.node rejection report running"
+    " nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
-    "cli": "calibrating checking contents job ops options prepare_arguments printing rejection running"
-    " runtimes staging tolerance nnapi.capi nnapi.listing",
+    "cli": "calibrating checking contents job ops options prepare_arguments printing rejection"
+    " running runtimes staging tolerance nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"
     " target",
