@@ -185,8 +185,9 @@ def _start() -> Keeper:
     """A keeper, which gets ready while others work."""
     own = str(Path(__file__).parents[1])  # this package, before whatever else there is
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-    # from 3.12 on Python warns of forks beside threads, which here are those of idle BLAS pools
+    # from 3.12 on Python warns of forks beside threads; ONNX Runtime has one, which only waits
     quiet = "ignore::DeprecationWarning"
-    command = [sys.executable, "-P", "-W", quiet, "-m", KEEPER]
-    environment, pipe = {**os.environ, "PYTHONPATH": path}, subprocess.PIPE
+    command, pipe = [sys.executable, "-P", "-W", quiet, "-m", KEEPER], subprocess.PIPE
+    # models that are prepared side by side share the CPUs
+    environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
     return Keeper(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))

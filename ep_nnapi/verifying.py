@@ -36,7 +36,9 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float:
     The tolerance, where none is given, is by whether the model has quantized layers; then it is no
     less than twice what ONNX Runtime's own levels, fused and not, are apart.
     """
-    session = open_session(str(model), quiet_options(), [CPU])
+    options = quiet_options()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others need the CPU
+    session = open_session(str(model), options, [CPU])
     inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(inputs, fixed)
     feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)

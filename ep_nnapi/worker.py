@@ -9,6 +9,7 @@ answers it on standard output says how its worker ended. When the input ends, so
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import resource
@@ -64,6 +65,7 @@ TASKS: Mapping[str, Callable[[Data], Data]] = {
 def main() -> None:
     """Carries out orders until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks gets it too, and ends the input
+    gc.freeze()  # what is here stays: workers need not look through it, nor copy it to do so
     for line in sys.stdin.buffer:
         order = json.loads(line)
         ended, held = os.pipe()  # the worker holds one end as long as it lives
