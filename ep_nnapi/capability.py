@@ -15,7 +15,7 @@ from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
 from ep_nnapi.ops.quantizing import require_storable
 from ep_nnapi.ops.refused import why
-from ep_nnapi.qdq import require_plain
+from ep_nnapi.qdq import as_stored, require_plain
 from ep_nnapi.ranges import narrowed
 from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.requantize import settled
@@ -53,6 +53,7 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:
         require_plain(node)
+        node = as_stored(node)
     elif node.quantized:
         require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
     try:

@@ -38,6 +38,7 @@ _CARRIERS = {
 }
 
 
+_BYTES = (DType.UINT8, DType.INT8)
 _AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "ConvInteger": (range(4), ()),
     "DynamicQuantizeLinear": ((), (0, 2)),
@@ -143,7 +144,7 @@ def _spread(
     while before != len(known):
         before = len(known)
         for node in (*carriers, *reversed(carriers)):
-            values = [v for v in _carried(node) if v.dtype in (DType.UINT8, DType.INT8)]
+            values = [v for v in _carried(node) if v.dtype in _BYTES]
             found = {known[v.name] for v in values if v.name in known}
             if len(found) == 1:
                 (only,) = found
@@ -162,12 +163,28 @@ def _carried(node: GraphNode) -> Iterator[Value]:
 def _with(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
     """The node with quantized values; a constant is quantized as this node says."""
     own = {s.value.name: s.quantization() for s in _stated(node) if s.value.constant is not None}
-    here = {**known, **{name: q for name, q in own.items() if q is not None}}
+    return _with_all(node, {**known, **{name: q for name, q in own.items() if q is not None}})
+
+
+def _with_all(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
     return replace(
         node,
-        inputs=tuple(_quantize(v, here) if v is not None else None for v in node.inputs),
-        outputs=tuple(_quantize(v, here) if v is not None else None for v in node.outputs),
+        inputs=tuple(_quantize(v, known) if v is not None else None for v in node.inputs),
+        outputs=tuple(_quantize(v, known) if v is not None else None for v in node.outputs),
     )
+
+
+def as_stored(node: GraphNode) -> GraphNode:
+    """A node that only moves bytes which stand for nothing else, as of numbers that they are.
+
+    NNAPI has no bytes but quantized ones.
+    """
+    moved = tuple(_carried(node))
+    bytes_alone = all(v.dtype in _BYTES and v.quantization is None for v in moved)
+    interpolated = node.op_type == "Resize" and node.attributes.get("mode", "nearest") != "nearest"
+    if node.op_type not in _CARRIERS or node.domain or interpolated or not bytes_alone:
+        return node
+    return _with_all(node, {v.name: _STORED for v in moved})
 
 
 def require_plain(node: GraphNode) -> None:
