@@ -40,10 +40,11 @@ def views(graph: Graph, fixed: Shapes) -> list[Graph]:
     if not trial.free:
         return [trial.seen({})[0]]
     first, second = (trial.usual(i) for i in range(len(_DEFAULTS)))
-    numbers = trial.possible(first)
-    if numbers is None:
+    found = trial.possible(first)
+    if found is None:
         return [trial.seen(usual)[0] for usual in (first, second)]
-    return [trial.seen(numbers)[0], trial.seen(trial.differing(numbers, second))[0]]
+    numbers, view = found
+    return [view, trial.differing(numbers, second)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +83,25 @@ class _Trial:
         }
         return followed(self.graph, shapes)
 
-    def possible(self, usual: _Numbers) -> _Numbers | None:
+    def possible(self, usual: _Numbers) -> tuple[_Numbers, Graph] | None:
         """The first sizes that go together, the `usual` ones if they do; None if none do."""
-        tried = (usual, *self._instead(usual))
-        return next((numbers for numbers in tried if self.seen(numbers)[1]), None)
+        for numbers in (usual, *self._instead(usual)):
+            graph, agree = self.seen(numbers)
+            if agree:
+                return numbers, graph
+        return None
 
-    def differing(self, found: _Numbers, usual: _Numbers) -> _Numbers:
-        """The `usual` sizes, with those that were `found` where the model has no other."""
-        if self.seen(usual)[1]:
-            return usual
+    def differing(self, found: _Numbers, usual: _Numbers) -> Graph:
+        """The graph with `usual` sizes, and those that were `found` where it allows no other."""
+        graph, agree = self.seen(usual)
+        if agree:
+            return graph
         numbers = dict(found)
         for dim in self.free:
             tried = {**numbers, dim: usual[dim]}
             if self.seen(tried)[1]:
                 numbers = tried
-        return numbers
+        return self.seen(numbers)[0]
 
     def _instead(self, usual: _Numbers) -> Iterator[_Numbers]:
         if len(self.graph.nodes) > _MOST:
