@@ -41,7 +41,7 @@ class Chooser:
         What is too small, or too many, is left out, and the rest chosen again until nothing is:
         without their neighbours, clusters may no longer be worth it.
         """
-        costs = self.model.costs(nodes.values())
+        costs = self.model.costs(nodes.values() if self._estimates else ())
         able: set[Hashable] = set(capable)
         given_up: list[tuple[Ids, str]] = []
         while True:
@@ -57,6 +57,12 @@ class Chooser:
             for piece, loss in _losses(dag, unpaid, costs)
         ]
         return Choice([_ids(c) for c in clusters], given_up)
+
+    @property
+    def _estimates(self) -> bool:
+        """Whether costs matter: without them large graphs need not be counted."""
+        options = self.options
+        return options.partitioning is Partitioning.WORTH_IT or options.max_clusters is not None
 
     def _worth_taking(
         self, dag: nx.DiGraph, able: set[Hashable], costs: Costs
