@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from partitioner.region import Region
 from partitioner.tensors import Tensor, renamed
@@ -79,7 +80,7 @@ class _Units:
             (host,) = near
             if self.capable[host] != self.capable[v]:
                 continue
-            others = sum(self.capable[w] for w in far)
+            others = sum(1 for _ in islice((w for w in far if self.capable[w]), 2))  # 2: or more
             if not self.capable[v] or not others or (others == 1 and self._pays(v, host)):
                 return host
         return None
@@ -97,8 +98,9 @@ class _Units:
         return balance >= 0
 
     def move(self, v: int, host: int) -> list[int]:
-        """Make `v` part of `host`; returns the units next to it."""
+        """Make `v` part of `host`; returns the units for which that may change something."""
         self.into[v] = host
+        changed = {host, *self.reads[v], *self.read_by[v]}
         for mine, theirs in ((self.reads, self.read_by), (self.read_by, self.reads)):
             for w in mine[v]:
                 theirs[w].discard(v)
@@ -108,5 +110,7 @@ class _Units:
         for t in self.touches[v]:
             self.touched[t].discard(v)
             self.touched[t].add(host)
+            if len(self.touched[t]) == 2:
+                changed |= self.touched[t]
         self.touches[host] |= self.touches[v]
-        return sorted({host, *self.reads[host], *self.read_by[host]}, reverse=True)
+        return sorted(changed, reverse=True)
