@@ -14,13 +14,12 @@ from typing import TypeAlias
 
 from ep_nnapi import manifest
 from ep_nnapi.crew import Crew, Limits
-from ep_nnapi.job import Format, Job, Verification, job_of
+from ep_nnapi.job import TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.manifest import Prepared, Recipe, digest_of
 from ep_nnapi.publishing import Task, clean, failed, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
 
 MANIFEST = "manifest.json"
-TIMEOUT = 3600.0  # seconds: what is still computing after an hour will hardly end
 _SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest
 _MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 Progress: TypeAlias = Callable[[int, int], None]

@@ -12,6 +12,9 @@ from ep_nnapi.rejection import OptionError
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 
+TIMEOUT = 3600.0
+"""Seconds for one model: what is still computing after an hour will hardly end."""
+
 
 class Level(StrEnum):
     """ONNX Runtime's levels on the CPU provider, and the one that spares NNAPI's nodes."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ep_nnapi.fleet import TIMEOUT, Preparation, Progress, prepare
-from ep_nnapi.job import Format, Level, Platform, Style, aware_of
+from ep_nnapi.job import TIMEOUT, Format, Level, Platform, Style, aware_of
 from ep_nnapi.rejection import OptionError
+
+if TYPE_CHECKING:
+    from ep_nnapi.fleet import Preparation, Progress
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -81,6 +83,8 @@ def call(
     given: argparse.Namespace, options: dict[str, object], progress: Progress | None
 ) -> Preparation:
     """Prepares as the arguments say, with the provider's options."""
+    from ep_nnapi.fleet import prepare
+
     if given.no_verify and (given.input or given.tolerance is not None):
         raise OptionError("--no-verify compares nothing; drop --input and --tolerance")
     level = given.optimization_level
