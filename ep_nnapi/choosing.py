@@ -135,7 +135,7 @@ def _losses(
     A connected piece may be several, where what cannot be taken lies between its nodes.
     """
     home = {node: i for i, piece in enumerate(pieces) for node in piece.nodes}
-    clusters = Counter(home[members[0]] for members in partition(dag, home))
+    clusters = Counter(home[members[0]] for members in (partition(dag, home) if home else ()))
     for i, piece in enumerate(pieces):
         yield piece, piece.loss + (clusters[i] - 1) * costs.per_cluster
 
