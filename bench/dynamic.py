@@ -73,9 +73,8 @@ def measured(case: Case) -> Times:
 
 def main() -> None:
     """Prints a table."""
-    print(
-        f"medians of {SAMPLES} first runs and {SAMPLES * RUNS} others, in milliseconds of processors"
-    )
+    others = SAMPLES * RUNS
+    print(f"medians of {SAMPLES} first runs and {others} others, milliseconds of processors")
     print("network              first    next   fixed  first/next  next/fixed")
     for case in CASES:
         found = measured(case)
