@@ -75,8 +75,8 @@ def execution_order(model: Model) -> tuple[int, ...]:
 
 def _check(model: Model, feature_level: int) -> int:
     """The level that `model` takes, at most `feature_level`."""
-    if not (model.operations and model.inputs and model.outputs):
-        raise SpecError("a model takes at least one operation, one input and one output")
+    if not model.operations:
+        raise SpecError("a model takes at least one operation")
     levels = [check_operand(i, o, feature_level) for i, o in enumerate(model.operands)]
     for index, operand in enumerate(model.operands):
         if isinstance(operand.value, Model):

@@ -23,6 +23,22 @@ def test_every_way_computes(world: World, way: Way) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
+@pytest.mark.parametrize("outputs", [[], [3]], ids=["nothing", "a sum"])
+def test_a_model_without_inputs_computes(world: World, way: Way, outputs: list[int]) -> None:
+    model = world.anonymous_model
+    for index, array in enumerate((world.a, world.b)):
+        world.check("Model_setOperandValue", model, index, pointer(array), array.nbytes)
+    world.identify(model, [], outputs)
+    world.check("Model_finish", model)
+    compilation = world.ready(model=model)
+    execution = world.execution(compilation)
+    for index, _ in enumerate(outputs):
+        world.check("Execution_setOutput", execution, index, None, pointer(world.out), 8)
+    assert way(world, execution, compilation) == 0
+    assert world.out.tolist() == ([11, 22] if outputs else [0, 0])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
 def test_a_reusable_execution_reads_its_buffers_anew(world: World, way: Way) -> None:
     compilation = world.ready()
     execution = world.set_all(world.execution(compilation))

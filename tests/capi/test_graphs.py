@@ -34,9 +34,11 @@ def declared(w: World, recipe: Recipe, made: Operation, inputs: list[int]) -> in
 
 
 def computed(w: World, recipe: Recipe, made: Operation, d: Draw) -> None:
+    """Any inputs are the model's, often none or all; the others are its constants."""
+    likely = d.r.choice([0, 0.7, 1])
     arrays = [each.array(d.r) for each in made.inputs]
     free = [i for i, each in enumerate(made.inputs) if not each.constant]
-    inputs = sorted({d.r.choice(free), *(i for i in free if d.chance(0.7))})
+    inputs = [i for i in free if d.chance(likely)]
     model = declared(w, recipe, made, inputs)
     for i in set(range(len(arrays))).difference(inputs):
         w.check("Model_setOperandValue", model, i, pointer(arrays[i]), arrays[i].nbytes)

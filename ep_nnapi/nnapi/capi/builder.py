@@ -142,8 +142,6 @@ class ModelBuilder:
         self.modifiable()
         if code != OEM_OPERATION and code not in BY_CODE:
             raise bad_data(f"no operation has the code {code}")
-        if not (inputs and outputs):
-            raise bad_data("an operation takes at least one input and one output")
         known = self._known(inputs) & self._known(outputs)
         if code == OEM_OPERATION:
             self.operations.append(None)
@@ -163,8 +161,6 @@ class ModelBuilder:
         What is one of them stays so, also when the call fails: none is named again.
         """
         self.modifiable()
-        if not (inputs and outputs):
-            raise bad_data("a model takes at least one input and one output")
         self._known(inputs)
         self._known(outputs)
         for index in (*inputs, *outputs):
@@ -196,8 +192,8 @@ class ModelBuilder:
         alien = None in self.operations or any(isinstance(o, OemOperand) for o in self.operands)
         if not alien:
             return None
-        if not all((self.operations, *self.ends)):
-            raise SpecError("a model takes at least one operation, one input and one output")
+        if not self.operations:
+            raise SpecError("a model takes at least one operation")
         return Finished(None, tuple(self.operands), *self.ends, tuple(range(len(self.operations))))
 
     def _ordinary(self) -> Finished:

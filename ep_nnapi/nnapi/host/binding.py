@@ -28,7 +28,7 @@ def bind(kernel: Kernel, at: Site, constants: Mapping[int, object]) -> Bound:
     call = Call(kernel, at, constants)
     if kernel.pointwise and at.types["input"].type.numpy.itemsize == 1:
         (index,) = indexes(at.inputs["input"])
-        if constants.keys() >= set(at.operation.inputs) - {index}:
+        if set(at.operation.inputs) - constants.keys() == {index}:
             return Lookup(call, index, at.types["input"], at.types["output"], constants)
     if kernel.elementwise and any(is_coded(o) for o in call.types):
         return Blocked(call, call.types[0])
