@@ -61,7 +61,7 @@ class Program:
 
 
 def better_than(
-    dag: nx.DiGraph, capable: set[Hashable], found: Cost, seconds: float = 100.0
+    dag: nx.DiGraph, capable: set[Hashable], found: Cost, seconds: float = 200.0
 ) -> Cost | None:
     """A cost below `found`, if some partition into connected clusters has one; else None.
 
