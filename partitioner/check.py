@@ -32,7 +32,7 @@ def violations(
     >>> violations(dag, {"a", "b"}, [("a", "b")])
     ["cluster 0 is not convex: a path leaves it to 'x' and comes back"]
 
-    Cost: O(c · (n + m)) for c clusters.
+    Cost: O(n + m) for each cluster that another one reads; for every one without `connected`.
     """
     able = set(capable)
     found = list(_membership(dag, able, clusters, able if taken is None else set(taken)))
@@ -158,6 +158,8 @@ def _mergeable(
         if u in block and v in block and block[u] != block[v]:
             neighbours[block[u]].add(block[v])
     for i in range(count):
+        if connected and not neighbours[i]:
+            continue
         beyond = _beyond(quotient, (0, i))
         if connected:
             candidates = neighbours[i] - beyond
