@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi import prepare_arguments
+from ep_nnapi import fleet
 from ep_nnapi.cli import main
 from ep_nnapi.fleet import Preparation
 from ep_nnapi.job import COMBINATIONS, Format, Job, Level, Platform, Style, aware_of, job_of
@@ -110,7 +110,7 @@ def test_the_command_line_understands(
         given.update(options)
         return Preparation((), Path(out))
 
-    monkeypatch.setattr(prepare_arguments, "prepare", prepare)
+    monkeypatch.setattr(fleet, "prepare", prepare)
     assert main(["prepare", str(tmp_path), "-o", str(tmp_path / "out"), *arguments]) == 0
     names = Job().to_json().keys()
     asked = job_of({name: value for name, value in given.items() if name in names})
