@@ -1,4 +1,4 @@
-"""`partition` is never worse than simpler ways, and its answer is always sound."""
+"""`partition` beside simpler ways, and its answer is always sound."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.partitioner.graphs import (
     random_layers,
     shuffled,
 )
-
 
 HEAVIER = 1 / 400  # of graphs may have more bytes over the border than a simpler way
 
