@@ -184,7 +184,7 @@ OPTIONS: tuple[Option, ...] = (
         "fix",
         values.fix,
         "NAME=SIZES",
-        "judge an input's symbolic sizes as these: name=1,3,224,224, several separated by ;",
+        "an input's symbolic sizes, also in what is prepared: name=1,3,224,224; more after a ;",
     ),
 )
 _BY_NAME = {o.name: o for o in OPTIONS}

@@ -10,15 +10,18 @@ import contextlib
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from ep_nnapi.cli import _parser
+from ep_nnapi.cli import _parser, main
 from ep_nnapi.options import OPTIONS
 from ep_nnapi.target import NnapiFlag
+from tests.prepare import tables as preparing
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
@@ -50,20 +53,30 @@ def verbs() -> dict[str, str]:
     return {a.dest: a.help or "" for a in actions._choices_actions}
 
 
-TABLES = {
-    "verbs": table(("verb", "what it does"), [(f"`{v}`", text) for v, text in verbs().items()]),
-    "options": table(
-        ("option", "value", "meaning"), [(f"`{o.name}`", o.metavar, o.help) for o in OPTIONS]
-    ),
-    "flags": table(
-        ("flag", "value", "meaning"), [(f"`{f.name}`", str(int(f)), FLAGS[f]) for f in NnapiFlag]
-    ),
-}
+@cache
+def tables() -> dict[str, str]:
+    """Each table by its mark. Those of preparing take sessions: made when first wanted."""
+    return {
+        "verbs": table(("verb", "what it does"), [(f"`{v}`", text) for v, text in verbs().items()]),
+        "combinations": table(
+            ("format", "style", "levels", "also", "what is written"), preparing.combinations()
+        ),
+        "levels": table(
+            ("saved at", "target", "nodes", "clusters", "on the CPU"), preparing.levels()
+        ),
+        "options": table(
+            ("option", "value", "meaning"), [(f"`{o.name}`", o.metavar, o.help) for o in OPTIONS]
+        ),
+        "flags": table(
+            ("flag", "value", "meaning"),
+            [(f"`{f.name}`", str(int(f)), FLAGS[f]) for f in NnapiFlag],
+        ),
+    }
 
 
 def filled(text: str) -> str:
     """The text with its tables as the code has them."""
-    for name, lines in TABLES.items():
+    for name, lines in tables().items():
         text = re.sub(
             rf"(<!-- {name} -->\n).*?(<!-- end -->)",
             lambda found, lines=lines: f"{found[1]}\n{lines}\n\n{found[2]}",
@@ -76,7 +89,7 @@ def filled(text: str) -> str:
 def test_tables_are_those_of_the_code():
     """If this fails: python -m tests.test_readme."""
     assert README.read_text() == filled(README.read_text())
-    for name in TABLES:
+    for name in tables():
         assert f"<!-- {name} -->" in README.read_text()
 
 
@@ -133,6 +146,20 @@ def test_commands_print_what_is_shown(command: str, output: str):
     )
     shown = done.stdout + (f"[exit {done.returncode}]\n" if done.returncode else "")
     assert without_noise(shown) == without_noise(output)
+
+
+@pytest.mark.parametrize("path", [README, ROOT / "docs" / "prepare.md"], ids=lambda p: p.name)
+def test_preparing_works_as_shown(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    """Every line of shell that calls us, with what it writes elsewhere."""
+    monkeypatch.chdir(ROOT)
+    lines = [line for block in blocks(path, "sh") for line in block.splitlines()]
+    calls = [shlex.split(line, comments=True) for line in lines if line.startswith("ep-nnapi ")]
+    assert calls
+    for _, *arguments in calls:
+        assert main([a.replace("build/", f"{tmp_path}/") for a in arguments]) == 0
+    assert "prepared" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize("path", [README, CONTRIBUTING], ids=lambda p: p.name)
