@@ -18,6 +18,7 @@ from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
+INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
 
 
 class _Parser(argparse.ArgumentParser):
@@ -41,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except KeyboardInterrupt:
+        print("ep-nnapi: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,7 +29,7 @@ from tests.faulty import FaultyDevice, installed
 ROOT = Path(__file__).parents[1]
 DIGITS = str(ROOT / "models" / "digits.onnx")
 SAMPLES = str(ROOT / "models" / "digits" / "samples.npz")
-DONE, NEGATIVE, UNUSABLE, FAILED = range(4)
+DONE, NEGATIVE, UNUSABLE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 @pytest.fixture
@@ -385,6 +385,15 @@ def test_a_closed_pipe_is_no_error():
         ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
     )
     assert (done.stdout, done.stderr) == ("model\n", "")
+
+
+def test_an_interrupt_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ep_nnapi.cli._devices", interrupted)
+    assert main(["devices"]) == INTERRUPTED
+    assert capsys.readouterr().err == "ep-nnapi: interrupted\n"
 
 
 def test_a_flag_that_is_ignored_is_warned_of_once():
