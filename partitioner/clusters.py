@@ -10,7 +10,8 @@ from partitioner.indexed import Indexed, indexed
 from partitioner.region import whole
 from partitioner.sequence import sequence
 from partitioner.solve import solved
-from partitioner.tensors import tensors_of
+from partitioner.tensors import every_tensor
+from partitioner.touching import Touching
 from partitioner.waves import by_wave
 
 WORK = 300_000  # blocks that a search may look at, and more for each node
@@ -33,8 +34,8 @@ def partition(
     apart into regions that have no say in each other's clusters (`reduction`); where the search
     of every region ends without dropping a state (`search`; how many states there are depends on
     how many nodes are live at once, not on their number), the clusters are as few as can be, and
-    their bytes as well, but for tensors from outside the clusters that several regions read: each
-    region counts these for itself. A region that is too wide for its share of the work gets the
+    their bytes as well, but for tensors that several undecided regions read: each is decided by
+    what was decided before it. A region that is too wide for its share of the work gets the
     best of mergings in many orders (`starts`), improved by exact searches of neighbouring
     clusters (`windows`) until the work is used up.
     Guarantee without `connected`: the clusters are as few as can be, as many as the most runs of
@@ -68,9 +69,9 @@ def grouped(
     """
     if not connected:
         region = whole(graph)
-        return sequence(graph, by_wave(region, tensors_of(region, graph, dag, _itself)))
+        return sequence(graph, by_wave(region, every_tensor(graph, dag, _itself)))
     work = int(effort * (WORK + WORK_PER_NODE * len(graph.nodes)))
-    union, _ = solved(whole(graph), lambda part, find: tensors_of(part, graph, dag, find), work)
+    union, _ = solved(whole(graph), Touching(graph, dag).of, work)
     return sequence(graph, union.names())
 
 

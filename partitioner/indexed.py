@@ -17,6 +17,7 @@ class Indexed:
     rank     place of each node among all by `sorted_nodes`
     preds    numbers of the nodes that each node reads from, ascending
     capable  1 where a node may be taken
+    outside  the numbers of the nodes that read each tensor from outside the graph, ascending
     """
 
     nodes: list[Hashable]
@@ -24,6 +25,7 @@ class Indexed:
     rank: list[int]
     preds: list[tuple[int, ...]]
     capable: bytearray
+    outside: dict[Hashable, list[int]]
 
 
 def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
@@ -48,7 +50,11 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[number[node]] = 1
     preds = [tuple(sorted([number[u] for u in dag.predecessors(node)])) for node in nodes]
-    return Indexed(nodes, number, [rank[node] for node in nodes], preds, flags)
+    outside: dict[Hashable, list[int]] = {}
+    for v, node in enumerate(nodes):
+        for tid in dag.nodes[node].get("inputs", ()):
+            outside.setdefault(tid, []).append(v)
+    return Indexed(nodes, number, [rank[node] for node in nodes], preds, flags, outside)
 
 
 def _topological(dag: nx.DiGraph, rank: dict[Hashable, int]) -> list[Hashable]:

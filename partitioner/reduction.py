@@ -11,7 +11,7 @@ connected by joints, so a cluster lies within one component of them.
    of one capable node are neighbours). A cycle of clusters lies within one biconnected block, and
    a connected cluster meets a block in a connected set, so blocks do not depend on each other:
    solutions are united at the articulation node, and a tensor that a capable node makes is paid
-   for in one block. (A tensor from outside that several blocks read may be counted in each.)
+   for in one block. (One from outside that several blocks read may be shared or not.)
 3. A block without incapable nodes is one cluster. Any other that is smaller than its part by
    `SMALLER` is reduced again, with its own components of joints.
 

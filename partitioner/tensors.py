@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import networkx as nx
 
 from partitioner.indexed import Indexed
 from partitioner.region import Region
-
-MANY = 256  # a tensor with more readers is looked at in the region only
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -41,30 +40,15 @@ def carried(dag: nx.DiGraph, u: Hashable, v: Hashable) -> Iterable[tuple[Hashabl
 _DEFAULT = object()  # the id of the tensor of an edge that does not say
 
 
-def tensors_of(
-    region: Region, graph: Indexed, dag: nx.DiGraph, find: Callable[[int], int]
-) -> list[Tensor]:
-    """The tensors whose price depends on how the region is partitioned.
+def every_tensor(graph: Indexed, dag: nx.DiGraph, find: Callable[[int], int]) -> list[Tensor]:
+    """The tensors whose price is not decided, as touched by what stands for each node.
 
-    find  names the cluster that has been decided for a node so far; a reader elsewhere in the
-          cluster of a node of the region counts as that node
+    find  names the cluster that has been decided for a node so far
+    Cost: O(n + m) times that of `find`.
     """
-    number = {v: i for i, v in enumerate(region.names)}
-    home = {find(v): i for i, v in enumerate(region.names)}
-    readers: dict[int, list[int]] = {v: [] for v in region.names}
-    for v in region.names:
-        for u in graph.preds[v] if graph.capable[v] else ():
-            readers.setdefault(u, []).append(v)
-    made: list[tuple[int, tuple[int, ...], bool]] = []
-    for u, inside in sorted(readers.items()):
-        following = dag[graph.nodes[u]]
-        if u in number or len(following) <= MANY:
-            inside = sorted([graph.number[node] for node in following])  # noqa: PLW2901
-        place = {w: number.get(w, home.get(find(w))) for w in inside if graph.capable[w]}
-        if u in number and graph.capable[u]:
-            place[u] = number[u]
-        made += _made(u, inside, place, (graph, dag))
-    return _merged([*made, *_from_outside(region, graph, dag)])
+    stands = [find(v) if flag else None for v, flag in enumerate(graph.capable)]
+    made = (_made(u, stands, graph, dag) for u in range(len(graph.nodes)))
+    return summed([*chain.from_iterable(made), *_from_outside(stands, graph, dag)])
 
 
 def cost_of(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> tuple[int, int]:
@@ -76,10 +60,10 @@ def cost_of(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> 
 
 def renamed(tensors: Sequence[Tensor], name: Sequence[int]) -> list[Tensor]:
     """Tensors as they are touched by what stands for each node."""
-    return _merged((t.size, tuple({name[v]: None for v in t.touched}), t.internal) for t in tensors)
+    return summed((t.size, tuple({name[v]: None for v in t.touched}), t.internal) for t in tensors)
 
 
-def _merged(tensors: Iterable[tuple[int, tuple[int, ...], bool]]) -> list[Tensor]:
+def summed(tensors: Iterable[tuple[int, tuple[int, ...], bool]]) -> list[Tensor]:
     """Tensors by size, touching nodes and whether internal: alike as one, without idle ones."""
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
     for size, touched, internal in tensors:
@@ -99,45 +83,39 @@ def localized(
         places = [number.get(v, home.get(find(v))) for v in tensor.touched]
         inside = tuple({i: None for i in places if i is not None})
         found.append((tensor.size, inside, tensor.internal and None not in places))
-    return _merged(found)
+    return summed(found)
 
 
 def _made(
-    u: int,
-    readers: Sequence[int],
-    place: dict[int, int | None],
-    source: tuple[Indexed, nx.DiGraph],
+    u: int, stands: Sequence[int | None], graph: Indexed, dag: nx.DiGraph
 ) -> Iterator[tuple[int, tuple[int, ...], bool]]:
     """Size, touching nodes and whether internal, of each tensor that node `u` makes.
 
-    place  the nodes of the region that stand for `u` and for its readers, where there are any
+    stands  for each node the one that stands for it; None for a node that is not capable
     """
-    graph, dag = source
+    node, maker = graph.nodes[u], stands[u]
     sizes: dict[Hashable, int] = {}
-    read_by: dict[Hashable, list[int]] = {}
-    for w in readers:
-        for tid, size in carried(dag, graph.nodes[u], graph.nodes[w]):
+    read_by: dict[Hashable, set[int | None]] = {}
+    for reader in dag[node]:
+        place = stands[graph.number[reader]]
+        for tid, size in carried(dag, node, reader):
             sizes[tid] = max(size, sizes.get(tid, 0))
-            read_by.setdefault(tid, []).append(w)
-    maker = place.get(u)
-    outputs = dag.nodes[graph.nodes[u]].get("outputs", ())
-    for tid, reading in read_by.items():
-        places = [place.get(w) for w in reading]
-        inside = tuple({i: None for i in (maker, *places) if i is not None})
-        internal = maker is not None and None not in places and tid not in outputs
-        yield sizes[tid], inside, internal
+            read_by.setdefault(tid, set()).add(place)
+    outputs = dag.nodes[node].get("outputs", ())
+    for tid, places in read_by.items():
+        inside = sorted({w for w in places if w is not None} - {maker})
+        if maker is not None:
+            inside.insert(0, maker)
+        yield sizes[tid], tuple(inside), not (maker is None or None in places or tid in outputs)
 
 
 def _from_outside(
-    region: Region, graph: Indexed, dag: nx.DiGraph
+    stands: Sequence[int | None], graph: Indexed, dag: nx.DiGraph
 ) -> Iterator[tuple[int, tuple[int, ...], bool]]:
     """Size and touching nodes of each tensor that comes from outside the graph."""
-    sizes: dict[Hashable, int] = {}
-    readers: dict[Hashable, list[int]] = {}
-    for i, v in enumerate(region.names):
-        if graph.capable[v]:
-            for tid, size in dag.nodes[graph.nodes[v]].get("inputs", {}).items():
-                sizes[tid] = max(size, sizes.get(tid, 0))
-                readers.setdefault(tid, []).append(i)
-    for tid, reading in readers.items():
-        yield sizes[tid], tuple(reading), False
+    for tid, readers in graph.outside.items():
+        reading = [v for v in readers if stands[v] is not None]
+        places = {w for v in reading if (w := stands[v]) is not None}
+        if len(places) > 1:
+            size = max(dag.nodes[graph.nodes[v]]["inputs"][tid] for v in reading)
+            yield size, tuple(sorted(places)), False
