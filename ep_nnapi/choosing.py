@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,7 +11,7 @@ import networkx as nx
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.options import Options, Partitioning
 from ep_nnapi.rates import PHONE, CostModel
-from partitioner import Costs, GivenUp, limited, partition, savings, worth_it
+from partitioner import Costs, GivenUp, limited, savings, worth_it
 
 Ids: TypeAlias = tuple[int, ...]
 
@@ -52,10 +51,7 @@ class Chooser:
             if not beyond:
                 break
             able -= {node for members in beyond for node in members}
-        given_up += [
-            (_ids(piece.nodes), _dearer(piece.nodes, loss, nodes))
-            for piece, loss in _losses(dag, unpaid, costs)
-        ]
+        given_up += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
         return Choice([_ids(c) for c in clusters], given_up)
 
     @property
@@ -127,24 +123,11 @@ def _compared(saved: float) -> str:
     return f"{number} us {'cheaper' if saved > 0 else 'dearer'} than"
 
 
-def _losses(
-    dag: nx.DiGraph, pieces: Sequence[GivenUp], costs: Costs
-) -> Iterator[tuple[GivenUp, float]]:
-    """What each piece would cost more if it were taken, as the clusters that it then makes.
-
-    A connected piece may be several, where what cannot be taken lies between its nodes.
-    """
-    home = {node: i for i, piece in enumerate(pieces) for node in piece.nodes}
-    clusters = Counter(home[members[0]] for members in (partition(dag, home) if home else ()))
-    for i, piece in enumerate(pieces):
-        yield piece, piece.loss + (clusters[i] - 1) * costs.per_cluster
-
-
-def _dearer(piece: Sequence[Hashable], loss: float, nodes: Mapping[int, GraphNode]) -> str:
+def _dearer(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:
     """Why a piece is not worth it, and what would take it all the same."""
-    originals = sum(len(nodes[i].originals) for i in _ids(piece))
+    originals = sum(len(nodes[i].originals) for i in _ids(piece.nodes))
     alone = "this node by itself" if originals == 1 else f"these {originals} nodes by themselves"
     return (
-        f"worth_it: taking {alone} is estimated {_compared(-loss)} the CPU provider; "
+        f"worth_it: taking {alone} is estimated {_compared(-piece.loss)} the CPU provider; "
         f"partitioning=maximal takes {'it' if originals == 1 else 'them'}"
     )

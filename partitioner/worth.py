@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -191,16 +192,25 @@ class _Market:
         return loss
 
     def given_up(self, taken: bytearray) -> list[GivenUp]:
-        """The capable nodes that are not taken, in connected pieces."""
+        """The capable nodes that are not taken, in connected pieces.
+
+        A piece may be several clusters, where what cannot be taken lies between its nodes.
+        """
         graph = self._graph
-        left = [flag and not taken[v] for v, flag in enumerate(graph.capable)]
+        left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.capable)])
         union = Union(len(left))
         union.join((u, v) for v, row in enumerate(graph.preds) for u in row if left[u] and left[v])
         pieces: dict[int, list[int]] = {}
-        for v, name in enumerate(union.names()):
-            if left[v]:
-                pieces.setdefault(name, []).append(v)
+        piece = union.names()
+        for v, flag in enumerate(left):
+            if flag:
+                pieces.setdefault(piece[v], []).append(v)
+        alone = grouped(replace(graph, capable=left), self._dag, connected=True) if pieces else []
+        clusters = Counter(piece[members[0]] for members in alone)
         return [
-            GivenUp(tuple([graph.nodes[v] for v in members]), self.loss(members, taken))
-            for members in pieces.values()
+            GivenUp(
+                tuple([graph.nodes[v] for v in members]),
+                self.loss(members, taken) + (clusters[name] - 1) * self._per_cluster,
+            )
+            for name, members in pieces.items()
         ]

@@ -127,6 +127,17 @@ def test_what_is_given_up_has_its_loss():
     assert savings(dag, [("a", "b"), ("c",)], costs) == [5.0, -1.0]
 
 
+def test_what_is_given_up_may_be_two_clusters():
+    """a and b are joined by an edge, and X, which is not capable, lies between them as well.
+
+    a → b,  a → X → b
+    """
+    dag = nx.DiGraph([("a", "b"), ("a", "X"), ("X", "b")])
+    costs = Costs({"a": 3.0, "b": 3.0}, {"a": 1.0, "b": 1.0}, per_cluster=10.0)
+    (piece,) = worth_it(dag, "ab", costs).given_up
+    assert (set(piece.nodes), piece.loss) == ({"a", "b"}, 2 * 10 - 2 * (3 - 1))
+
+
 def test_savings_count_what_is_carried():
     """The tensors of a b and of X cross the border: a byte each, at 2."""
     dag, costs = drawn(per_byte=2.0)
