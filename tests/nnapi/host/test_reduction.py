@@ -74,7 +74,9 @@ def test_a_product_with_zero_is_zero_even_with_infinity():
 
 
 @pytest.mark.parametrize(
-    ("row", "function"), [(spec.ARGMAX, np.argmax), (spec.ARGMIN, np.argmin)], ids=str
+    ("row", "function"),
+    [(spec.ARGMAX, np.argmax), (spec.ARGMIN, np.argmin)],
+    ids=["ARGMAX", "ARGMIN"],
 )
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_first_extreme_is_found(row, function, axis):
