@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 PACKAGE := $(VENV)/.package
 READY := $(VENV)/.ready
 FLOOR := .venv-ort-floor
+SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 .PHONY: demo test test-long test-ort-floor test-torch fuzz onnx-backend lint bench zoo clean
@@ -15,15 +16,15 @@ demo: $(PACKAGE)
 	$(BIN)/ep-nnapi run models/digits.onnx --input models/digits/samples.npz
 
 test: $(READY) lint
-	$(BIN)/python -m pytest -m "not long and not torch"
+	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch"
 
 test-long: $(READY)
-	$(BIN)/python -m pytest -m long
+	$(BIN)/python -m pytest $(SPREAD) -m long
 
 # What touches onnxruntime, on the oldest one that is supported.
 test-ort-floor:
 	$(MAKE) VENV=$(FLOOR) ORT="onnxruntime==1.25.*" $(FLOOR)/.ready
-	$(FLOOR)/bin/python -m pytest -m "not long and not torch" tests/ort tests/end_to_end
+	$(FLOOR)/bin/python -m pytest $(SPREAD) -m "not long and not torch" tests/ort tests/end_to_end
 
 # Stock PyTorch as a client of libneuralnetworks.so, in an environment of its own. Where plain
 # `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
