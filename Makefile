@@ -31,7 +31,7 @@ test-ort-floor:
 TORCH ?= torch==2.13.0
 test-torch: $(READY)
 	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
-	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" numpy cffi pytest
+	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" numpy cffi threadpoolctl pytest
 	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py
 	PYTHONPATH=. .venv-torch/bin/python -W ignore examples/torch_nnapi.py
 
