@@ -17,8 +17,6 @@ from tests.partitioner.graphs import (
     shuffled,
 )
 
-HEAVIER = 1 / 400  # of graphs may have more bytes over the border than a simpler way
-
 
 def test_waves_on_a_drawn_graph():
     """X reads from a and waits; c, ready later in the first wave, is in a's group without an edge.
@@ -50,12 +48,7 @@ def middle(seed: int):
 
 @pytest.mark.parametrize("seeds", [range(6), pytest.param(range(2000), marks=pytest.mark.long)])
 def test_never_worse_than_simpler_ways(seeds):
-    """Never more clusters. More bytes in few graphs, known: seed 1624.
-
-    Regions that are solved apart count a tensor from outside that several of them read each for
-    itself, and merging all nodes in one go may happen to share it.
-    """
-    heavier = set()
+    """Never more clusters, and with as many never more bytes."""
     for seed in seeds:
         rng, dag, capable = middle(seed)
         clusters = partition(dag, capable)
@@ -63,10 +56,8 @@ def test_never_worse_than_simpler_ways(seeds):
         assert violations(dag, capable, clusters) == [], f"seed {seed}"
         for way in (by_connected_waves, by_single_nodes):
             other = way(dag, capable)
-            assert found[0] <= len(other), f"seed {seed}: {way.__name__}"
-            if found > (len(other), border_bytes(dag, other)):
-                heavier.add(seed)
+            worse = found > (len(other), border_bytes(dag, other))
+            assert not worse, f"seed {seed}: {way.__name__}"
         assert len(by_waves(dag, capable)) == len(partition(dag, capable, connected=False))
         if seed % 10 == 0:
             assert partition(shuffled(rng, dag), capable) == clusters, f"seed {seed}"
-    assert len(heavier) <= HEAVIER * len(seeds), f"seeds {sorted(heavier)}"
