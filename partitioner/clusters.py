@@ -69,11 +69,8 @@ def grouped(
     """
     if not connected:
         region = whole(graph)
-        return sequence(graph, by_wave(region, every_tensor(graph, dag, _itself)))
+        stands = [v if flag else None for v, flag in enumerate(graph.capable)]
+        return sequence(graph, by_wave(region, every_tensor(graph, dag, stands)))
     work = int(effort * (WORK + WORK_PER_NODE * len(graph.nodes)))
     union, _ = solved(whole(graph), Touching(graph, dag).of, work)
     return sequence(graph, union.names())
-
-
-def _itself(v: int) -> int:
-    return v

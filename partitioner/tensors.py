@@ -40,13 +40,12 @@ def carried(dag: nx.DiGraph, u: Hashable, v: Hashable) -> Iterable[tuple[Hashabl
 _DEFAULT = object()  # the id of the tensor of an edge that does not say
 
 
-def every_tensor(graph: Indexed, dag: nx.DiGraph, find: Callable[[int], int]) -> list[Tensor]:
+def every_tensor(graph: Indexed, dag: nx.DiGraph, stands: Sequence[int | None]) -> list[Tensor]:
     """The tensors whose price is not decided, as touched by what stands for each node.
 
-    find  names the cluster that has been decided for a node so far
-    Cost: O(n + m) times that of `find`.
+    stands  for each node the one that names its cluster so far; None for one that is not capable
+    Cost: O(n + m).
     """
-    stands = [find(v) if flag else None for v, flag in enumerate(graph.capable)]
     made = (_made(u, stands, graph, dag) for u in range(len(graph.nodes)))
     return summed([*chain.from_iterable(made), *_from_outside(stands, graph, dag)])
 

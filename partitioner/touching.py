@@ -24,8 +24,8 @@ class Touching:
         self._graph = graph
         self._dag = dag
         self._tensors: list[Tensor] | None = None
-        self._stands: list[int] = []  # for each node, what stood for it when they were gathered
-        self._by_node: dict[int, list[int]] = {}  # the tensors that each such node touches
+        self._stands: list[int | None] = []  # for each node, what stood for it at that time
+        self._by_node: dict[int | None, list[int]] = {}  # the tensors that each such node touches
 
     def of(self, region: Region, find: Callable[[int], int]) -> list[Tensor]:
         """The tensors whose price depends on how the region is partitioned.
@@ -58,8 +58,9 @@ class Touching:
 
     def _gathered(self, find: Callable[[int], int]) -> list[Tensor]:
         if self._tensors is None:
-            self._tensors = every_tensor(self._graph, self._dag, find)
-            self._stands = [find(v) for v in range(len(self._graph.nodes))]
+            capable = self._graph.capable
+            self._stands = [find(v) if flag else None for v, flag in enumerate(capable)]
+            self._tensors = every_tensor(self._graph, self._dag, self._stands)
             for k, tensor in enumerate(self._tensors):
                 for s in tensor.touched:
                     self._by_node.setdefault(s, []).append(k)
