@@ -63,17 +63,23 @@ def taken(clusters: list[tuple[object, ...]]) -> set[object]:
     return {node for cluster in clusters for node in cluster}
 
 
-@pytest.mark.parametrize("every", EVERY)
-@pytest.mark.parametrize("name", FLOAT)
-def test_every_kth_node_declined(name: str, every: int) -> None:
-    proto = built(name, None)
+def declined(proto: onnx.ModelProto, every: int) -> tuple[list[np.ndarray], dict[str, np.ndarray]]:
+    """Answers where every k-th node is declined, the partitions checked, and what was asked."""
     data, feeds = proto.SerializeToString(), zoo.sample_inputs(proto)
     device = declining(data, every)
     found = partitions_of(data, device)
     assert_legal(found)
     assert_never_worse(found[0])
     with installed(device):
-        got = q.on_nnapi(proto, feeds)
+        return q.on_nnapi(proto, feeds), feeds
+
+
+@pytest.mark.parametrize("every", EVERY)
+@pytest.mark.parametrize("name", FLOAT)
+def test_every_kth_node_declined(name: str, every: int) -> None:
+    proto = built(name, None)
+    got, feeds = declined(proto, every)
+    data = proto.SerializeToString()
     want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         assert np.abs(a.astype(np.float64) - b).max(initial=0) <= CLOSE * np.abs(b).max(initial=0)
@@ -83,13 +89,7 @@ def test_every_kth_node_declined(name: str, every: int) -> None:
 @pytest.mark.parametrize("name", IN_8_BITS)
 def test_every_kth_group_declined(name: str, every: int) -> None:
     proto = built(name, "u8s8")
-    data, feeds = proto.SerializeToString(), zoo.sample_inputs(proto)
-    device = declining(data, every)
-    found = partitions_of(data, device)
-    assert_legal(found)
-    assert_never_worse(found[0])
-    with installed(device):
-        got = q.on_nnapi(proto, feeds)
+    got, feeds = declined(proto, every)
     for a, b in zip(got, q.on_cpu(proto, feeds), strict=True):
         assert np.abs(a.astype(np.float64) - b).max(initial=0) <= DRIFT * np.abs(b).max(initial=0)
 

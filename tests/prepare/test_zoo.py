@@ -23,19 +23,11 @@ from ep_nnapi.rejection import ModelError
 from ep_nnapi.target import RuleSet
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from models import quantized, zoo
+from tests.end_to_end.test_zoo import SMALL
 from tests.prepare.fresh import Load, apart, loading, original, run_all
 
-SIZES = {
-    "mobilenet_v1": 96,
-    "mobilenet_v2": 96,
-    "mobilenet_v3_large": 96,
-    "efficientnet_lite0": 96,
-    "resnet18": 64,
-    "resnet50": 64,
-    "squeezenet1_1": 96,
+SIZES = SMALL | {
     "vgg_small": 32,
-    "espcn": 40,
-    "segmentation": 96,
     "detector": 96,
     "detector_roialign": 96,
     "transformer_encoder": 32,
