@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from onnx import GraphProto
 
@@ -18,3 +20,13 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node:
                     yield from graphs(inner)
+
+
+@contextmanager
+def temporary(out: Path, suffix: str) -> Iterator[Path]:
+    """A name beside `out` with another suffix; the file is gone afterwards."""
+    path = out.with_suffix(suffix)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)

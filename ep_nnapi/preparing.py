@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from ep_nnapi.contextmodel import save_context
 from ep_nnapi.elsewhere import Elsewhere, elsewhere
 from ep_nnapi.fixing import fixed
 from ep_nnapi.job import Format, Job, Style
+from ep_nnapi.onnxfile import temporary
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 from ep_nnapi.staging import check_replay, save_onnx, save_ort, save_replayed
@@ -76,7 +75,7 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
 
 def _context(model: Path, out: Path, job: Job) -> Report:
     """The clusters are those of the model as it stands after the CPU provider's optimizations."""
-    with _temporary(out, ".staged.onnx") as staged:
+    with temporary(out, ".staged.onnx") as staged:
         save_onnx(model, staged, job)
         return save_context(staged, out, job.options, embed=job.embed)
 
@@ -86,7 +85,7 @@ def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:
         return ()
     if job.style is Style.FIXED:
         return _required([out], job.type_reduction)
-    with _temporary(out, ".replayed.ort") as replayed:
+    with temporary(out, ".replayed.ort") as replayed:
         save_replayed(model, replayed, job)
         return _required([out, replayed], job.type_reduction)
 
@@ -104,13 +103,3 @@ def _required(models: list[Path], types: bool) -> tuple[str, ...]:
             raise ModelError(f"its operators cannot be listed: {error}") from None
         lines = config.read_text().splitlines()
     return tuple(line for line in lines if line and not line.startswith("#"))
-
-
-@contextmanager
-def _temporary(out: Path, suffix: str) -> Iterator[Path]:
-    """A file that is gone afterwards."""
-    path = out.with_suffix(suffix)
-    try:
-        yield path
-    finally:
-        path.unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,7 +13,9 @@ import onnxruntime
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.keeping import conceal, expose, lost
 from ep_nnapi.naming import rename_given
+from ep_nnapi.onnxfile import temporary
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.rejection import ModelError
@@ -40,18 +43,36 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
         return None
     register()
     try:
-        return _assigned(source(model), out, job)
+        report = _assigned(source(model), out, job)
     except ModelError as whole:
         # A function that NNAPI takes whole, but the CPU provider only in parts: it must be able to
         # run every node that stays.
-        inlined = out.with_suffix(".inlined.onnx")
-        try:
-            save_onnx(model, inlined, Job(Level.BASIC, Format.ONNX, job.platform))
-            return _assigned(str(inlined), out, job)
-        except ModelError:
-            raise whole from None
-        finally:
-            inlined.unlink(missing_ok=True)
+        with _basic(model, out, job) as inlined:
+            try:
+                report = _assigned(str(inlined), out, job)
+            except ModelError:
+                raise whole from None
+    fused = lost(out, report)
+    return _spared(model, out, job, fused) if fused else report
+
+
+def _spared(model: ModelSource, out: Path, job: Job, nodes: Set[str]) -> Report:
+    """Saves `model` with these nodes kept too, which ONNX Runtime fuses although NNAPI has them."""
+    with _basic(model, out, job) as basic, temporary(out, ".spared.onnx") as spared:
+        exposed = expose(basic, nodes)
+        report = _assigned(str(basic), out, job)
+        _unpack(out, spared, job)
+        conceal(spared, exposed)
+        save_ort(spared, out, Job(Level.DISABLE, Format.ORT, job.platform))
+    return report
+
+
+@contextmanager
+def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
+    """`model` as an .onnx file after basic optimization, all functions inlined."""
+    with temporary(out, ".basic.onnx") as basic:
+        save_onnx(model, basic, Job(Level.BASIC, Format.ONNX, job.platform))
+        yield basic
 
 
 def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
@@ -70,15 +91,17 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
     if job.level is not Level.NNAPI_AWARE:
         open_session(source(model), _saving(out, Format.ONNX, job), [_CPU], _left_out(job))
         return None
-    assigned = out.with_suffix(".assigned.ort")
-    try:
+    with temporary(out, ".assigned.ort") as assigned:
         report = save_ort(model, assigned, job)
-        kept = Job(Level.DISABLE, Format.ONNX, job.platform)
-        open_session(str(assigned), _saving(out, Format.ONNX, kept), [_CPU])
-    finally:
-        assigned.unlink(missing_ok=True)
-    rename_given(out)
+        _unpack(assigned, out, job)
     return report
+
+
+def _unpack(saved: Path, out: Path, job: Job) -> None:
+    """Writes an .ort file as .onnx, its nodes as they are."""
+    as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
+    open_session(str(saved), _saving(out, Format.ONNX, as_it_is), [_CPU])
+    rename_given(out)
 
 
 def check_replay(saved: Path) -> None:

@@ -101,13 +101,15 @@ ALLOWED = {
     "onnxfile": "onnx",
     "naming": "onnxfile onnx",
     "contents": "border context onnxfile prepared target google onnx",
-    "staging": "checking contents job naming ort.names ort.session rejection report onnxruntime",
+    "keeping": "report onnx onnxruntime",
+    "staging": "checking contents job keeping naming onnxfile ort.names ort.session rejection"
+    " report onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
     "elsewhere": "google onnx",
-    "preparing": "checking contents contextmodel elsewhere fixing job rejection report staging"
-    " onnxruntime",
+    "preparing": "checking contents contextmodel elsewhere fixing job onnxfile rejection report"
+    " staging onnxruntime",
     "tolerance": "",
     "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
     " onnxruntime",

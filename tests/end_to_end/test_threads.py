@@ -1,19 +1,21 @@
 """Sessions may be run, made and dropped from any thread; they leave nothing behind."""
 
-import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
 import pytest
 
+from tests.end_to_end.growth import grown
 from tests.end_to_end.sessions import DIGITS, EXAMPLES, WAYS, Example, quiet, same
+from tests.ort.models import model, node, tensor
 
 THREADS = 8
 durations = pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.long)])
-models = pytest.mark.parametrize("model", EXAMPLES)
+example = pytest.mark.parametrize("model", EXAMPLES)
 
 
 def in_threads(work: Callable[[int], None], seconds: float) -> int:
@@ -33,7 +35,7 @@ def in_threads(work: Callable[[int], None], seconds: float) -> int:
 
 
 @durations
-@models
+@example
 def test_threads_share_a_session(model: Example, seconds: float):
     session = WAYS["append_execution_provider"](str(model.path), quiet())
     inputs = model.digits()[:THREADS]
@@ -46,7 +48,7 @@ def test_threads_share_a_session(model: Example, seconds: float):
 
 
 @durations
-@models
+@example
 def test_threads_make_their_own_sessions(model: Example, seconds: float):
     inputs = model.digits()[:THREADS]
     wanted = [model.run(model.cpu(), x) for x in inputs]
@@ -59,23 +61,20 @@ def test_threads_make_their_own_sessions(model: Example, seconds: float):
     assert in_threads(work, seconds) >= THREADS
 
 
-def resident() -> int:
-    """Resident memory in bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+def large(folder: Path) -> Path:
+    """A model with 2 MB of weights."""
+    path, w = folder / "large.onnx", np.ones((512, 1024), np.float32)
+    nodes = [node("Abs", "x", "a"), node("MatMul", "a w", "y")]
+    path.write_bytes(model(nodes, [tensor("x", (1, 512))], [tensor("y", (1, 1024))], {"w": w}))
+    return path
 
 
 @pytest.mark.parametrize(
     "way", ["append_execution_provider", pytest.param("providers", marks=pytest.mark.long)]
 )
-def test_dropped_sessions_leave_no_memory(way: str):
-    """The first 50 warm the allocators up; the last 150 may grow memory by 8 MB."""
-    x = DIGITS.random(1)[0]
-    for i in range(200):
-        session = WAYS[way](str(DIGITS.path), quiet())
-        DIGITS.run(session, x)
-        del session
-        if i == 49:
-            gc.collect()
-            before = resident()
-    gc.collect()
-    assert resident() - before < 8e6
+@pytest.mark.parametrize("weights", ["few", "2 MB"])
+def test_dropped_sessions_leave_nothing(way: str, weights: str, tmp_path: Path):
+    """Of 200, the first 50 warm the allocators up; the rest may grow memory by 8 MB."""
+    found = grown(way, DIGITS.path if weights == "few" else large(tmp_path))
+    assert found.resident < 8e6
+    assert found.objects == 0

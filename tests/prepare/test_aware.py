@@ -12,6 +12,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.job import Job, job_of
 from ep_nnapi.staging import save_onnx, save_ort
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from models import zoo
 from tests.prepare.fresh import CPU
 from tests.prepare.test_zoo import SIZES
@@ -78,9 +79,40 @@ def test_the_two_formats_have_the_same_nodes(tmp_path: Path) -> None:
     assert seen == keeps_what_is_claimed(DIGITS, tmp_path, exclude="Conv_1,Relu_3")
 
 
-# Their nodes are others by the time they are kept: functions inlined, products of attention that
-# `check`, at level basic, sees fused with their sums.
-RENAMED = {"mobilenet_v3_large", "segmentation", "transformer_encoder"}
+def attention(folder: Path) -> Path:
+    """Whose products and sums ONNX Runtime fuses into Gemm, whoever claims them."""
+    path = folder / "encoder.onnx"
+    onnx.save(zoo.MODELS["transformer_encoder"](), path)
+    return path
+
+
+def test_attention_that_a_session_claims_is_kept(tmp_path: Path) -> None:
+    ops = keeps_what_is_claimed(attention(tmp_path), tmp_path)
+    assert ops["MatMul_10"] == "MatMul"
+
+
+def test_attention_that_is_left_is_fused(tmp_path: Path) -> None:
+    """One product of eight, with its sum, is not for NNAPI; the next one is."""
+    source, excluded = attention(tmp_path), {"exclude": "MatMul_10,Add_11"}
+    save_ort(source, tmp_path / "aware.ort", job_of(excluded))
+    ops = ops_of(tmp_path / "aware.ort", tmp_path)
+    assert kept(source, **excluded) <= ops.keys()
+    assert ops["MatMul_10/MatMulAddFusion"] == "Gemm"
+    assert ops["MatMul_14"] == "MatMul"
+
+
+def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -> None:
+    source = attention(tmp_path)
+    (made,) = ep_nnapi.prepare(source, tmp_path / "out").models
+    assert made.worst is not None
+    assert made.worst <= DEFAULT_TOLERANCE
+    outputs = {o.name for o in onnxruntime.InferenceSession(str(source)).get_outputs()}
+    saved = onnxruntime.InferenceSession(str(tmp_path / "out" / made.output), providers=CPU)
+    assert {o.name for o in saved.get_outputs()} == outputs
+
+
+# Their nodes are others by the time they are kept: functions are inlined.
+RENAMED = {"mobilenet_v3_large", "segmentation"}
 
 
 @pytest.mark.long
