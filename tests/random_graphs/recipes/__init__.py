@@ -1,0 +1,30 @@
+"""How to draw a node of each operator: its inputs, its attributes, what they may be."""
+
+from collections.abc import Mapping
+
+from tests.random_graphs.recipes import (
+    axes,
+    constants,
+    control_flow,
+    images,
+    indexing,
+    movement,
+    normalization,
+    pointwise,
+    products,
+)
+from tests.random_graphs.recipes.recipe import Recipe
+
+RECIPES: Mapping[str, Recipe] = {
+    **pointwise.RECIPES,
+    **axes.RECIPES,
+    **images.RECIPES,
+    **products.RECIPES,
+    **normalization.RECIPES,
+    **movement.RECIPES,
+    **indexing.RECIPES,
+    **constants.RECIPES,
+    **control_flow.RECIPES,
+}
+CONTRIBUTED: Mapping[str, Recipe] = pointwise.CONTRIBUTED
+"""Of com.microsoft."""
