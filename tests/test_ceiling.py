@@ -3,7 +3,7 @@
 import pytest
 
 import ep_nnapi
-from tests.end_to_end.test_ort_cases import Taken, close, drawn, model_of, node, taken
+from tests.end_to_end.small_models import Taken, close, drawn, model_of, node, taken
 
 
 def pooled(stride: int, declared: int, pads: list[int]) -> bytes:
