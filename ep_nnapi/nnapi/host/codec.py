@@ -56,27 +56,25 @@ def encode(real: Array, operand: Operand, out: Array) -> None:
     if operand.type.quantized:
         scaled(real, 1 / np.float64(operand.scale), operand, out)
     else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.copyto(out, real, casting="unsafe")
+        np.copyto(out, real, casting="unsafe")
 
 
 def scaled(numbers: Array, factor: float, operand: Operand, out: Array) -> None:
     """Stores numbers times `factor`, rounded, moved by the zero point and saturated.
 
-    They are moved so that all are positive; then a cast rounds. Ties go up.
+    They are moved so that all are positive; then a cast rounds. Ties go up; NaN becomes any number.
     """
     least, greatest = limits(operand.type)
     dtype = numbers.dtype.type
     times, offset = dtype(factor), dtype(operand.zero_point - least + 0.5)
     unsigned = out.view(f"u{out.itemsize}")
-    with np.errstate(invalid="ignore"):  # what is no number becomes any number
-        for part, stored in _blocks(numbers, unsigned):
-            moved = np.multiply(part, times)
-            moved += offset
-            moved.clip(0.5, greatest - least + 0.5, out=moved)
-            np.copyto(stored, moved, casting="unsafe")
-            if least < 0:
-                np.bitwise_xor(stored, unsigned.dtype.type(-least), out=stored)
+    for part, stored in _blocks(numbers, unsigned):
+        moved = np.multiply(part, times)
+        moved += offset
+        moved.clip(0.5, greatest - least + 0.5, out=moved)
+        np.copyto(stored, moved, casting="unsafe")
+        if least < 0:
+            np.bitwise_xor(stored, unsigned.dtype.type(-least), out=stored)
 
 
 def quantize(real: Array, operand: Operand, out: Array) -> None:

@@ -37,10 +37,18 @@ class PreparedGraph:
     def __init__(self, model: Model, feature_level: int, halves: bool = False) -> None:
         """`halves`: float32 results are rounded to float16, as the relaxed flag allows."""
         self._halves = halves
-        constants = {i: self._constant(o, feature_level) for i, o in enumerate(model.operands)}
-        constants = {i: value for i, value in constants.items() if value is not None}
         self._operands = [replace(o, value=None) for o in model.operands]
         self.steps: list[Step] = []
+        self._inputs, self._outputs = model.inputs, model.outputs
+        with _no_warnings():
+            constants = self._bind(model, feature_level)
+        self._facts = {i: _fact(value) for i, value in constants.items()}
+        self._plans: dict[tuple[Shape | None, ...], Plan] = {}
+
+    def _bind(self, model: Model, feature_level: int) -> dict[int, object]:
+        """Finds the steps; all constants, those that steps on constants give among them."""
+        constants = {i: self._constant(o, feature_level) for i, o in enumerate(model.operands)}
+        constants = {i: value for i, value in constants.items() if value is not None}
         for n in execution_order(model):
             step = _step(model.operations[n], model.operands, constants, feature_level)
             folded = None if {*step.outputs} & {*model.outputs} else self._fold(step, constants)
@@ -48,9 +56,7 @@ class PreparedGraph:
                 self.steps.append(step)
             else:
                 constants.update(zip(step.outputs, folded, strict=True))
-        self._inputs, self._outputs = model.inputs, model.outputs
-        self._facts = {i: _fact(value) for i, value in constants.items()}
-        self._plans: dict[tuple[Shape | None, ...], Plan] = {}
+        return constants
 
     def _constant(self, operand: Operand, feature_level: int) -> object:
         if isinstance(operand.value, Model):
@@ -61,8 +67,7 @@ class PreparedGraph:
 
     def _rounded(self, array: Array, operand: Operand) -> Array:
         if self._halves and operand.type is OperandCode.TENSOR_FLOAT32:
-            with np.errstate(over="ignore"):
-                return array.astype(np.float16).astype(np.float32)
+            return array.astype(np.float16).astype(np.float32)
         return array
 
     def _fold(self, step: Step, constants: Mapping[int, object]) -> list[Array] | None:
@@ -93,7 +98,7 @@ class PreparedGraph:
         options: RunOptions,
     ) -> list[Array]:
         """As `device.PreparedModel`."""
-        with TOGETHER:
+        with TOGETHER, _no_warnings():
             return self.run(inputs, outputs, Run.start(options))
 
     def run(
@@ -173,6 +178,11 @@ class PreparedGraph:
         if self._halves:
             np.copyto(result, self._rounded(result, operand))
         return result
+
+
+def _no_warnings() -> np.errstate:
+    """What NNAPI computes follows IEEE 754: infinity and NaN are results like others."""
+    return np.errstate(all="ignore")
 
 
 def _step(

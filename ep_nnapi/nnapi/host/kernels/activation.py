@@ -28,8 +28,7 @@ def elu(input: Array, alpha: float, *, out: Array) -> None:
 
 def exp(input: Array, *, out: Array) -> None:
     """E to the x. Source: NDK ANEURALNETWORKS_EXP."""
-    with np.errstate(over="ignore"):
-        np.exp(input, out=out)
+    np.exp(input, out=out)
 
 
 def floor(input: Array, *, out: Array) -> None:
@@ -47,8 +46,7 @@ def hard_swish(input: Array, *, out: Array) -> None:
 
 def log(input: Array, *, out: Array) -> None:
     """The natural logarithm. Source: NDK ANEURALNETWORKS_LOG."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.log(input, out=out)
+    np.log(input, out=out)
 
 
 def logical_not(input: Array, *, out: Array) -> None:
@@ -59,8 +57,7 @@ def logical_not(input: Array, *, out: Array) -> None:
 def logistic(input: Array, *, out: Array) -> None:
     """1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
     np.subtract(0, input, out=out)  # numpy 2.4's negative misreads arrays with gaps
-    with np.errstate(over="ignore"):
-        np.exp(out, out=out)
+    np.exp(out, out=out)
     out += 1
     np.reciprocal(out, out=out)
 
@@ -87,21 +84,18 @@ def relu6(input: Array, *, out: Array) -> None:
 
 def rsqrt(input: Array, *, out: Array) -> None:
     """1 / sqrt(x). Source: NDK ANEURALNETWORKS_RSQRT."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.sqrt(input, out=out)
-        np.reciprocal(out, out=out)
+    np.sqrt(input, out=out)
+    np.reciprocal(out, out=out)
 
 
 def sin(input: Array, *, out: Array) -> None:
     """The sine. Source: NDK ANEURALNETWORKS_SIN."""
-    with np.errstate(invalid="ignore"):
-        np.sin(input, out=out)
+    np.sin(input, out=out)
 
 
 def sqrt(input: Array, *, out: Array) -> None:
     """The square root. Source: NDK ANEURALNETWORKS_SQRT."""
-    with np.errstate(invalid="ignore"):
-        np.sqrt(input, out=out)
+    np.sqrt(input, out=out)
 
 
 def tanh(input: Array, *, out: Array) -> None:

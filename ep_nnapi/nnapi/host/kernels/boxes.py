@@ -40,10 +40,9 @@ def moved(boxes: Array, deltas: Array) -> Array:
     """Boxes after deltas (dx, dy, log dw, log dh) of centres and sizes, relative to the sizes."""
     low, high = boxes[..., :2], boxes[..., 2:]
     size = high - low
-    with np.errstate(over="ignore", invalid="ignore"):
-        half = np.exp(deltas[..., 2:]) * size / 2
-        centre = (low + high) / 2 + deltas[..., :2] * size
-        return np.concatenate((centre - half, centre + half), axis=-1)
+    half = np.exp(deltas[..., 2:]) * size / 2
+    centre = (low + high) / 2 + deltas[..., :2] * size
+    return np.concatenate((centre - half, centre + half), axis=-1)
 
 
 def clipped(boxes: Array, image_size: Array) -> Array:
@@ -87,6 +86,5 @@ class Places:
             np.minimum(y2, b2) - np.maximum(y1, b1),
         )
         shared = np.maximum(wide, 0) * np.maximum(high, 0)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found: Array = shared / (self.area + self.area[one][:, np.newaxis] - shared)
-            return found
+        found: Array = shared / (self.area + self.area[one][:, np.newaxis] - shared)
+        return found

@@ -18,8 +18,7 @@ def cast(input: Array, *, out: Array) -> None:
     Source: NDK ANEURALNETWORKS_CAST.
     """
     numbers = np.clip(input, 0, 255) if out.dtype == np.uint8 else input
-    with np.errstate(over="ignore", invalid="ignore"):
-        np.copyto(out, numbers, casting="unsafe")
+    np.copyto(out, numbers, casting="unsafe")
 
 
 def quantize(input: Array, *, types: Types, out: Array) -> None:
@@ -29,8 +28,7 @@ def quantize(input: Array, *, types: Types, out: Array) -> None:
 
 def dequantize(input: Array, *, types: Types, out: Array) -> None:
     """Scale * (x - zero point). Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
-    with np.errstate(over="ignore"):
-        np.copyto(out, decode(input, types["input"]), casting="same_kind")
+    np.copyto(out, decode(input, types["input"]), casting="same_kind")
 
 
 def fill(dims: Array, value: float, *, out: Array) -> None:

@@ -139,10 +139,9 @@ def _centred(anchors: Array, deltas: Array, scalars: dict[str, Scalar]) -> Array
     near, far = (
         np.array([scalars[f"d{axis}_scale"] for axis in axes], np.float32) for axes in ("yx", "hw")
     )
-    with np.errstate(over="ignore", invalid="ignore"):
-        centres = centres + sizes * deltas[..., :2] / near
-        half = sizes * np.exp(deltas[..., 2:4] / far) * np.float32(0.5)
-        return np.concatenate((centres - half, centres + half), axis=-1)
+    centres = centres + sizes * deltas[..., :2] / near
+    half = sizes * np.exp(deltas[..., 2:4] / far) * np.float32(0.5)
+    return np.concatenate((centres - half, centres + half), axis=-1)
 
 
 def _of_classes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tuple[Array, Array]:

@@ -31,22 +31,19 @@ def mul(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
 
 def div(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
     """The quotient, activated. Source: NDK ANEURALNETWORKS_DIV."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.divide(input1, input2, out=out)
+    np.divide(input1, input2, out=out)
     activate(out, activation)
 
 
 def div_integers(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
     """The quotient rounded towards minus infinity. Source: NDK ANEURALNETWORKS_DIV."""
-    with np.errstate(divide="ignore"):
-        np.floor_divide(input1, input2, out=out)
+    np.floor_divide(input1, input2, out=out)
     activate(out, activation)
 
 
 def power(base: Array, exponent: Array, *, out: Array) -> None:
     """Base to the exponent. Source: NDK ANEURALNETWORKS_POW."""
-    with np.errstate(all="ignore"):
-        np.power(base, exponent, out=out)
+    np.power(base, exponent, out=out)
 
 
 def maximum(input1: Array, input2: Array, *, out: Array) -> None:

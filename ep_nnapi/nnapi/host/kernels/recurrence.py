@@ -96,17 +96,16 @@ class Pass:
         times, batches, depth = self.sequence.shape
         width = cell.read.shape[1]
         block = max(1, _BLOCK // max(1, batches * width * cell.read.itemsize))
-        with np.errstate(over="ignore"):
-            for start in range(0, times, block):
-                part = self.sequence[start : start + block]
-                rows = part.reshape(len(part) * batches, depth)
-                sums = (rows @ cell.read).reshape(len(part), batches, width)
-                if cell.bias is not None:
-                    sums += cell.bias
-                for at, each in enumerate(sums, start):
-                    run.check()
-                    state = cell.step(each, state)
-                    outputs[at] = state[0]
+        for start in range(0, times, block):
+            part = self.sequence[start : start + block]
+            rows = part.reshape(len(part) * batches, depth)
+            sums = (rows @ cell.read).reshape(len(part), batches, width)
+            if cell.bias is not None:
+                sums += cell.bias
+            for at, each in enumerate(sums, start):
+                run.check()
+                state = cell.step(each, state)
+                outputs[at] = state[0]
         return state
 
 

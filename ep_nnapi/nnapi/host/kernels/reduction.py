@@ -48,8 +48,7 @@ def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> Non
 
 def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        _reduce(np.multiply, input, axes, out)
+    _reduce(np.multiply, input, axes, out)
     if np.isnan(out).any():  # zero times infinity is zero here
         zero = np.empty(out.shape, np.bool_)
         _reduce(np.logical_or, input == 0, axes, zero)

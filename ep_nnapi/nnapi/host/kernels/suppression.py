@@ -37,8 +37,7 @@ def soft(factor: Factor, least: float) -> Lower:
     """Scores are multiplied by a factor; boxes are out whose score is lower than `least` then."""
 
     def lower(scores: Array, overlaps: Array) -> Array:
-        with np.errstate(invalid="ignore"):
-            lowered = scores * factor(overlaps)
+        lowered = scores * factor(overlaps)
         return np.where(lowered >= least, lowered, OUT)
 
     return lower

@@ -1,0 +1,61 @@
+"""Numbers at the ends of float32: results follow IEEE 754, and nothing is printed about them."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from tests.nnapi.host.oracle import F32, REFERENCE, RUNTIME
+
+NUMBERS = np.array([3e38, -3e38, 0, np.inf, -np.inf, np.nan, 1e-45, 1], np.float32)
+TWO = {
+    spec.ADD: np.add,
+    spec.SUB: np.subtract,
+    spec.MUL: np.multiply,
+    spec.DIV: np.divide,
+    spec.POW: np.power,
+    spec.MAXIMUM: np.maximum,
+}
+ONE = {spec.EXP: np.exp, spec.LOG: np.log, spec.SQRT: np.sqrt, spec.SIN: np.sin}
+ACTIVATED = {spec.ADD, spec.SUB, spec.MUL, spec.DIV}
+
+
+def operands(row, constant: bool) -> tuple[Operand, ...]:
+    """x, what it is combined with and an activation where there is one, and the result."""
+    tensor = Operand(F32, NUMBERS.shape)
+    other = Operand(F32, NUMBERS.shape, value=Data.of(NUMBERS[::-1].copy()))
+    none = Operand(OperandCode.INT32, value=Data.of(np.array(0, np.int32)))
+    first = Operand(F32, NUMBERS.shape, value=Data.of(NUMBERS)) if constant else tensor
+    return (first, *[other] * (row in TWO), *[none] * (row in ACTIVATED), tensor)
+
+
+@pytest.mark.parametrize("row", [*TWO, *ONE], ids=str)
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_a_run_warns_of_nothing(row, relaxed):
+    given = operands(row, constant=False)
+    last = len(given) - 1
+    model = Model(given, (Operation(row, tuple(range(last)), (last,)),), (0,), (last,), relaxed)
+    with np.errstate(all="ignore"):
+        want = TWO[row](NUMBERS, NUMBERS[::-1]) if row in TWO else ONE[row](NUMBERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (got,) = RUNTIME.compile(model, REFERENCE).run((NUMBERS,))
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isinf(got), np.isinf(want))
+
+
+def test_constants_are_folded_without_a_warning():
+    """3e38 times itself, and what that is without the rest."""
+    first, other, none, tensor = operands(spec.MUL, constant=True)
+    steps = (Operation(spec.MUL, (0, 1, 2), (3,)), Operation(spec.ADD, (3, 4, 2), (5,)))
+    model = Model((first, other, none, tensor, tensor, tensor), steps, (4,), (5,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (got,) = RUNTIME.compile(model, REFERENCE).run((np.zeros_like(NUMBERS),))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(got, NUMBERS * NUMBERS[::-1])
