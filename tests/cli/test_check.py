@@ -1,14 +1,63 @@
-"""`check` beyond one report: all levels, a baseline as a gate, refusals by reason."""
+"""`check`: the report, all levels, a baseline as a gate, refusals by reason."""
+
+from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from onnx import helper
 
+import ep_nnapi
 from ep_nnapi.cli import main
+from ep_nnapi.options import OPTIONS
+from tests.cli.command import DIGITS, DONE, NEGATIVE, saved
 
-DIGITS = "models/digits.onnx"
 BUILTIN = ["--target", "builtin-nnapi"]
+
+
+def test_check_prints_clusters(cli):
+    code, out, err = cli("check", DIGITS)
+    assert (code, err) == (DONE, "")
+    assert out.startswith("NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8.\n")
+    assert "nnapi-reference" in out
+    assert "Conv_1, Relu_3, MaxPool_4" in out
+
+
+def test_check_json_is_the_report(cli):
+    code, out, err = cli("check", DIGITS, "--json", "--feature-level", 3)
+    assert (code, err) == (DONE, "")
+    assert json.loads(out) == ep_nnapi.check(DIGITS, feature_level=3).to_json()
+
+
+def test_check_says_why_a_node_is_left(cli, tmp_path: Path):
+    path = saved(
+        tmp_path,
+        helper.make_node("Relu", ["x"], ["a"], "taken"),
+        helper.make_node("RandomNormalLike", ["a"], ["y"], "left"),
+    )
+    code, out, _ = cli("check", path)
+    assert code == DONE
+    assert "NNAPI takes 1 of 2 nodes" in out
+    assert "Left to the CPU: 1 node\n" in out
+    assert re.search(r"OP \(1\): .+\n.*\nRandomNormalLike +left +RandomNormalLike: .+", out)
+
+
+def test_strict_is_exit_1_unless_every_node_is_taken(cli):
+    assert cli("check", DIGITS, "--strict")[0] == DONE
+    code, out, err = cli("check", DIGITS, "--strict", "--exclude", "MaxPool")
+    assert (code, err) == (NEGATIVE, "")
+    assert "NNAPI takes 6 of 8 nodes in 3 clusters" in out
+
+
+def test_every_option_is_a_flag(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit) as stopped:
+        main(["check", "--help"])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    for option in OPTIONS:
+        assert f"--{option.name.replace('_', '-')}" in printed
 
 
 def test_levels_show_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,35 @@
+"""The command line for tests: files to give it, what it exits with, a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper
+
+ROOT = Path(__file__).parents[2]
+DIGITS = str(ROOT / "models" / "digits.onnx")
+SAMPLES = str(ROOT / "models" / "digits" / "samples.npz")
+DONE, NEGATIVE, UNUSABLE, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ep_nnapi", *arguments]
+    env = {**os.environ, **environment}
+    return subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT, env=env
+    )
+
+
+def saved(folder: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (2, 3)) -> Path:
+    """A model of nodes from x to y."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy"]
+    graph = helper.make_graph(list(nodes), "g", ends[:1], ends[1:])
+    path = folder / "model.onnx"
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8), path
+    )
+    return path

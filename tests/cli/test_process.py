@@ -1,0 +1,100 @@
+"""The command line as a process: pipes, terminals, interrupts and what stderr gets."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.cli import main
+from tests.cli.command import DIGITS, DONE, INTERRUPTED, ROOT, SAMPLES, UNUSABLE, process
+
+
+def test_module_and_script_are_the_same():
+    script = Path(sys.executable).with_name("ep-nnapi")
+    by_script = subprocess.run([script, "ops"], check=True, capture_output=True, text=True)
+    assert by_script.stdout == process("ops").stdout
+
+
+def test_a_pipe_gets_full_width_lines_without_colour():
+    """Whatever the environment says of colours and columns."""
+    done = process("check", DIGITS, FORCE_COLOR="1", COLUMNS="40", TERM="xterm-256color")
+    assert done.returncode == DONE
+    assert "\x1b" not in done.stdout
+    assert "MatMul_10/MatMulAddFusion" in max(done.stdout.splitlines(), key=len)
+    assert not re.search(r" $", done.stdout, re.M)
+
+
+def test_the_same_bytes_every_time():
+    first = process("run", DIGITS, "--input", SAMPLES)
+    assert first.stderr == ""
+    assert process("run", DIGITS, "--input", SAMPLES).stdout == first.stdout
+
+
+@pytest.mark.parametrize("columns", [72, 100, 160])
+def test_a_terminal_gets_lines_of_its_width(columns: int):
+    """Wrapped, with no name cut."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [sys.executable, "-m", "ep_nnapi", "check", DIGITS]
+    env = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
+    with subprocess.Popen(command, cwd=ROOT, env=env, stdin=theirs, stdout=theirs) as started:
+        os.close(theirs)
+        output = b""
+        try:
+            while read := os.read(ours, 4096):
+                output += read
+        except OSError:  # how Linux says that the other end is closed
+            os.close(ours)
+    assert started.returncode == DONE
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", output.decode()).splitlines()
+    assert lines[0] == "NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8."
+    assert max(len(line) for line in lines) <= columns
+    words = "".join(line.rstrip().split("  ")[-1].strip() for line in lines[2:])
+    assert words.endswith("MatMul_10/MatMulAddFusion")
+
+
+def test_a_closed_pipe_is_no_error():
+    command = f"{sys.executable} -m ep_nnapi listing {DIGITS} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert (done.stdout, done.stderr) == ("model\n", "")
+
+
+def test_an_interrupt_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ep_nnapi.cli._devices", interrupted)
+    assert main(["devices"]) == INTERRUPTED
+    assert capsys.readouterr().err == "ep-nnapi: interrupted\n"
+
+
+def test_a_flag_that_is_ignored_is_warned_of_once():
+    done = process("run", DIGITS, "--flags", "USE_NCHW|CPU_DISABLED", "--feature-level", "2")
+    assert done.returncode == DONE
+    assert done.stderr.count("\n") == 1
+    assert "USE_NCHW|CPU_DISABLED needs feature level 3; ignored at 2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "nowhere.onnx"],
+        ["check", DIGITS, "--flags", "12"],
+        ["run", DIGITS, "--device", "x"],
+    ],
+)
+def test_a_process_says_one_sentence(arguments: list[str]):
+    done = process(*arguments)
+    assert (done.returncode, done.stdout) == (UNUSABLE, "")
+    assert re.fullmatch(r"ep-nnapi: .+\n", done.stderr)

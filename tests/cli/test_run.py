@@ -1,0 +1,65 @@
+"""`run`: what it reads, prints and compares, and when it exits 1 or 3."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+import ep_nnapi
+from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES
+from tests.faulty import FaultyDevice, installed
+
+
+def test_run_reads_the_digits(cli):
+    code, out, err = cli("run", DIGITS, "--input", SAMPLES)
+    assert (code, err) == (DONE, "")
+    rows = dict(re.findall(r"^(recognised|labels) +([\d ]+)$", out, re.M))
+    labels = np.load(SAMPLES)["labels"]
+    assert [int(n) for n in rows["labels"].split()] == labels.tolist()
+    right = sum(a == b for a, b in zip(*(r.split() for r in rows.values()), strict=True))
+    assert f"{right} of 20 right" in out
+    assert right >= 19
+    assert "within the tolerance of 0.0001" in out
+
+
+@pytest.mark.parametrize("digit", [0, 3, 7])
+def test_run_takes_images(cli, digit: int):
+    code, out, _ = cli("run", DIGITS, "--input", ROOT / "models" / "digits" / f"{digit}.png")
+    assert code == DONE
+    assert "within the tolerance" in out
+
+
+def test_run_json(cli):
+    code, out, err = cli("run", DIGITS, "--input", SAMPLES, "--json")
+    assert (code, err) == (DONE, "")
+    data = json.loads(out)
+    assert data["report"] == ep_nnapi.check(DIGITS).to_json()
+    assert len(data["recognised"]) == len(data["labels"]) == 20
+    (difference,) = data["differences"]
+    assert difference["output"] == "scores"
+    assert difference["absolute"] <= 1e-5 * max(1, difference["largest"])
+
+
+def test_random_inputs_are_the_same_for_a_seed(cli):
+    first, again, other = (
+        cli("run", DIGITS, "--random", "--json", "--seed", seed) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+def test_run_beyond_the_tolerance_is_exit_1(cli):
+    code, out, err = cli("run", DIGITS, "--tolerance", "1e-12")
+    assert (code, err) == (NEGATIVE, "")
+    assert "beyond the tolerance of 1e-12" in out
+
+
+def test_run_whose_device_fails_is_exit_3(cli):
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        code, out, err = cli("run", DIGITS, "--fallback", "none")
+    assert (code, out) == (FAILED, "")
+    assert err.startswith("ep-nnapi: ANeuralNetworksExecution_compute returned ")
+    assert err.count("\n") == 1

@@ -1,0 +1,115 @@
+"""Models, inputs and options that cannot be used: exit 2 and one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from tests.cli.command import DIGITS, SAMPLES, saved
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+def test_missing_file(refuses, verb: str):
+    refuses(verb, "nowhere.onnx", says="nowhere.onnx: no such file")
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+def test_folder_instead_of_a_file(refuses, verb: str, tmp_path: Path):
+    refuses(verb, tmp_path, says=str(tmp_path))
+
+
+def test_empty_file(refuses, tmp_path: Path):
+    (tmp_path / "empty.onnx").touch()
+    refuses("check", tmp_path / "empty.onnx", says="empty")
+
+
+@pytest.mark.parametrize("kept", [1, 100, 5000, -1])
+@pytest.mark.parametrize("verb", ["check", "run"])
+def test_truncated_model(refuses, verb: str, kept: int, tmp_path: Path):
+    content = Path(DIGITS).read_bytes()
+    cut = tmp_path / "cut.onnx"
+    cut.write_bytes(content[:kept])
+    refuses(verb, cut, says="cut.onnx: ONNX Runtime cannot load it")
+
+
+@pytest.mark.parametrize("name", ["text.onnx", "text.ort"])
+def test_no_model_at_all(refuses, name: str, tmp_path: Path):
+    (tmp_path / name).write_text("this is no model")
+    refuses("check", tmp_path / name, says=f"{name}: ONNX Runtime cannot load it")
+
+
+def test_unknown_operator(refuses, tmp_path: Path):
+    path = saved(tmp_path, helper.make_node("Nonsense", ["x"], ["y"], "n"))
+    refuses("check", path, says="Nonsense")
+
+
+def test_missing_external_weights(refuses, tmp_path: Path):
+    model = onnx.load(DIGITS)
+    onnx.save(
+        model,
+        tmp_path / "m.onnx",
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
+    (tmp_path / "weights.bin").unlink()
+    refuses("check", tmp_path / "m.onnx", says="external tensors")
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 9, 8), (1, 8, 8), (64,), ()])
+def test_wrong_shaped_input(refuses, shape: tuple[int, ...], tmp_path: Path):
+    np.save(tmp_path / "x.npy", np.zeros(shape, np.float32))
+    says = f"input image has shape {list(shape)}; the model takes [1, 1, 8, 8]"
+    refuses("run", DIGITS, "--input", tmp_path / "x.npy", says=says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--flags", "USE_FP32"], "flag 'USE_FP32' is unknown"),
+        (["--flags", "16"], "flags is 16"),
+        (["--flags", "12"], "CPU_DISABLED and CPU_ONLY exclude each other"),
+        (["--flags", "CPU_DISABLED|CPU_ONLY"], "CPU_DISABLED and CPU_ONLY exclude each other"),
+        (["--flags", "CPU_DISABLED"], "flag CPU_DISABLED leaves no device"),
+        (["--feature-level", "0"], "feature_level is 0; it must be 1 to 8"),
+        (["--feature-level", "9"], "feature_level is 9; it must be 1 to 8"),
+        (["--feature-level", "four"], "feature_level is 'four'"),
+        (["--api-level", "26"], "api_level is 26"),
+        (["--api-level", "32"], "feature_level"),
+        (["--api-level", "30", "--feature-level", "4"], "both given"),
+        (["--device", "npu"], "device 'npu' is unknown; there are nnapi-reference"),
+        (["--runtime", "/nowhere/libneuralnetworks.so"], "/nowhere/libneuralnetworks.so"),
+        (["--target", "coreml"], "target is 'coreml'"),
+        (["--fallback", "gpu"], "fallback is 'gpu'"),
+        (["--colour", "red"], "--colour"),
+        (["--flags"], "--flags"),
+        (["another.onnx"], "another.onnx"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: str):
+    refuses(verb, DIGITS, *arguments, says=says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "VERB"),
+        (["chekc"], "chekc"),
+        (["check"], "model"),
+        (["run", DIGITS, "--random", "--input", SAMPLES], "--random and --input"),
+        (["run", DIGITS, "--seed", "x"], "--seed"),
+        (["run", DIGITS, "--tolerance", "x"], "--tolerance"),
+        (["run", DIGITS, "--input", "nowhere.npy"], "nowhere.npy: no such input file"),
+        (["run", DIGITS, "--input", __file__], "not a .npy, .npz or image file"),
+        (["devices", "all"], "all"),
+    ],
+    ids=lambda a: " ".join(Path(x).name for x in a) if isinstance(a, list) else "",
+)
+def test_arguments_that_cannot_be(refuses, arguments: list[str], says: str):
+    refuses(*arguments, says=says)
