@@ -1,45 +1,12 @@
 """Where a cluster permutes: at its border where it can, inside where it must, never in vain."""
 
-import itertools
-import random
-from collections.abc import Iterator
-from unittest.mock import patch
-
-import numpy as np
 import pytest
 
-from ep_nnapi import layout, lowering
-from ep_nnapi.follow import keeps_order
 from ep_nnapi.forms import Peel
-from ep_nnapi.lowering import Lowered
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
 from ep_nnapi.rejection import Reason
-from ep_nnapi.rewrite import reads, writes
-from ep_nnapi.value import Value
-from tests.calls import Calls, ints, operations, permutes, run
-
-NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
-
-
-def unassigned(g: Calls, *outputs: Value) -> Lowered:
-    """The cluster with every operation in the layout it was written in: the reference."""
-    with (
-        patch.object(lowering, "assign_layouts", lambda calls, *_: list(calls)),
-        patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)),
-    ):
-        return g.lower(*outputs)
-
-
-def same_numbers(g: Calls, *outputs: Value, note: str = "") -> None:
-    """The cluster computes what it does without any choice of layouts.
-
-    Sums of 144 float32 products at most, in another order: 1e-4 of values of about 10.
-    """
-    want = run(unassigned(g, *outputs), g.feeds())
-    for name, got in run(g.lower(*outputs), g.feeds()).items():
-        np.testing.assert_allclose(got, want[name], 1e-4, 1e-4, err_msg=f"{name} {note}")
-
+from tests.calls import Calls, ints, operations, permutes
+from tests.layouts import NCHW, NHWC, same_numbers
 
 # from an image to an image -------------------------------------------------------------------
 
@@ -265,112 +232,6 @@ def test_level_1_peels_what_needs_a_permute_inside():
     assert "permute inside" in caught.value.detail
     assert "TRANSPOSE" in caught.value.detail
     g.lower(g.relu(flat), level=2)  # brought TRANSPOSE
-
-
-# no choice is better -------------------------------------------------------------------------
-
-
-def drawn(seed: int, *, transposes: bool) -> tuple[Calls, list[Value]]:
-    """A random cluster of 2 to 7 operations on small images, and what leaves it."""
-    rng, g = random.Random(seed), Calls()
-    values = [g.input(1, rng.choice((1, 2, 3)), 4, 4) for _ in range(rng.choice((1, 2)))]
-    kinds = ["conv", "relu", "relu", "add", "concat", "softmax", "mean", "pad", "constant"]
-    for _ in range(rng.randint(2, 7)):
-        kind = rng.choice(kinds + ["transpose", "back"] * transposes)
-        x = rng.choice(values)
-        alike = rng.choice([v for v in values if v.shape == x.shape])
-        made = {
-            "conv": lambda x=x: g.conv(x, rng.choice((1, 2, 3))),
-            "relu": lambda x=x: g.relu(x),
-            "add": lambda x=x, y=alike: g.add(x, y),
-            "concat": lambda x=x, y=alike: g.concat([x, y], 1),
-            "softmax": lambda x=x: g.softmax(x, rng.choice((1, 2, 3))),
-            "mean": lambda x=x: g.mean(x, rng.choice(((2, 3), (1,), (2,))), keep=True),
-            "pad": lambda x=x: g.pad(x, [(0, 0), (0, 1), (1, 0), (0, 0)]),
-            "constant": lambda x=x: g.add(x, g.weights(x.shape[1], 1, 1)),
-            "transpose": lambda x=x: g.transpose(x, *NHWC),
-            "back": lambda x=x: g.transpose(x, *NCHW),
-        }
-        values.append(made[kind]())
-    read = {v.name for c in g.calls for v in reads(c)}
-    g.inputs = [v for v in g.inputs if v.name in read]
-    written = [writes(c)[0] for c in g.calls]
-    return g, [v for v in written if v.name not in read or rng.random() < 0.15]
-
-
-def moved(low: Lowered) -> int:
-    """Elements permuted: by TRANSPOSE inside, and at the border unless they keep their order."""
-    operands = low.model.operands
-    inside = [operands[o.outputs[0]] for o in low.model.operations if o.spec is spec.TRANSPOSE]
-    edges = [*low.border.inputs, *low.border.outputs]
-    crossing = [e for e in edges if e.perm is not None and not keeps_order(e.shape, e.perm)]
-    return sum(o.size for o in inside) + sum(int(np.prod(e.shape)) for e in crossing)
-
-
-def choices(g: Calls, outputs: list[Value]) -> Iterator[list[Call]]:
-    """The calls under every choice of those that may follow NHWC."""
-    names = {v.name for v in outputs}
-    followers = layout._followers(g.calls, layout._tensors(g.calls, names), names, 8)
-    for chosen in itertools.product((False, True), repeat=len(followers)):
-        calls = list(g.calls)
-        for changes in itertools.compress(followers.values(), chosen):
-            for i, call in changes.items():
-                calls[i] = call
-        yield calls
-
-
-def least(g: Calls, outputs: list[Value]) -> int:
-    """The fewest elements that any choice permutes."""
-    found = []
-    for calls in choices(g, outputs):
-        with (
-            patch.object(lowering, "assign_layouts", lambda *_, calls=calls: calls),
-            patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)),
-        ):
-            found.append(moved(g.lower(*outputs)))
-    return min(found)
-
-
-def unfused(g: Calls, outputs: list[Value]) -> Lowered:
-    with patch.object(lowering, "fuse_activations", lambda calls, _: list(calls)):
-        return g.lower(*outputs)
-
-
-@pytest.mark.parametrize("start", range(0, 150, 50))
-def test_no_choice_permutes_less(start: int):
-    """Against brute force, on clusters without transposes of their own."""
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=False)
-        if outputs:
-            assert moved(unfused(g, outputs)) == least(g, outputs), f"seed {seed}"
-
-
-@pytest.mark.parametrize("start", range(0, 150, 50))
-def test_choosing_is_never_worse_than_not_choosing(start: int):
-    """Transposes of the model make more than the two layouts that are weighed."""
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=True)
-        if outputs:
-            plain = unassigned(g, *outputs)
-            assert moved(unfused(g, outputs)) <= moved(plain), f"seed {seed}"
-
-
-@pytest.mark.parametrize("start", range(0, 150, 50))
-def test_layouts_do_not_change_the_numbers(start: int):
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=True)
-        if outputs:
-            same_numbers(g, *outputs, note=f"seed {seed}")
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("start", range(1000, 9000, 1000))
-def test_no_choice_permutes_less_at_length(start: int):
-    for seed in range(start, start + 1000):
-        g, outputs = drawn(seed, transposes=False)
-        if outputs:
-            assert moved(unfused(g, outputs)) == least(g, outputs), f"seed {seed}"
-            same_numbers(g, *outputs)
 
 
 # constants -----------------------------------------------------------------------------------
