@@ -80,6 +80,11 @@ def boolean(*shape: int | str) -> Fed:
     return Fed(TensorProto.BOOL, shape)
 
 
+def ints(*numbers: int) -> np.ndarray:
+    """A constant row of int64: a shape, axes, pads."""
+    return np.array(numbers, np.int64)
+
+
 Given = Fed | np.ndarray | None
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from tests.oracle import FL1, FL2, FL3, FL8, NCHW3, emitted, f32, graph, matches, on_cpu
+from tests.oracle import FL1, FL2, FL3, FL8, NCHW3, emitted, f32, graph, ints, matches, on_cpu
 
 RNG = np.random.default_rng(0)
 SUMS = {"atol": 3e-5, "rtol": 3e-5, "oracle": on_cpu}  # two convolutions, sums in another order
@@ -12,10 +12,6 @@ SUMS = {"atol": 3e-5, "rtol": 3e-5, "oracle": on_cpu}  # two convolutions, sums 
 
 def drawn(*shape, low=-1.0):
     return RNG.uniform(low, 1, shape).astype(np.float32)
-
-
-def ints(*numbers):
-    return np.array(numbers, np.int64)
 
 
 def number(value):

@@ -18,16 +18,12 @@ from tests.oracle import (
     f32,
     i32,
     i64,
+    ints,
     matches,
     node,
     on_cpu,
     rejects,
 )
-
-
-def ints(*numbers):
-    return np.array(numbers, np.int64)
-
 
 # data, indexes, axis
 GATHERS = {

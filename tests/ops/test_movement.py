@@ -19,16 +19,12 @@ from tests.oracle import (
     f16,
     f32,
     i32,
+    i64,
+    ints,
     matches,
     node,
-    on_cpu,
     rejects,
 )
-
-
-def ints(*numbers):
-    return np.array(numbers, np.int64)
-
 
 PERMS = [
     ((2, 3), (1, 0)),
@@ -182,8 +178,6 @@ def test_slice_limits():
 
 
 def test_slice_by_a_computed_bound_is_refused():
-    from tests.oracle import i64
-
     case = node("Slice", f32(5, 4), i64(1), ints(3))
     rejects(case, FL8, Reason.CONSTANT, "x1 must be constant")
 
@@ -248,66 +242,3 @@ def test_depth_to_space_of_one_channel_needs_no_order():
     assert emitted(several, FL3) == ["GATHER", "DEPTH_TO_SPACE"]
     matches(several, FL2)
     rejects(several, FL1, Reason.LEVEL, "TRANSPOSE")
-
-
-PADS = {
-    "around": ((3, 3), (1, 0, 2, 1)),
-    "image": ((1, 2, 3, 4), (0, 0, 1, 1, 0, 0, 1, 2)),
-    "cut": ((4, 5), (-1, 1, 0, -2)),
-    "rank 5": ((1, 2, 3, 2, 3), (0, 0, 1, 0, 0, 0, 0, 1, 0, 0)),
-    "none": ((2, 3), (0, 0, 0, 0)),
-}
-
-
-@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
-@pytest.mark.parametrize(("shape", "pads"), PADS.values(), ids=PADS)
-@pytest.mark.parametrize("target", [FL3, FL8], ids=["3", "8"])
-def test_pad_matches(shape, pads, mode, target):
-    case = node("Pad", f32(*shape), ints(*pads), mode=mode)
-    if mode != "constant" and min(pads) < 0:
-        accepts(case, target)  # the evaluator and the CPU provider disagree on these
-    else:
-        matches(case, target, oracle=on_cpu)
-
-
-@pytest.mark.parametrize(("shape", "pads"), PADS.values(), ids=PADS)
-def test_pad_with_a_number_matches(shape, pads):
-    number = np.array(1.5, np.float32)
-    matches(node("Pad", f32(*shape), ints(*pads), number), FL3, oracle=on_cpu)
-    if min(pads) < 0:
-        return  # the evaluator cuts nothing
-    matches(node("Pad", f16(*shape), ints(*pads), number.astype(np.float16)), FL3)
-    matches(node("Pad", boolean(*shape), ints(*pads), np.array(True)), FL3)
-
-
-def test_pad_2_matches():
-    case = node("Pad", f32(2, 3), pads=[1, 0, 2, 1], value=2.0, opset=2)
-    x = case.draw()["x0"]
-    matches(case, FL3, reference=[np.pad(x, [(1, 2), (0, 1)], constant_values=2)])
-
-
-def test_pad_along_some_axes_matches():
-    axes = np.array([-1, 0], np.int64)
-    matches(node("Pad", f32(2, 3, 4), ints(1, 2, 0, 1), None, axes, opset=18), FL2)
-
-
-def test_pad_levels():
-    zeros = node("Pad", f32(2, 3), ints(1, 0, 2, 1))
-    assert emitted(zeros, FL2) == ["PAD"]
-    rejects(zeros, FL1, Reason.LEVEL, "PAD")
-    ones = node("Pad", f32(2, 3), ints(1, 0, 2, 1), np.array(1, np.float32))
-    assert emitted(ones, FL3) == ["PAD_V2"]
-    rejects(ones, FL2, Reason.LEVEL, "PAD_V2")
-    mirrored = node("Pad", f32(2, 3), ints(1, 0, 1, 1), mode="reflect")
-    assert emitted(mirrored, FL8) == ["MIRROR_PAD"]
-    assert emitted(mirrored, FL3) == ["GATHER", "GATHER"]
-    rejects(mirrored, FL2, Reason.LEVEL, "GATHER")
-
-
-def test_pad_refusals():
-    from tests.oracle import i64
-
-    rejects(node("Pad", f32(2, 3), i64(4)), FL8, Reason.CONSTANT, "x1 must be constant")
-    wide = node("Pad", f32(2, 3, 2, 3, 2), ints(1, 0, 1, 0, 1, 0, 0, 0, 0, 0))
-    rejects(wide, FL8, Reason.RANK, "folds to 5 axes")
-    rejects(node("Pad", i32(2, 3), ints(1, 0, 1, 0)), FL8, Reason.DTYPE, "TENSOR_INT32")

@@ -19,15 +19,11 @@ from tests.oracle import (
     f32,
     i32,
     i64,
+    ints,
     matches,
     node,
     rejects,
 )
-
-
-def ints(*numbers):
-    return np.array(numbers, np.int64)
-
 
 SHAPES = {
     "flat": ((2, 3, 4), (24,)),

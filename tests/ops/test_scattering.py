@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.rejection import Reason
-from tests.oracle import FL2, FL3, FL8, f32, i64, matches, node, on_cpu, rejects
-
-
-def ints(*numbers):
-    return np.array(numbers, np.int64)
+from tests.oracle import FL2, FL3, FL8, f32, i64, ints, matches, node, on_cpu, rejects
 
 
 @pytest.mark.parametrize(("shape", "of", "axis"), [((5,), (3,), 0), ((4, 5), (2, 5), 0)])
