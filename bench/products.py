@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
-from bench.floors import Q_OUT, SAME, Case, Floor, bytes_, copy, product, reals, repeated, strides
+from bench.floors import Q_OUT, SAME, Case, bytes_, copy, product, reals, repeated, strides
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Row
 
 
 def convolutions() -> Iterator[Case]:
@@ -23,15 +24,9 @@ def convolutions() -> Iterator[Case]:
     ):
         name = f"CONV_2D {size}x{size}x{channels}->{out} {taps}x{taps} / {step}"
         floor = product((size // step) ** 2, taps * taps * channels, out)
-        for quantized in (False, True):
-            make = bytes_ if quantized else reals
-            tensors = {
-                "input": make(1, size, size, channels),
-                "filter": make(out, taps, taps, channels),
-                "bias": np.zeros(out, np.int32) if quantized else reals(out),
-            }
-            given = {**tensors, **SAME, **strides(step)}
-            yield _case(name, spec.CONV_2D, given, floor, quantized)
+        sizes = ((1, size, size, channels), (out, taps, taps, channels), out)
+        window = {**SAME, **strides(step)}
+        yield from _in_both_types(Case(name, spec.CONV_2D, window, floor), sizes)
     for size, channels, taps, step in (
         (112, 32, 3, 1),
         (112, 96, 3, 2),
@@ -41,16 +36,30 @@ def convolutions() -> Iterator[Case]:
         name = f"DEPTHWISE_CONV_2D {size}x{size}x{channels} {taps}x{taps} / {step}"
         a, b = reals((size // step) ** 2 * channels), reals((size // step) ** 2 * channels)
         floor = repeated(np.multiply, a, b, taps * taps)
-        for quantized in (False, True):
-            make = bytes_ if quantized else reals
-            tensors = {
-                "input": make(1, size, size, channels),
-                "filter": make(1, taps, taps, channels),
-                "bias": np.zeros(channels, np.int32) if quantized else reals(channels),
-            }
-            given = {**tensors, **SAME, **strides(step), "depth_multiplier": 1}
-            yield _case(name, spec.DEPTHWISE_CONV_2D, given, floor, quantized)
-    yield Case(
+        sizes = ((1, size, size, channels), (1, taps, taps, channels), channels)
+        window = {**SAME, **strides(step), "depth_multiplier": 1}
+        yield from _in_both_types(Case(name, spec.DEPTHWISE_CONV_2D, window, floor), sizes)
+    yield _grouped()
+    yield _transposed()
+
+
+Sizes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Of an image, a filter and a bias."""
+
+
+def _in_both_types(case: Case, sizes: Sizes) -> Iterator[Case]:
+    """A case that lacks its tensors, in float32 and in bytes."""
+    image, taps, units = sizes
+    real = {"input": reals(*image), "filter": reals(*taps), "bias": reals(units)}
+    yield replace(case, operands={**real, **case.operands})
+    bias = np.zeros(units, np.int32)
+    stored = {"input": bytes_(*image), "filter": bytes_(*taps), "bias": bias}
+    name = f"{case.name} quant8"
+    yield replace(case, name=name, operands={**stored, **case.operands}, outputs=Q_OUT)
+
+
+def _grouped() -> Case:
+    return Case(
         "GROUPED_CONV_2D 28x28x64 3x3, 4 groups",
         spec.GROUPED_CONV_2D,
         {
@@ -64,7 +73,10 @@ def convolutions() -> Iterator[Case]:
         },
         product(784, 144, 64),
     )
-    yield Case(
+
+
+def _transposed() -> Case:
+    return Case(
         "TRANSPOSE_CONV_2D 28x28x32->16 2x2 / 2",
         spec.TRANSPOSE_CONV_2D,
         {
@@ -77,12 +89,6 @@ def convolutions() -> Iterator[Case]:
         },
         product(784, 32, 64),
     )
-
-
-def _case(name: str, row: Row, given: Mapping[str, object], floor: Floor, quantized: bool) -> Case:
-    if quantized:
-        return Case(f"{name} quant8", row, given, floor, Q_OUT)
-    return Case(name, row, given, floor)
 
 
 def products() -> Iterator[Case]:
