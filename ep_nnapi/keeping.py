@@ -1,21 +1,29 @@
 """Claimed nodes that ONNX Runtime fuses all the same, and how it is kept from that.
 
 Its extended fusions leave the nodes of other providers alone but for one: attention's MatMul and
-Add become Gemm whoever runs them. A product that is an output of the model is not fused.
+Add become Gemm whoever runs them. A product that another node reads too is not fused.
 Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2.
 """
 
 from __future__ import annotations
 
+import itertools
 import mmap
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
+from onnx import helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs import InferenceSession
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Attribute import Attribute
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Node import Node
 
+from ep_nnapi.onnxfile import graphs
 from ep_nnapi.report import Report
+
+_READER = "ep_nnapi_second_reader_"
 
 
 def lost(saved: Path, report: Report) -> frozenset[str]:
@@ -24,47 +32,60 @@ def lost(saved: Path, report: Report) -> frozenset[str]:
     return frozenset(n for c in report.clusters for n in c.nodes if n not in written)
 
 
-def expose(model: Path, nodes: Set[str]) -> frozenset[str]:
-    """Makes what these nodes of an .onnx file compute outputs of the model; their names.
+def expose(model: Path, nodes: Set[str]) -> None:
+    """Gives what these nodes of an .onnx file compute a second reader, in inner graphs too.
 
     model   as ONNX Runtime's basic level leaves it; an unnamed node goes by its first output
-    Nodes of inner graphs, whose outputs are counted by the node around them, stay as they are.
     """
-    proto = onnx.load(str(model))
-    known = {v.name: v for v in onnx.shape_inference.infer_shapes(proto).graph.value_info}
-    already = {v.name for v in proto.graph.output}
-    found = [
-        known[name]
-        for node in proto.graph.node
-        if (node.name or node.output[0]) in nodes
-        for name in node.output
-        if name in known and name not in already
-    ]
-    proto.graph.output.extend(found)
+    proto, count = onnx.load(str(model)), itertools.count()
+    for graph in graphs(proto.graph):
+        read = [o for n in graph.node if (n.name or n.output[0]) in nodes for o in n.output if o]
+        graph.node.extend(
+            helper.make_node("Size", [name], [f"{_READER}{next(count)}"]) for name in read
+        )
     onnx.save(proto, str(model))
-    return frozenset(v.name for v in found)
 
 
-def conceal(model: Path, outputs: Collection[str]) -> None:
+def conceal(model: Path) -> None:
     """Takes back what `expose` did."""
     proto = onnx.load(str(model))
-    kept = [v for v in proto.graph.output if v.name not in outputs]
-    del proto.graph.output[:]
-    proto.graph.output.extend(kept)
+    for graph in graphs(proto.graph):
+        kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
+        del graph.node[:]
+        graph.node.extend(kept)
     onnx.save(proto, str(model))
+
+
+def has_inner_graphs(saved: Path) -> bool:
+    """Whether a node of an .ort file has any; its weights are not read."""
+    with _opened(saved) as graph:
+        return any(a.G() is not None for node in _nodes(graph) for a in _attributes(node))
 
 
 def _written(saved: Path) -> frozenset[str]:
     """Names of all nodes in an .ort file, and of what they compute; its weights are not read."""
+    with _opened(saved) as graph:
+        return frozenset(name.decode() for name in _names(graph))
+
+
+@contextmanager
+def _opened(saved: Path) -> Iterator[Graph]:
     with saved.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        session = InferenceSession.InferenceSession.GetRootAs(data)
-        return frozenset(name.decode() for name in _names(session.Model().Graph()))
+        yield InferenceSession.InferenceSession.GetRootAs(data).Model().Graph()
 
 
 def _names(graph: Graph) -> Iterator[bytes]:
-    for node in map(graph.Nodes, range(graph.NodesLength())):
+    for node in _nodes(graph):
         yield node.Name()
         yield from map(node.Outputs, range(node.OutputsLength()))
-        for attribute in map(node.Attributes, range(node.AttributesLength())):
+        for attribute in _attributes(node):
             if attribute.G() is not None:
                 yield from _names(attribute.G())
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    yield from map(graph.Nodes, range(graph.NodesLength()))
+
+
+def _attributes(node: Node) -> Iterator[Attribute]:
+    yield from map(node.Attributes, range(node.AttributesLength()))

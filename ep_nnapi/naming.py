@@ -1,4 +1,4 @@
-"""Names that ONNX Runtime gives and, in a model that it loads again, would give once more."""
+"""Names in saved models with which ONNX Runtime would not load them again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Set
 from pathlib import Path
 
 import onnx
+from onnx import AttributeProto
 
 from ep_nnapi.onnxfile import graphs
 
@@ -31,6 +32,20 @@ def rename_given(path: Path) -> None:
             tensor.name = _renamed(tensor.name, taken)
         for node in graph.node:
             node.input[:] = [_renamed(name, taken) for name in node.input]
+    onnx.save(proto, str(path))
+
+
+def name_inner_graphs(path: Path) -> None:
+    """Names the inner graphs of an .onnx file written from an .ort file, which has no such names.
+
+    The checker that ONNX Runtime loads a model with asks for them.
+    """
+    proto = onnx.load(str(path))
+    for graph in graphs(proto.graph):
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.GRAPH:
+                    attribute.g.name = attribute.g.name or attribute.name
     onnx.save(proto, str(path))
 
 

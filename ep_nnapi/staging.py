@@ -13,8 +13,8 @@ import onnxruntime
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.keeping import conceal, expose, lost
-from ep_nnapi.naming import rename_given
+from ep_nnapi.keeping import conceal, expose, has_inner_graphs, lost
+from ep_nnapi.naming import name_inner_graphs, rename_given
 from ep_nnapi.onnxfile import temporary
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -53,18 +53,19 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
             except ModelError:
                 raise whole from None
     fused = lost(out, report)
-    return _spared(model, out, job, fused) if fused else report
+    if fused:
+        _spare(model, out, job, fused)
+    return report
 
 
-def _spared(model: ModelSource, out: Path, job: Job, nodes: Set[str]) -> Report:
+def _spare(model: ModelSource, out: Path, job: Job, nodes: Set[str]) -> None:
     """Saves `model` with these nodes kept too, which ONNX Runtime fuses although NNAPI has them."""
     with _basic(model, out, job) as basic, temporary(out, ".spared.onnx") as spared:
-        exposed = expose(basic, nodes)
-        report = _assigned(str(basic), out, job)
+        expose(basic, nodes)
+        _assigned(str(basic), out, job)
         _unpack(out, spared, job)
-        conceal(spared, exposed)
+        conceal(spared)
         save_ort(spared, out, Job(Level.DISABLE, Format.ORT, job.platform))
-    return report
 
 
 @contextmanager
@@ -102,6 +103,8 @@ def _unpack(saved: Path, out: Path, job: Job) -> None:
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
     open_session(str(saved), _saving(out, Format.ONNX, as_it_is), [_CPU])
     rename_given(out)
+    if has_inner_graphs(saved):
+        name_inner_graphs(out)
 
 
 def check_replay(saved: Path) -> None:

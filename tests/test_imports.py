@@ -101,7 +101,7 @@ ALLOWED = {
     "onnxfile": "onnx",
     "naming": "onnxfile onnx",
     "contents": "border context onnxfile prepared target google onnx",
-    "keeping": "report onnx onnxruntime",
+    "keeping": "onnxfile report onnx onnxruntime",
     "staging": "checking contents job keeping naming onnxfile ort.names ort.session rejection"
     " report onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"

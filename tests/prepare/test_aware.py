@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.job import Job, job_of
+from ep_nnapi.onnxfile import graphs
 from ep_nnapi.staging import save_onnx, save_ort
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from models import zoo
@@ -31,7 +34,8 @@ def ops_of(path: Path, folder: Path) -> dict[str, str]:
     chosen.optimized_model_filepath = str(folder / "seen.onnx")
     chosen.add_session_config_entry("session.save_model_format", "ONNX")
     onnxruntime.InferenceSession(str(path), chosen, providers=CPU)
-    return {n.name: n.op_type for n in onnx.load(folder / "seen.onnx").graph.node}
+    every = graphs(onnx.load(folder / "seen.onnx").graph)
+    return {n.name: n.op_type for graph in every for n in graph.node}
 
 
 def basic_ops(source: Path, folder: Path) -> dict[str, str]:
@@ -109,6 +113,45 @@ def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -
     outputs = {o.name for o in onnxruntime.InferenceSession(str(source)).get_outputs()}
     saved = onnxruntime.InferenceSession(str(tmp_path / "out" / made.output), providers=CPU)
     assert {o.name for o in saved.get_outputs()} == outputs
+
+
+def choosing(folder: Path) -> Path:
+    """Products and sums between normalizations, as attention has them, in a branch of If."""
+    make, info = helper.make_node, helper.make_tensor_value_info
+    square, row = np.eye(4, dtype=np.float32), np.arange(4, dtype=np.float32)
+    constants = {"row": row} | {f"w{i}": square * k for k, i in enumerate("abco", start=1)}
+    inner = [make("LayerNormalization", ["x", "row"], ["n"], "n")]
+    for i in "abc":
+        inner += [make("MatMul", ["n", f"w{i}"], [f"m{i}"], f"m{i}")]
+        inner += [make("Add", [f"m{i}", "row"], [f"p{i}"], f"p{i}")]
+    inner += [make("MatMul", ["pa", "wo"], ["mo"], "mo"), make("Add", ["mo", "row"], ["o"], "o")]
+    inner += [make("Add", ["o", "n"], ["r"], "r"), make("Sum", ["r", "pb", "pc"], ["s"], "s")]
+    kind = TensorProto.FLOAT, [1, 2, 4]
+    then = helper.make_graph(inner, "then", [], [info("s", *kind)])
+    other = helper.make_graph([make("Neg", ["x"], ["e"], "e")], "else", [], [info("e", *kind)])
+    chosen = make("If", ["c"], ["y"], "chosen", then_branch=then, else_branch=other)
+    inputs = [info("c", TensorProto.BOOL, []), info("x", *kind)]
+    given = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph([chosen], "g", inputs, [info("y", *kind)], given)
+    opsets = [helper.make_opsetid("", 17)]
+    path = folder / "choosing.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_attention_in_an_inner_graph_is_kept_and_fused(tmp_path: Path) -> None:
+    ops = keeps_what_is_claimed(choosing(tmp_path), tmp_path)
+    assert ops["ma"] == ops["mb"] == ops["mc"] == ops["mo"] == "MatMul"
+    assert not [name for name in ops if "reader" in name]
+    fuses_the_rest(choosing(tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("form", ["ort", "onnx", "context"])
+def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> None:
+    """What was written from an .ort file has no names of inner graphs, without which none loads."""
+    (made,) = ep_nnapi.prepare(choosing(tmp_path), tmp_path / "out", format=form).models
+    assert made.worst is not None
+    assert made.worst <= DEFAULT_TOLERANCE
 
 
 # Their nodes are others by the time they are kept: functions are inlined.
