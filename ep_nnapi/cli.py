@@ -50,40 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    checked = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
-    checked.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
-    checked.add_argument(
-        "--levels", action="store_true", help="one row for each feature level instead"
+    _check_arguments(
+        _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
     )
-    checked.add_argument(
-        "--baseline",
-        metavar="JSON",
-        help="an earlier check --json: exit 1 when clusters or border bytes grew",
-    )
-    checked.add_argument(
-        "--optimization-level",
-        "--optimization_level",
-        choices=list(Level),
-        help="judge the model as it is once prepared at that level",
-    )
-    _json(checked)
-    running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
-    running.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help=".npy, .npz or image; may be repeated (default: random numbers)",
-    )
-    running.add_argument("--random", action="store_true", help="random inputs (the default)")
-    running.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
-    running.add_argument(
-        "--tolerance",
-        type=float,
-        default=DEFAULT_TOLERANCE,
-        help="exit 1 when an output differs by more, relative to max(1, its largest value)",
-    )
-    _json(running)
+    _run_arguments(_verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU"))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
     _json(preparing)
@@ -100,6 +70,44 @@ def _parser() -> argparse.ArgumentParser:
     lib = _plain(verbs.add_parser("lib", help="where libneuralnetworks.so is"), _lib)
     lib.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h instead")
     return parser
+
+
+def _check_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
+    parser.add_argument(
+        "--levels", action="store_true", help="one row for each feature level instead"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="JSON",
+        help="an earlier check --json: exit 1 when clusters or border bytes grew",
+    )
+    parser.add_argument(
+        "--optimization-level",
+        "--optimization_level",
+        choices=list(Level),
+        help="judge the model as it is once prepared at that level",
+    )
+    _json(parser)
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy, .npz or image; may be repeated (default: random numbers)",
+    )
+    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=DEFAULT_TOLERANCE,
+        help="exit 1 when an output differs by more, relative to max(1, its largest value)",
+    )
+    _json(parser)
 
 
 def _verb(
