@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.job import TIMEOUT, Format, Level, Platform, Style, aware_of
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds them, the options of the table being there already."""
-    argument = parser.add_argument
+    _of_the_result(parser.add_argument)
+    _of_the_work(parser.add_argument)
+    _of_the_comparison(parser.add_argument)
+
+
+def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
     argument(
         "-o", "--out", required=True, metavar="OUT", help="a directory, or a file for one model"
     )
@@ -49,6 +55,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="name the types, too, in required_operators_and_types.config",
     )
     argument("--embed", action="store_true", help="context: weights in the model, not beside it")
+
+
+def _of_the_work(argument: Callable[..., argparse.Action]) -> None:
     argument("--jobs", type=int, metavar="N", help="models at a time (default: one for each CPU)")
     argument(
         "--timeout",
@@ -63,6 +72,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="GB",
         help="give a model up that needs more in a process (default: half of the machine's)",
     )
+
+
+def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
     argument("--no-verify", action="store_true", help="do not compare with the original")
     argument(
         "--input",
