@@ -120,12 +120,7 @@ class Planner:
                 found.extend(half if single else self._culprits(half, verdicts, readers, tries))
         return found or cluster
 
-    def _build(
-        self,
-        cluster: Sequence[int],
-        verdicts: Verdicts,
-        readers: Readers,
-    ) -> Cluster:
+    def _build(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _crossing(nodes, readers)
         if not inputs:
@@ -137,13 +132,7 @@ class Planner:
             for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
         ]
         originals = [part for n in nodes for part in n.originals]
-        report = ClusterReport(
-            tuple(n.name for n in originals),
-            tuple(v.name for v in inputs),
-            tuple(v.name for v in outputs),
-            sum(bytes_of(v) for v in (*inputs, *outputs)),
-            self.compiler.device.name,
-        )
+        report = self._report(originals, inputs, outputs)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         numbers = _settled(inputs, (verdicts.samples[0][i].node for i in cluster))
@@ -166,6 +155,17 @@ class Planner:
         if fallback is Fallback.CPU:
             cpu = CpuModel.keep(model_of(originals, inputs, outputs, opsets))
         return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu)
+
+    def _report(
+        self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> ClusterReport:
+        return ClusterReport(
+            tuple(n.name for n in originals),
+            tuple(v.name for v in inputs),
+            tuple(v.name for v in outputs),
+            sum(bytes_of(v) for v in (*inputs, *outputs)),
+            self.compiler.device.name,
+        )
 
 
 def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
