@@ -241,8 +241,13 @@ def _dilated(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Ca
     yield BATCH_TO_SPACE_ND(
         images(n, found), block_sizes=int32(blocks), layout=layout(n), out=images(n, joined)
     )
-    yield STRIDED_SLICE(
-        joined,
+    yield _strided(joined, both, y)
+
+
+def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
+    """`y`, of windows that step by their strides, out of `x`, of windows that step by one."""
+    return STRIDED_SLICE(
+        x,
         begin=int32((0,) * 4),
         end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in both))),
         strides=int32((1, 1, *(s.stride for s in both))),
