@@ -37,6 +37,9 @@ _NO_MEMORY = (
     "Resource temporarily unavailable",  # a thread without a stack
 )
 
+_ROOM = 1 << 16
+"""Bytes that a library may leave free when it cannot write the next block: more than any block."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -134,7 +137,7 @@ class Shift:
         """What a new worker finds, doing `do` of its `TASKS`.
 
         Raises ModelError or OptionError as it did, ModelError for a crash and for a limit exceeded,
-        NnapiError for anything else.
+        OSError where the disk is full, NnapiError for anything else.
         """
         left = max(0.0, self.started + self.limits.seconds - monotonic())
         order = {
@@ -160,6 +163,7 @@ class Shift:
             found = {"error": "", "kind": ""}
         if "error" not in found:
             return found
+        _check_room(self.folder)
         if any(text in found["error"] + said for text in _NO_MEMORY):
             raise ModelError(
                 f"it needs more than {self.limits.bytes / 1e9:.3g} GB of memory; "
@@ -171,6 +175,15 @@ class Shift:
             name = signal.Signals(-code).name
             raise ModelError(f"the model made ONNX Runtime crash ({name}) in its worker process")
         raise NnapiError(f"the worker process failed: {_last_line(said) or f'exit code {code}'}")
+
+
+def _check_room(folder: Path) -> None:
+    """Raises OSError where nothing can be written any more, which libraries say in many ways."""
+    more = folder / "more"
+    try:
+        more.write_bytes(bytes(_ROOM))
+    finally:
+        more.unlink(missing_ok=True)
 
 
 def _text(path: Path) -> str:

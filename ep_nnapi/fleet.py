@@ -174,7 +174,7 @@ def _pairs_of_directory(
         path
         for path in sorted(source.rglob("*"))
         if path.suffix.lower() == ".onnx"
-        and path.is_file()
+        and (path.is_file() or (path.is_symlink() and not path.exists()))
         and not any(part.startswith(".ep-nnapi-") for part in path.parts)
         and (within or target.resolve() not in path.resolve().parents)
     ]
@@ -214,8 +214,8 @@ def _all(
     finally:  # when interrupted, those not begun do not begin
         for future in futures:
             future.cancel()
-    manifest.write_operators(place.root, place.prefix, entries.values(), known.values())
     manifest.write(place.manifest, entries.values())
+    manifest.write_operators(place.root, place.prefix, entries.values(), known.values())
     return tuple(entries[task.output] for task in tasks)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -109,7 +110,10 @@ def _has(path: Path, digest: str) -> bool:
 
 
 def read(path: Path) -> dict[str, Prepared]:
-    """The entries of a manifest by output; none where there is no readable manifest."""
+    """The entries of a manifest by output; none where it is missing or not ours to read.
+
+    Raises OptionError where it cannot be opened: then it could not be written either.
+    """
     try:
         data = json.loads(path.read_text())
         if data["format"] != _VERSION:
@@ -120,6 +124,8 @@ def read(path: Path) -> dict[str, Prepared]:
     except (ValueError, KeyError, TypeError, AttributeError):
         # of another version, or not ours to read: everything is prepared again
         return {}
+    except OSError as error:
+        raise OptionError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _entry(data: Mapping[str, Any]) -> Prepared:
@@ -167,4 +173,5 @@ def replace(path: Path, text: str) -> None:
     except OSError as error:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()

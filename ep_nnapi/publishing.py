@@ -58,8 +58,11 @@ def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
             return _prepared(task, Shift(keeper, folder, task.limits))
     except (ModelError, OptionError) as error:
         return failed(task, str(error), unusable=True)
-    except (NnapiError, OSError) as error:
+    except NnapiError as error:
         return failed(task, str(error))
+    except OSError as error:
+        place = error.filename2 or error.filename or task.root
+        return failed(task, f"{place}: {error.strerror}")
 
 
 def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi import manifest
 from ep_nnapi.manifest import Status
 from ep_nnapi.requirements import merged
 
@@ -97,6 +98,31 @@ def test_a_difference_beyond_the_tolerance_writes_nothing(tmp_path: Path) -> Non
     done = ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", tolerance=-1.0)
     assert done.failed
     assert not list((tmp_path / "out").glob("*.ort"))
+
+
+def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
+    """A directory where a model is to go, or what is about all models, and a link to nothing."""
+    tiny(tmp_path / "in" / "a.onnx")
+    (tmp_path / "in" / "b.onnx").symlink_to("nothing.onnx")
+    out = tmp_path / "out"
+    (out / "a.ort").mkdir(parents=True)
+    errors = [m.error for m in ep_nnapi.prepare(tmp_path / "in", out).models]
+    lost = tmp_path / "in" / "b.onnx"
+    assert errors == [f"{out / 'a.ort'}: Is a directory", f"{lost}: No such file or directory"]
+    (out / "required_operators.config").mkdir()
+    (out / "a.ort").rmdir()
+    with pytest.raises(ep_nnapi.OptionError, match=r"\.config cannot be written: Is a directory"):
+        ep_nnapi.prepare(tmp_path / "in", out)
+    assert [m["status"] for m in json.loads((out / "manifest.json").read_text())["models"]] == [
+        "prepared",
+        "failed",
+    ]
+    (out / "manifest.json").unlink()
+    (out / "manifest.json").mkdir()
+    with pytest.raises(ep_nnapi.OptionError, match=r"manifest\.json cannot be read: Is a dir"):
+        ep_nnapi.prepare(tmp_path / "in", out)
+    with pytest.raises(ep_nnapi.OptionError, match="cannot be written: Not a directory"):
+        manifest.replace(lost.with_name("a.onnx") / "manifest.json", "")
 
 
 def both(executor: Executor, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -53,6 +54,22 @@ def test_a_crash_ends_only_its_worker(odd: Crew, tmp_path: Path) -> None:
         with pytest.raises(NnapiError, match="leaving with 7"):
             shift.ask("leave", {"code": 7})
         assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+
+
+def test_where_nothing_can_be_written_that_is_what_is_said(odd: Crew, tmp_path: Path) -> None:
+    """Stands for a full disk: files of this process end after a kilobyte."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, most[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                shift.ask("leave", {"code": 7})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        with pytest.raises(NnapiError, match="leaving with 7"):
+            shift.ask("leave", {"code": 7})
+    assert not (tmp_path / "more").exists()
 
 
 def test_time_is_one_for_all_steps_of_a_model(odd: Crew, tmp_path: Path) -> None:
