@@ -85,7 +85,7 @@ def _check_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--optimization-level",
         "--optimization_level",
-        choices=list(Level),
+        choices=[str(x) for x in Level],
         help="judge the model as it is once prepared at that level",
     )
     _json(parser)

@@ -9,6 +9,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
+from math import isnan
 from pathlib import Path
 from typing import TypeAlias
 
@@ -83,7 +84,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     source, target = Path(model).absolute(), Path(out).absolute()
     job = _job(target, options)
     workers, limits = _workers(jobs), _limits(timeout, memory)
-    how = Verification(tuple(map(_absolute, inputs)), tolerance) if verify else None
+    how = _verification(inputs, tolerance) if verify else None
     place, pairs = _pairs(source, target, job)
     try:
         place.root.mkdir(parents=True, exist_ok=True)
@@ -120,6 +121,12 @@ def _limits(timeout: float, memory: float | None) -> Limits:
         if given is not None and not 0 < given <= _MOST:
             raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
     return Limits(timeout, None if memory is None else int(memory * 1e9))
+
+
+def _verification(inputs: Sequence[str], tolerance: float | None) -> Verification:
+    if tolerance is not None and isnan(tolerance):
+        raise OptionError("tolerance is nan, which nothing exceeds; give a number")
+    return Verification(tuple(map(_absolute, inputs)), tolerance)
 
 
 def _absolute(given: str) -> str:

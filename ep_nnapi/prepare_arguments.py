@@ -28,24 +28,26 @@ def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
     argument(
         "--optimization-level",
         "--optimization_level",
-        choices=list(Level),
+        choices=[str(x) for x in Level],
         help="ONNX Runtime's levels, or nnapi-aware (default): extended, sparing NNAPI's nodes",
     )
     argument("--use-nnapi", "--use_nnapi", action="store_true", help="make extended nnapi-aware")
     argument(
-        "--format", choices=list(Format), help="what to write (default: as OUT ends, else ort)"
+        "--format",
+        choices=[str(x) for x in Format],
+        help="what to write (default: as OUT ends, else ort)",
     )
     argument(
         "--target-platform",
         "--target_platform",
-        choices=list(Platform),
+        choices=[str(x) for x in Platform],
         help="what the CPU's nodes are for: arm (default) or amd64",
     )
     argument(
         "--optimization-style",
         "--optimization_style",
         type=str.lower,
-        choices=list(Style),
+        choices=[str(x) for x in Style],
         help="optimizations baked in (fixed, default) or recorded for the load (runtime)",
     )
     argument(

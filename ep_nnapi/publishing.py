@@ -9,7 +9,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -130,14 +130,19 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
     digests = _digests(work, [work / name for name in names])
     for name in names:
         (work / name).replace(home / name)
-    stem = Path(main).stem
+    if Path(main).suffix.lower() == ".onnx":
+        _drop_replaced(home, Path(main).stem, digests.keys())
+    folder = Path(task.output).parent
+    return {str(folder / name): digest for name, digest in digests.items()}
+
+
+def _drop_replaced(home: Path, stem: str, kept: Collection[str]) -> None:
+    """Takes away what earlier models of that name had beside them."""
     for path in home.iterdir():
-        known = path.suffix in (".weights", ".data") and path.name not in digests
+        known = path.suffix in (".weights", ".data") and path.name not in kept
         digest = path.stem.removeprefix(f"{stem}.")
         if known and path.stem == f"{stem}.{digest}" and _is_digest(digest):
             path.unlink(missing_ok=True)
-    folder = Path(task.output).parent
-    return {str(folder / name): digest for name, digest in digests.items()}
 
 
 def _is_digest(text: str) -> bool:

@@ -153,4 +153,5 @@ def test_the_command_line_refuses(
     assert said.out == ""
     assert said.err.startswith("ep-nnapi: ")
     assert said.err.count("\n") == 1
+    assert "<" not in said.err  # values by their names
     assert not (tmp_path / "out").exists()

@@ -82,6 +82,18 @@ def test_what_is_up_to_date_is_skipped(tmp_path: Path) -> None:
     assert statuses(damaged) == {first.name: Status.UP_TO_DATE, other.name: Status.PREPARED}
 
 
+def test_another_format_of_that_name_leaves_the_weights(tmp_path: Path) -> None:
+    path, given = tiny(tmp_path / "a.onnx"), {"verify": False}
+    ep_nnapi.prepare(path, tmp_path / "x.onnx", format="context", **given)
+    before = {p.name for p in tmp_path.glob("x.*")}
+    ep_nnapi.prepare(path, tmp_path / "x.ort", **given)
+    assert before | {"x.ort", "x.required_operators.config"} == {
+        p.name for p in tmp_path.glob("x.*")
+    }
+    ep_nnapi.prepare(path, tmp_path / "x.onnx", **given)  # which replaces the one with weights
+    assert not list(tmp_path.glob("x.*.weights"))
+
+
 def test_one_model_says_why_it_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"nonsense")
     with pytest.raises(ep_nnapi.ModelError, match="cannot load"):
@@ -91,6 +103,8 @@ def test_one_model_says_why_it_cannot_be_used(tmp_path: Path) -> None:
         ep_nnapi.prepare(path, path)
     with pytest.raises(ep_nnapi.OptionError, match="jobs is 0"):
         ep_nnapi.prepare(path, tmp_path / "out", jobs=0)
+    with pytest.raises(ep_nnapi.OptionError, match="tolerance is nan"):
+        ep_nnapi.prepare(path, tmp_path / "out", tolerance=float("nan"))
 
 
 def test_a_difference_beyond_the_tolerance_writes_nothing(tmp_path: Path) -> None:
