@@ -42,6 +42,15 @@ def followed(graph: Graph, shapes: Shapes) -> tuple[Graph, bool]:
     return _with(graph, found.values), found.agree
 
 
+def completed(graph: Graph) -> Graph:
+    """The graph, whose inputs all have sizes, with those that follow from them.
+
+    ONNX Runtime infers none after an operator that it does not infer.
+    """
+    found = {v.name: v.dims for v in _values(bound(graph, {}))}
+    return _with(graph, {v.name: replace(v, dims=found[v.name]) for v in _values(graph)})
+
+
 def _values(graph: Graph) -> Iterator[Value]:
     yield from entering(graph)
     for node in graph.nodes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
@@ -32,25 +32,55 @@ def certain(graph: Graph) -> Graph:
     )
 
 
+def counted(node: GraphNode) -> tuple[Value, ...]:
+    """The node's outputs, whose sizes shape inference gives, as ONNX Runtime computes them.
+
+    Of the windows of such a pool at most one along each axis starts in the padding at its end.
+    """
+    if not _overdeclared(node):
+        return outputs_of(node)
+    computed = tuple(axis.computed for axis in _axes(node))
+    return tuple(replace(v, dims=(v.dims or ())[:2] + computed) for v in outputs_of(node))
+
+
 def _overdeclared(node: GraphNode) -> bool:
     """Whether the pool's declared output counts windows that start beyond the last element."""
+    return any(axis.beyond for axis in _axes(node))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A pool's elements along one axis, its windows, their stride and the padding before."""
+
+    size: Dim
+    count: Dim
+    stride: int
+    begin: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the last window is known to start beyond the last element."""
+        if not isinstance(self.size, int) or not isinstance(self.count, int):
+            return False
+        return (self.count - 1) * self.stride >= self.size + self.begin
+
+    @property
+    def computed(self) -> Dim:
+        """The windows that count."""
+        return self.count - 1 if self.beyond and isinstance(self.count, int) else self.count
+
+
+def _axes(node: GraphNode) -> tuple[_Axis, ...]:
+    """The axes of a pool with ceil_mode whose rank is known; of any other node none."""
     given, x, y = node.attributes, node.inputs[:1], node.outputs[:1]
     if node.domain or node.op_type not in _POOLS or given.get("ceil_mode", 0) != 1:
-        return False
+        return ()
     if not x or not y or x[0] is None or y[0] is None or not (x[0].dims and y[0].dims):
-        return False
+        return ()
     sizes, counts = x[0].dims[2:], y[0].dims[2:]
     strides = _numbers(given.get("strides"), (1,) * len(sizes))
-    begins = _numbers(given.get("pads"), (0,) * len(sizes))
-    return any(
-        _beyond(*axis) for axis in zip(sizes, counts, strides, begins[: len(sizes)], strict=True)
-    )
-
-
-def _beyond(size: Dim, count: Dim, stride: int, begin: int) -> bool:
-    if not isinstance(size, int) or not isinstance(count, int):
-        return False
-    return (count - 1) * stride >= size + begin
+    begins = _numbers(given.get("pads"), (0,) * len(sizes))[: len(sizes)]
+    return tuple(map(_Axis, sizes, counts, strides, begins))
 
 
 def _numbers(given: object, default: Sequence[int]) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ep_nnapi.binding import entering, is_dynamic
+from ep_nnapi.binding import bound, completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.ceiling import certain
@@ -60,8 +60,7 @@ class Verdicts:
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
-    graph = fitted(quantized(certain(graph)))
-    views = _views(graph, options)
+    graph, views = _views(fitted(quantized(certain(graph))), options)
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
     stopped = _after(graph, options.partitioning_stop_ops)
     for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
@@ -89,13 +88,16 @@ def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
             yield Rejection(part.name, part.op_type, refused.reason, detail)
 
 
-def _views(graph: Graph, options: Options) -> list[Graph]:
-    """The graph with the sizes to judge it with."""
-    if options.dynamic_shapes is DynamicShapes.OFF and not options.fix:
-        return [graph]
-    if not is_dynamic(v for v in entering(graph)):
-        return [graph]
-    return [fitted(view) for view in views(graph, dict(options.fix))]
+def _views(graph: Graph, options: Options) -> tuple[Graph, list[Graph]]:
+    """The graph, and as it is with each set of sizes to judge it with."""
+    if is_dynamic(entering(graph)):
+        if options.dynamic_shapes is DynamicShapes.OFF and not options.fix:
+            return graph, [graph]
+        return graph, [fitted(view) for view in views(graph, dict(options.fix))]
+    if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
+        return graph, [graph]
+    whole = completed(graph)
+    return whole, [fitted(bound(whole, {}))]
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:

@@ -14,6 +14,8 @@ from math import prod
 import numpy as np
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
+from ep_nnapi.ceiling import counted
+from ep_nnapi.counterpart import counterpart
 from ep_nnapi.dag import outputs_of
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.submodel import node_of
@@ -77,6 +79,7 @@ def settle(
                 outputs = _sized(seen)
             except shape_inference.InferenceError:
                 agree = False
+        agree = agree and not _reads_beyond(seen)
         found.update((v.name, v) for v in _computed(seen, outputs))
     return Settled(found, agree)
 
@@ -86,20 +89,35 @@ def _sized(node: GraphNode) -> tuple[Value, ...]:
 
     Raises InferenceError where the inputs do not go together.
     """
+    like = counterpart(node)
     try:
-        schema = defs.get_schema(node.op_type, node.since, node.domain)
+        schema = defs.get_schema(like.op_type, like.since, like.domain)
         types = shape_inference.infer_node_outputs(
             schema,
-            node_of(node),
-            {v.name: _type(v) for v in node.inputs if v is not None},
-            {v.name: t for v in node.inputs if v is not None and (t := _tensor(v)) is not None},
-            opset_imports=[helper.make_opsetid(node.domain, node.since)],
+            node_of(like),
+            {v.name: _type(v) for v in like.inputs if v is not None},
+            {v.name: t for v in like.inputs if v is not None and (t := _tensor(v)) is not None},
+            opset_imports=[helper.make_opsetid(like.domain, like.since)],
         )
     except shape_inference.InferenceError:
         raise
     except Exception:  # an operator that ONNX does not know, or one with inner graphs
         return outputs_of(node)
-    return tuple(_with_sizes(v, types.get(v.name)) for v in outputs_of(node))
+    inferred = tuple(v and _with_sizes(v, types.get(v.name)) for v in node.outputs)
+    return counted(replace(node, outputs=inferred))
+
+
+def _reads_beyond(node: GraphNode) -> bool:
+    """Whether it reads past a table's end, as a text does that has no positions left."""
+    if node.domain or node.op_type != "Gather":
+        return False
+    table, indices = node.inputs[:2]
+    if table is None or not is_sized(table) or indices is None or not indices.settled:
+        return False
+    axis = node.attributes.get("axis", 0)
+    size = table.shape[axis] if isinstance(axis, int) else 0
+    numbers = indices.constant.array if indices.constant is not None else np.zeros(0)
+    return bool(np.any((numbers < -size) | (numbers >= size)))
 
 
 def _with_sizes(value: Value, inferred: TypeProto | None) -> Value:

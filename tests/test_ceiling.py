@@ -6,11 +6,11 @@ import ep_nnapi
 from tests.end_to_end.small_models import Taken, close, drawn, model_of, node, taken
 
 
-def pooled(stride: int, declared: int, pads: list[int]) -> bytes:
+def pooled(stride: int, declared: int, pads: list[int], opset: int = 13) -> bytes:
     """A pool of windows of 3 over 8 elements that is left to the CPU, and a Sigmoid after it."""
     given = {"kernel_shape": [1, 3], "strides": [1, stride], "ceil_mode": 1}
     nodes = [node("AveragePool", "X", "p", pads=pads, **given), node("Sigmoid", "p", "Y")]
-    return model_of(nodes, {"X": (1, 1, 5, 8)}, {"Y": (1, 1, 5, declared)}, opset=13)
+    return model_of(nodes, {"X": (1, 1, 5, 8)}, {"Y": (1, 1, 5, declared)}, opset=opset)
 
 
 def test_a_last_window_in_the_padding_is_not_counted():
@@ -26,7 +26,12 @@ def test_a_last_window_that_starts_inside_counts(stride: int, declared: int, pad
     close(model, {"X": drawn(1, 1, 5, 8)})
 
 
-def test_sizes_after_it_are_unknown():
-    report = ep_nnapi.check(pooled(3, 4, [0, 1, 0, 2]), exclude="AveragePool")
-    assert report.taken == 0
-    assert "unknown" in report.rejections[-1].detail
+@pytest.mark.parametrize("opset", [11, 19, 22])
+def test_sizes_after_it_are_those_that_are_computed(opset: int):
+    """3 windows, of which ONNX's shape inference knows from opset 22 on."""
+    model = pooled(3, 4, [0, 1, 0, 2], opset)
+    report = ep_nnapi.check(model, exclude="AveragePool")
+    assert report.clusters[0].boundary_bytes == 2 * 4 * (5 * 3)
+    close(model, {"X": drawn(1, 1, 5, 8)}, exclude="AveragePool")
+    assert taken(model) is Taken.ALL
+    close(model, {"X": drawn(1, 1, 5, 8)})

@@ -64,7 +64,8 @@ ALLOWED = {
     "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
     " value numpy",
     "sizes": "rejection value",
-    "settling": "dag graph submodel value numpy onnx",
+    "counterpart": "graph qlinear value onnx",
+    "settling": "ceiling counterpart dag graph submodel value numpy onnx",
     "sampling": "binding graph sizes value",
     "binding": "dag graph settling sizes value",
     "builtin_checks": "ops.node rejection value",

@@ -59,6 +59,32 @@ def test_the_usual_size_is_kept_where_it_just_fits() -> None:
     assert [sizes(v)[1] for v in views(cut(127, None), {})] == [96, 96]
 
 
+def embedded(most: int) -> Graph:
+    """x [batch, length, width] plus the entry of each place, of `most` places that there are."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
+        helper.make_node("Squeeze", ["sizes"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["entries"]),
+        helper.make_node("Add", ["x", "entries"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)
+    constants = {
+        "table": np.zeros((most, 8), np.float32),
+        "zero": np.array(0, np.int64),
+        "one": np.array(1, np.int64),
+    }
+    tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    made = helper.make_graph(nodes, "g", [x], [y], tensors)
+    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+@pytest.mark.parametrize(("most", "lengths"), [(128, [96, 128]), (127, [96, 96]), (40, [32, 32])])
+def test_no_more_places_are_tried_than_a_table_has(most: int, lengths: list[int]) -> None:
+    assert [sizes(v)[1] for v in views(embedded(most), {})] == lengths
+
+
 def test_two_sizes_that_only_go_together() -> None:
     assert [sizes(v) for v in views(cut(50, 50), {})] == [(32, 32, 32), (96, 32, 32)]
 

@@ -1,5 +1,6 @@
 """What follows from the sizes of the inputs: other sizes, and numbers."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -139,6 +140,43 @@ def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:
     assert outputs(bound(declared, {"x": (2, 5, 6)}))["y"].shape == (2, 5, 6)
 
 
+LAYERS = {
+    "mean": ((9, 13), helper.make_node("MeanVarianceNormalization", ["r"], ["m"], axes=[0, 2])),
+    "groups": ((18, 21), helper.make_node("GroupNormalization", ["r", *"sb"], ["m"], num_groups=2)),
+    "most": ((12, 16), helper.make_node("LessOrEqual", ["r", "one"], ["m"])),
+    "least": ((12, 16), helper.make_node("GreaterOrEqual", ["one", "r"], ["m"])),
+}
+"""By name: opsets in which ONNX infers no sizes of the layer, and the layer; r is [2, 4, 6]."""
+
+
+def layered(name: str, opset: int) -> onnx.ModelProto:
+    """x [2, 4, 6] -> Relu -> r -> that layer -> m -> Cast, Sigmoid -> y, of no stated size."""
+    layer = LAYERS[name][1]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        layer,
+        helper.make_node("Cast", ["m"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Sigmoid", ["f"], ["y"]),
+    ]
+    per = 2 if opset < 21 else 4  # a scale for each group, later for each channel
+    constants = {"s": np.arange(1, per + 1), "b": np.ones(per), "one": np.ones((1, 1))}
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, 6])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    tensors = [numpy_helper.from_array(a.astype(np.float32), n) for n, a in constants.items()]
+    read = [t for t in tensors if t.name in layer.input]
+    made = helper.make_graph(nodes, "g", [x], [y], read)
+    return helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+@pytest.mark.parametrize(("name", "opset"), [(n, o) for n, (os, _) in LAYERS.items() for o in os])
+def test_sizes_after_a_layer_that_onnx_does_not_infer(name: str, opset: int) -> None:
+    made = layered(name, opset).SerializeToString()
+    report = ep_nnapi.check(made)
+    (cluster,) = report.clusters
+    assert (report.taken, cluster.boundary_bytes) == (report.nodes, 2 * 4 * 48)
+    compare(made, sizes=[(2, 4, 6)])
+
+
 @pytest.mark.parametrize("made", [halves(), positions()], ids=["halves", "positions"])
 def test_one_cluster_at_every_size(made: bytes) -> None:
     report = ep_nnapi.check(made)
@@ -157,13 +195,16 @@ def test_a_number_that_comes_from_another_cluster(caplog: pytest.LogCaptureFixtu
     assert not caplog.records
 
 
-def compare(made: bytes, **given: str) -> None:
+SIZES = [(1, 4, 6), (2, 4, 6), (3, 9, 6), (1, 2, 6)]
+
+
+def compare(made: bytes, sizes: Sequence[tuple[int, ...]] = SIZES, **given: str) -> None:
     options = ort.SessionOptions()
     ep_nnapi.append_execution_provider(options, **given)
     ours = ort.InferenceSession(made, options)
     cpu = ort.InferenceSession(made, providers=["CPUExecutionProvider"])
-    for sizes in ((1, 4, 6), (2, 4, 6), (3, 9, 6), (1, 2, 6)):
-        x = np.random.default_rng(3).standard_normal(sizes).astype(np.float32)
+    for shape in sizes:
+        x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
         want, got = cpu.run(None, {"x": x})[0], ours.run(None, {"x": x})[0]
         assert got.shape == want.shape
         assert np.abs(got - want).max() <= CLOSE * max(1, np.abs(want).max())
