@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
+from itertools import product, repeat
 from typing import Protocol, TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
@@ -241,22 +241,24 @@ class OperationSpec:
 
     def _mismatch(self, inputs: Sequence[Typed], outputs: Sequence[Typed]) -> Reject:
         """The refusal of the operand that fits least far into the closest typing."""
-        operands, best, where = (*inputs, *outputs), -1, None
+        operands, best, found = (*inputs, *outputs), -1, None
         for ins, outs in self._aligned(len(inputs), len(outputs)):
             params = ins + outs
             for t in self.typings:
                 fits = [_fits(p, t, o) for p, o in zip(params, operands, strict=True)]
                 first = fits.index(False)
                 if first > best:
-                    best, where = first, params[first]
-        if where is None:
+                    best, found = first, params
+        if found is None:
             count = f"{len(inputs)} inputs, {len(outputs)} outputs"
             return Reject(Reason.OP, f"{self.name} has no form of {count}")
-        name = f"{self.name}.{where.name}"
-        if operands[best].omitted and not where.optional:
+        name = f"{self.name}.{found[best].name}"
+        if operands[best].omitted and not found[best].optional:
             return Reject(Reason.OP, f"{name} must not be left out")
-        codes = {t.code(where.type) for t in self.typings}
+        left = [t for t in self.typings if all(map(_fits, found[:best], repeat(t), operands))]
+        codes, every = ({t.code(found[best].type) for t in ts} for ts in (left, self.typings))
         takes = ", ".join(sorted(c.name for c in codes if c is not None))
+        takes += "" if codes == every else " here"
         return Reject(Reason.DTYPE, f"{operands[best].describe()}, {name} takes {takes}")
 
     def _too_new(self, found: Match, feature_level: int) -> Reject:
