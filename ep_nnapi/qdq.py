@@ -36,6 +36,8 @@ _CARRIERS = {
     "Transpose",
     "Unsqueeze",
 }
+_ORDERED = {"ArgMax", "ArgMin"}
+"""Operators whose results depend on the order of elements alone, which stored numbers have too."""
 
 
 _BYTES = (DType.UINT8, DType.INT8)
@@ -205,7 +207,7 @@ def require_plain(node: GraphNode) -> None:
             Reason.QUANTIZATION,
             f"{names} have different scales or zero points; {node.op_type} keeps stored numbers",
         )
-    if node.op_type not in _CARRIERS:
+    if node.op_type not in _CARRIERS | _ORDERED:
         raise Reject(
             Reason.QUANTIZATION,
             f"{node.op_type} computes with the stored numbers of {names}; "

@@ -211,6 +211,16 @@ FORMS = {
         {"y": U8, "i": TensorProto.INT64},
         constants={"k": np.array([3], np.int64)},
     ),
+    "the greatest of stored numbers": Form(
+        [
+            IN,
+            node("Relu", "da", "r"),
+            node(QUANTIZE, "r s2 z2", "b"),
+            node("ArgMax", "b", "y", axis=1),
+            node("ArgMin", "b", "w", axis=-1, keepdims=0),
+        ],
+        {"y": TensorProto.INT64, "w": TensorProto.INT64},
+    ),
     "stored numbers padded": Form(
         [
             node(QUANTIZE, "f s z", "b"),
