@@ -8,19 +8,16 @@ Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2.
 from __future__ import annotations
 
 import itertools
-import mmap
 from collections.abc import Iterator, Set
-from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
 from onnx import helper
-from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs import InferenceSession
-from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Attribute import Attribute
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
-from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Node import Node
 
 from ep_nnapi.onnxfile import graphs
+from ep_nnapi.ortfile import inner_graphs, opened, outputs
+from ep_nnapi.ortfile import nodes as nodes_of
 from ep_nnapi.report import Report
 
 _READER = "ep_nnapi_second_reader_"
@@ -56,36 +53,15 @@ def conceal(model: Path) -> None:
     onnx.save(proto, str(model))
 
 
-def has_inner_graphs(saved: Path) -> bool:
-    """Whether a node of an .ort file has any; its weights are not read."""
-    with _opened(saved) as graph:
-        return any(a.G() is not None for node in _nodes(graph) for a in _attributes(node))
-
-
 def _written(saved: Path) -> frozenset[str]:
-    """Names of all nodes in an .ort file, and of what they compute; its weights are not read."""
-    with _opened(saved) as graph:
-        return frozenset(name.decode() for name in _names(graph))
+    """Names of all nodes in an .ort file, and of what they compute."""
+    with opened(saved) as graph:
+        return frozenset(_names(graph))
 
 
-@contextmanager
-def _opened(saved: Path) -> Iterator[Graph]:
-    with saved.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        yield InferenceSession.InferenceSession.GetRootAs(data).Model().Graph()
-
-
-def _names(graph: Graph) -> Iterator[bytes]:
-    for node in _nodes(graph):
-        yield node.Name()
-        yield from map(node.Outputs, range(node.OutputsLength()))
-        for attribute in _attributes(node):
-            if attribute.G() is not None:
-                yield from _names(attribute.G())
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    yield from map(graph.Nodes, range(graph.NodesLength()))
-
-
-def _attributes(node: Node) -> Iterator[Attribute]:
-    yield from map(node.Attributes, range(node.AttributesLength()))
+def _names(graph: Graph) -> Iterator[str]:
+    for node in nodes_of(graph):
+        yield node.Name().decode()
+        yield from outputs(node)
+        for _, inner in inner_graphs(node):
+            yield from _names(inner)

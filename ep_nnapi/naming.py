@@ -1,4 +1,4 @@
-"""Names in saved models with which ONNX Runtime would not load them again."""
+"""Names that models saved by ONNX Runtime have or lack, so that it does not load them again."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Set
 from pathlib import Path
 
 import onnx
-from onnx import AttributeProto
+from onnx import GraphProto, TensorProto, ValueInfoProto, helper
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
 from ep_nnapi.onnxfile import graphs
+from ep_nnapi.ortfile import inner_graphs, nodes, opened, outputs
 
 _GIVEN = ("gemm_input_shape", "gemm_output_shape")
 """What its fusion of MatMul and Add calls the constants it makes.
@@ -35,18 +37,34 @@ def rename_given(path: Path) -> None:
     onnx.save(proto, str(path))
 
 
-def name_inner_graphs(path: Path) -> None:
-    """Names the inner graphs of an .onnx file written from an .ort file, which has no such names.
+def complete(path: Path, saved: Path) -> None:
+    """Gives the inner graphs of an .onnx file what they lost in the .ort file it is written from.
 
-    The checker that ONNX Runtime loads a model with asks for them.
+    There they have no names, and ONNX Runtime forgets the outputs of those without nodes, which are
+    constants. It does not load the .onnx file without.
     """
-    proto = onnx.load(str(path))
-    for graph in graphs(proto.graph):
-        for node in graph.node:
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    attribute.g.name = attribute.g.name or attribute.name
-    onnx.save(proto, str(path))
+    with opened(saved) as graph:
+        if not any(True for node in nodes(graph) for _ in inner_graphs(node)):
+            return
+        proto = onnx.load(str(path))
+        _complete(proto.graph, graph)
+        onnx.save(proto, str(path))
+
+
+def _complete(graph: GraphProto, saved: Graph) -> None:
+    known = {(tuple(n.output), a.name): a.g for n in graph.node for a in n.attribute}
+    for node in nodes(saved):
+        for name, its in inner_graphs(node):
+            inner = known[outputs(node), name]
+            inner.name = inner.name or name
+            if not inner.node and not inner.output:
+                made = {t.name: t for t in inner.initializer}
+                inner.output.extend(_info(made[output]) for output in outputs(its))
+            _complete(inner, its)
+
+
+def _info(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
 
 
 def _renamed(name: str, taken: Set[str]) -> str:

@@ -22,6 +22,7 @@ from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 
 _SCRATCH = ".ep-nnapi-"
 _WORK = "model"
+_UNCOMPARED = "no-verify prepares it without comparing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
         operators=staged["operators"],
     )
     if task.verification is not None:
-        tolerance = shift.ask("record", asked)["tolerance"]
+        tolerance = _recorded(shift, asked)
         entry = replace(entry, differences=shift.ask("verify", asked)["differences"])
         worst = entry.worst or 0.0
         if worst > tolerance:
@@ -111,10 +112,18 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
     return replace(entry, outputs=_publish(work, out.name, task))
 
 
+def _recorded(shift: Shift, asked: dict[str, Any]) -> float:
+    """The tolerance, once it is recorded what the original computes."""
+    try:
+        return float(shift.ask("record", asked)["tolerance"])
+    except (ModelError, OptionError) as error:
+        raise type(error)(f"{error}; {_UNCOMPARED}") from None
+
+
 def _beyond(worst: float, tolerance: float) -> str:
     return (
         f"the prepared model differs from the original by {worst:.3g}, more than the tolerance of "
-        f"{tolerance:g}; nothing is written"
+        f"{tolerance:g}, and nothing is written; allow more with tolerance, or {_UNCOMPARED}"
     )
 
 

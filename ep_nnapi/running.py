@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,11 +166,23 @@ def outputs_of(
     """One run's outputs; a device's failure is raised as it was, where the session has one."""
     names = [o.name for o in session.get_outputs()]
     try:
-        return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+        values = session.run(names, dict(feeds))
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         if provider is not None and provider.failures:
             raise provider.failures[-1] from None
         raise ModelError(f"the model cannot run: {first_line(error)}") from None
+    return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}
+
+
+def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
+    """An output by its name, a sequence as one array for each element."""
+    if isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _arrays(f"{name}[{i}]", element)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        yield name, value
+    else:
+        raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")
 
 
 def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:
@@ -184,8 +196,9 @@ def differences_of(
 ) -> tuple[Difference, ...]:
     """How far each output is from what it should be, over all runs."""
     found = []
-    for name in want[0]:
-        pairs = [(g[name], w[name]) for g, w in zip(got, want, strict=True)]
+    none = np.empty(0)  # sequences may be longer in one run than in another
+    for name in dict.fromkeys(name for w in want for name in w):
+        pairs = [(g.get(name, none), w.get(name, none)) for g, w in zip(got, want, strict=True)]
         largest = max((_largest(w) for _, w in pairs), default=0.0)
         found.append(Difference(name, max(_apart(g, w) for g, w in pairs), largest))
     return tuple(found)
@@ -201,6 +214,5 @@ def _apart(got: Array, want: Array) -> float:
     if got.shape != want.shape:
         return float("inf")
     a, b = got.astype(np.float64), want.astype(np.float64)
-    apart = np.abs(a - b)
-    apart[(a == b) | (np.isnan(a) & np.isnan(b))] = 0.0
+    apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
     return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,8 +14,8 @@ import onnxruntime
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.keeping import conceal, expose, has_inner_graphs, lost
-from ep_nnapi.naming import name_inner_graphs, rename_given
+from ep_nnapi.keeping import conceal, expose, lost
+from ep_nnapi.naming import complete, rename_given
 from ep_nnapi.onnxfile import temporary
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -87,14 +88,17 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
     """The same as an .onnx file.
 
     ONNX Runtime refuses to write .onnx from a session with compiled nodes, but not from an .ort
-    file in which they are kept, so nnapi-aware goes that way round.
+    file in which they are kept, so nnapi-aware goes that way round where there are any.
     """
     if job.level is not Level.NNAPI_AWARE:
         open_session(source(model), _saving(out, Format.ONNX, job), [_CPU], _left_out(job))
         return None
     with temporary(out, ".assigned.ort") as assigned:
         report = save_ort(model, assigned, job)
-        _unpack(assigned, out, job)
+        if report is not None and report.taken:
+            _unpack(assigned, out, job)
+        else:
+            save_onnx(model, out, replace(job, level=Level.EXTENDED))
     return report
 
 
@@ -103,8 +107,7 @@ def _unpack(saved: Path, out: Path, job: Job) -> None:
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
     open_session(str(saved), _saving(out, Format.ONNX, as_it_is), [_CPU])
     rename_given(out)
-    if has_inner_graphs(saved):
-        name_inner_graphs(out)
+    complete(out, saved)
 
 
 def check_replay(saved: Path) -> None:

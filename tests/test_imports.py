@@ -47,8 +47,8 @@ ALLOWED = {
     "requantize": "ops.quantizing rewrite nnapi.call nnapi.spec rejection value numpy",
     "floats": "graph ops.quantizing nnapi.call nnapi.spec value",
     "consistency": "nnapi.call nnapi.shapes rejection value",
-    "capability": "consistency floats graph qdq ranges requantize ops nnapi.call rejection target"
-    " value",
+    "capability": "consistency dag floats graph qdq ranges requantize ops nnapi.call nnapi.operand"
+    " rejection target value",
     # one cluster
     "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
@@ -65,7 +65,7 @@ ALLOWED = {
     " value numpy",
     "sizes": "rejection value",
     "counterpart": "graph qlinear value onnx",
-    "settling": "ceiling counterpart dag graph submodel value numpy onnx",
+    "settling": "ceiling counterpart dag graph nnapi.operand submodel value numpy onnx",
     "sampling": "binding graph sizes value",
     "binding": "dag graph settling sizes value",
     "builtin_checks": "ops.node rejection value",
@@ -82,7 +82,7 @@ ALLOWED = {
     "ceiling": "dag graph value",
     "judging": "binding builtin capability ceiling dag graph options prepared qdq ranges rejection"
     " sampling target",
-    "compiling": "binding capability costs forms graph lowering nnapi.runtime ranges rejection"
+    "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
     " numpy",
@@ -100,9 +100,10 @@ ALLOWED = {
     # what a user calls
     "job": "options rejection",
     "onnxfile": "onnx",
-    "naming": "onnxfile onnx",
+    "ortfile": "onnxruntime",
+    "naming": "onnxfile ortfile onnx onnxruntime",
     "contents": "border context onnxfile prepared target google onnx",
-    "keeping": "onnxfile report onnx onnxruntime",
+    "keeping": "onnxfile ortfile report onnx onnxruntime",
     "staging": "checking contents job keeping naming onnxfile ort.names ort.session rejection"
     " report onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"

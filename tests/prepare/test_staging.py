@@ -57,6 +57,48 @@ def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.onnx"]
 
 
+def constant_or_not(path: Path) -> Path:
+    """A branch of If that is a constant, which ONNX Runtime keeps as a graph without nodes."""
+    info = helper.make_tensor_value_info
+    made = numpy_helper.from_array(np.array([2, 3], np.float32), "k")
+    then = helper.make_graph(
+        [helper.make_node("Constant", [], ["k"], value=made)],
+        "then",
+        [],
+        [info("k", TensorProto.FLOAT, [2])],
+    )
+    other = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"])], "else", [], [info("r", TensorProto.FLOAT, [2])]
+    )
+    chosen = helper.make_node("If", ["c"], ["y"], then_branch=then, else_branch=other)
+    ends = info("x", TensorProto.FLOAT, [2]), info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([chosen], "g", [info("c", TensorProto.BOOL, []), ends[0]], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize("form", ["onnx", "context"])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_a_branch_that_is_a_constant_is_kept(form: str, chosen: bool, tmp_path: Path) -> None:
+    source = constant_or_not(tmp_path / "a.onnx")
+    (found,) = ep_nnapi.prepare(source, tmp_path / "out", format=form).models
+    feeds = {"x": np.array([-1, 1], np.float32), "c": np.array(chosen)}
+    got = run(tmp_path / "out" / found.output, feeds, {})
+    assert got["y"].tolist() == ([2, 3] if chosen else [0, 1])
+
+
+@pytest.mark.parametrize("form", ["ort", "onnx"])
+def test_a_model_that_only_holds_a_constant(form: str, tmp_path: Path) -> None:
+    made = numpy_helper.from_array(np.array([2, 3], np.float32), "y")
+    nodes = [helper.make_node("Constant", [], ["y"], value=made)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])]
+    graph, opsets = helper.make_graph(nodes, "g", [], outputs), [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    (found,) = ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", format=form).models
+    assert run(tmp_path / "out" / found.output, {}, None)["y"].tolist() == [2, 3]
+
+
 def products(path: Path, *names: str) -> Path:
     """Reshape by constants of those names, which are equal, then MatMul and Add."""
     nodes, tensors, last = [], [], "x"

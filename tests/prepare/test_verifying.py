@@ -8,7 +8,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
+import ep_nnapi
 from ep_nnapi.job import Verification
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from ep_nnapi.verifying import compare, record
@@ -29,6 +31,40 @@ def test_another_model_is_not(tmp_path: Path) -> None:
     tolerance = record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
     (found,) = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
     assert found.relative > tolerance
+
+
+def ends_in(path: Path, kind: onnx.ValueInfoProto, *nodes: onnx.NodeProto) -> Path:
+    """A model of one number x, and an output."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [])
+    graph, opsets = helper.make_graph(nodes, "g", [x], [kind]), [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
+    """A tensor without dimensions, and each element of a sequence."""
+    number = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
+    sequence = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)
+    neg, both = helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["n"])
+    several = helper.make_node("SequenceConstruct", ["x", "n"], ["y"])
+    for path, names in (
+        (ends_in(tmp_path / "a.onnx", number, neg), ["y"]),
+        (ends_in(tmp_path / "b.onnx", sequence, both, several), ["y[0]", "y[1]"]),
+    ):
+        record(path, Verification(), {}, tmp_path / "recorded.npz")
+        found = compare(path, tmp_path / "recorded.npz", {})
+        assert [(d.output, d.absolute) for d in found] == [(name, 0.0) for name in names]
+
+
+def test_what_cannot_be_compared_says_the_way_out(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.STRING, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, [2])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    with pytest.raises(ep_nnapi.ModelError, match=r"x is tensor\(string\).*; no-verify prepares"):
+        ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out")
+    assert ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", verify=False).models[0].outputs
 
 
 def test_a_tolerance_that_is_given_is_the_tolerance(tmp_path: Path) -> None:
