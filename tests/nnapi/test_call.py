@@ -159,7 +159,7 @@ def test_python_numbers_are_scalars():
 
 
 def test_a_number_of_the_wrong_kind_is_refused():
-    with pytest.raises(Reject, match=r"1 is a int, SOFTMAX.beta takes FLOAT16, FLOAT32"):
+    with pytest.raises(Reject, match=r"1 is a int, SOFTMAX.beta takes FLOAT32 here"):
         SOFTMAX(X, beta=1, out=Y).match(8)
 
 
