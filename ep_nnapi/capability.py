@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ep_nnapi.consistency import check_shapes
+from ep_nnapi.dag import bytes_of
 from ep_nnapi.floats import in_floats
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
@@ -23,6 +25,7 @@ from ep_nnapi.target import Target
 from ep_nnapi.value import Value
 
 logger = logging.getLogger(__name__)
+NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,7 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
     node = narrowed(node)
     # an empty constant may stand for "none given"; it must only not become an operand
-    _require_elements(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    _require_countable(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:
         require_plain(node)
         node = as_stored(node)
@@ -87,15 +90,17 @@ def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call
     for call in calls:
         call.match(target.feature_level)
         check_shapes(call)
-        _require_elements(arg for arg in call.inputs if isinstance(arg, Value))
+        _require_countable(arg for arg in call.inputs if isinstance(arg, Value))
     return calls
 
 
-def _require_elements(values: Iterable[Value]) -> None:
+def _require_countable(values: Iterable[Value]) -> None:
     for value in values:
         if value.dims is not None and 0 in value.dims:
+            raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
+        if bytes_of(value) > MAX_BYTES:
             raise Reject(
-                Reason.SHAPE, f"{value.name} has no elements; NNAPI reads a size of 0 as unknown"
+                Reason.SIZE, f"{value.name} has {bytes_of(value)} bytes; NNAPI takes {MAX_BYTES}"
             )
 
 

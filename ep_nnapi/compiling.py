@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ep_nnapi.binding import bound
-from ep_nnapi.capability import Judged, judge
+from ep_nnapi.capability import NO_ELEMENTS, Judged, judge
 from ep_nnapi.costs import work
+from ep_nnapi.dag import outputs_of
 from ep_nnapi.forms import Peel, Permute
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.lowering import Lowered, lower
@@ -46,6 +47,7 @@ class Compiler:
         A permute that the device declines moves to the border, as long as nothing else is declined;
         one that cannot parts the nodes on either side of it.
         """
+        _check_elements(members, outputs)
         calls = [call for m in members for call in m.calls]
         refused: set[Permute] = set()
         while True:
@@ -119,6 +121,17 @@ class Compiler:
     def _failed(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"
         return Declined((), Reason.DRIVER, detail)
+
+
+def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None:
+    """Raises Declined for nodes that compute what leaves the cluster without elements."""
+    empty = {v.name for v in outputs if v.dims is not None and 0 in v.dims}
+    for member in members if empty else ():
+        lost = sorted(empty & {v.name for v in outputs_of(member.node)})
+        if lost:
+            detail = f"{lost[0]} has no elements and leaves its cluster; {NO_ELEMENTS}"
+            names = [part.name for part in member.node.originals]
+            raise Declined(names, Reason.SHAPE, detail)
 
 
 def _cheaper(members: Sequence[Judged], peel: Peel) -> Sequence[str]:

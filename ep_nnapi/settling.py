@@ -16,8 +16,9 @@ from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_infer
 
 from ep_nnapi.ceiling import counted
 from ep_nnapi.counterpart import counterpart
-from ep_nnapi.dag import outputs_of
+from ep_nnapi.dag import bytes_of, outputs_of
 from ep_nnapi.graph import GraphNode
+from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.submodel import node_of
 from ep_nnapi.value import Array, Constant, DType, Value
 
@@ -79,7 +80,8 @@ def settle(
                 outputs = _sized(seen)
             except shape_inference.InferenceError:
                 agree = False
-        agree = agree and not _reads_beyond(seen)
+        held = all(bytes_of(v) <= MAX_BYTES for v in outputs)
+        agree = agree and held and not _reads_beyond(seen)
         found.update((v.name, v) for v in _computed(seen, outputs))
     return Settled(found, agree)
 

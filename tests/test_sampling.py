@@ -96,6 +96,18 @@ def test_large_graphs_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes(views(cut(50, None), {})[0])[1] == 96
 
 
+@pytest.mark.parametrize(("rank", "size"), [(4, 64), (5, 1)])
+def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(rank: int, size: int) -> None:
+    """64 * 96 * 128 * 160 floats are half a GiB; 192 times as many are too many."""
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [f"d{i}" for i in range(rank)])
+        for n in "xy"
+    )
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    graph = graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    assert sizes(views(graph, {})[0])[0] == size
+
+
 @pytest.mark.parametrize("fixed", [(1, 4, 32, 48), (1, 3, 32)])
 def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]) -> None:
     with pytest.raises(

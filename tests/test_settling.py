@@ -184,6 +184,59 @@ def test_one_cluster_at_every_size(made: bytes) -> None:
     compare(made)
 
 
+def nothing() -> bytes:
+    """x [batch, length, 6] -> Relu -> Reshape, by no size before and one after: [:0] + [-1, 6]."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Shape", ["r"], ["sizes"]),
+        helper.make_node("Slice", ["sizes", "front", "front"], ["none"], "empty"),
+        helper.make_node("Concat", ["none", "flat"], ["shape"], "concat", axis=0),
+        helper.make_node("Reshape", ["r", "shape"], ["y"]),
+    ]
+    return model(nodes, [int64("front", 0), int64("flat", -1, 6)], 2)
+
+
+def test_numbers_of_which_there_are_none_stay_inside() -> None:
+    report = ep_nnapi.check(nothing())
+    assert (len(report.clusters), report.taken) == (1, 5)
+    compare(nothing())
+
+
+def test_numbers_of_which_there_are_none_do_not_leave() -> None:
+    report = ep_nnapi.check(nothing(), exclude="concat")
+    refused = {r.node: r for r in report.rejections}
+    assert refused["empty"].reason is ep_nnapi.Reason.SHAPE
+    assert "none has no elements and leaves its cluster" in refused["empty"].detail
+    compare(nothing(), exclude="concat")
+
+
+def embedding() -> bytes:
+    """x plus the entry of each place in a quantized table, which is as long as the sentence."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
+        helper.make_node("Squeeze", ["sizes"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["entries"]),
+        helper.make_node("DequantizeLinear", ["entries", "scale", "middle"], ["reals"]),
+        helper.make_node("Add", ["x", "reals"], ["y"]),
+    ]
+    constants = {
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "table": np.arange(200 * 6).astype(np.uint8).reshape(200, 6),
+        "scale": np.float32(0.05),
+        "middle": np.uint8(117),
+    }
+    tensors = [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()]
+    return model(nodes, tensors, 3)
+
+
+def test_a_part_of_a_quantized_table_follows_from_sizes() -> None:
+    report = ep_nnapi.check(embedding())
+    assert (len(report.clusters), report.taken) == (1, report.nodes)
+    compare(embedding())
+
+
 def test_a_number_that_comes_from_another_cluster(caplog: pytest.LogCaptureFixture) -> None:
     """The CPU computes what is between: the numbers enter the cluster that cuts there."""
     exclude = "between,Shape,Gather,Div,Unsqueeze"

@@ -18,9 +18,12 @@ EMITS = (RESHAPE, CAST, LOGICAL_OR)
 
 
 def settled(n: Node) -> Iterator[Call]:
-    """The outputs of a node whose numbers all follow from the sizes at hand, as these numbers."""
+    """The outputs of a node whose numbers all follow from the sizes at hand, as these numbers.
+
+    One without elements needs no operation: what reads it follows from the sizes as well.
+    """
     for i, y in enumerate(n.node.outputs):
-        if y is not None and y.constant is not None:
+        if y is not None and y.constant is not None and 0 not in y.constant.shape:
             yield from _handed_on(n, y.constant.array, i)
 
 
@@ -33,7 +36,8 @@ def _handed_on(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
         Reason.DTYPE,
         f"{y.name} has numbers that {y.dtype.name} does not hold",
     )
-    yield from reshape(n, n.value("numbers", Constant.of(numbers.reshape(y.shape or (1,)))), y)
+    stored = n.value("numbers", Constant.of(numbers.reshape(y.shape or (1,))))
+    yield from reshape(n, replace(stored, quantization=y.quantization), y)
 
 
 @op("Shape", since=1, emits=EMITS)

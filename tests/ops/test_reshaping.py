@@ -105,3 +105,8 @@ def test_dropout_in_training_is_refused():
     rejects(node("Dropout", f32(2, 3), ratio, yes), FL8, Reason.ATTRIBUTE, "training_mode is true")
     rejects(node("Dropout", f32(2, 3), ratio, boolean()), FL8, Reason.CONSTANT, "must be constant")
     rejects(node("Dropout", f32(2, 3), outputs=2), FL4, Reason.ATTRIBUTE, "mask is asked for")
+
+
+def test_what_takes_more_bytes_than_nnapi_counts_is_refused():
+    accepts(node("Identity", f32(32768, 32767)), FL8)
+    rejects(node("Identity", f32(32768, 32768)), FL8, Reason.SIZE, "x0 has 4294967296 bytes")
