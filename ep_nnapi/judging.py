@@ -11,6 +11,7 @@ from ep_nnapi.capability import Judged, judge
 from ep_nnapi.ceiling import certain
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.late import late
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
@@ -93,11 +94,11 @@ def _views(graph: Graph, options: Options) -> tuple[Graph, list[Graph]]:
     if is_dynamic(entering(graph)):
         if options.dynamic_shapes is DynamicShapes.OFF and not options.fix:
             return graph, [graph]
-        return graph, [fitted(view) for view in views(graph, dict(options.fix))]
+        return graph, [late(fitted(view)) for view in views(graph, dict(options.fix))]
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return graph, [graph]
     whole = completed(graph)
-    return whole, [fitted(bound(whole, {}))]
+    return whole, [late(fitted(bound(whole, {})))]
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:

@@ -29,7 +29,7 @@ ADVICE = {
     Reason.LEVEL: "target newer phones, or replace what needs the level",
     Reason.DTYPE: "convert the tensor to a type that NNAPI has",
     Reason.RANK: "reshape to four dimensions or fewer",
-    Reason.SHAPE: "fix the sizes (--fix name=1,3,224,224) and run shape inference",
+    Reason.SHAPE: "fix the sizes of inputs (--fix name=1,3,224,224) where they settle it",
     Reason.CONSTANT: "make it an initializer",
     Reason.ATTRIBUTE: "export with settings that NNAPI has",
     Reason.QUANTIZATION: "quantize with parameters that NNAPI has",

@@ -160,6 +160,7 @@ class Value:
 
     settled   a node computes it, and its constant is what that gives for the sizes at hand
     fits      it is INT64, and INT32 has all its numbers
+    sized_by  the node that must have run before its sizes are known, "" for none
     """
 
     name: str
@@ -169,14 +170,13 @@ class Value:
     constant: Constant | None = field(default=None, compare=False)
     settled: bool = field(default=False, compare=False)
     fits: bool = field(default=False, compare=False)
+    sized_by: str = field(default="", compare=False)
 
     @property
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) when unknown."""
         if self.dims is None:
-            raise Reject(
-                Reason.SHAPE, f"{self.name} has no shape; run shape inference on the model"
-            )
+            raise self._unsized("has no shape; state it in the model")
         return len(self.dims)
 
     @property
@@ -187,11 +187,14 @@ class Value:
             dim = self.dims[i] if self.dims else None
             if not isinstance(dim, int):
                 called = f"'{dim}'" if dim else "unknown"
-                raise Reject(
-                    Reason.SHAPE, f"{self.name} dimension {i} is {called}; fix it to a number"
-                )
+                raise self._unsized(f"dimension {i} is {called}; fix it to a number")
             shape.append(dim)
         return tuple(shape)
+
+    def _unsized(self, what: str) -> Reject:
+        if self.sized_by:
+            what = f"has a size that is known once {self.sized_by} has run; NNAPI wants it before"
+        return Reject(Reason.SHAPE, f"{self.name} {what}")
 
     @property
     def size(self) -> int:

@@ -80,8 +80,9 @@ ALLOWED = {
     "calibration": "costs manifest options nnapi.runtime rates rejection target",
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
-    "judging": "binding builtin capability ceiling dag graph options prepared qdq ranges rejection"
-    " sampling target",
+    "late": "binding dag graph value",
+    "judging": "binding builtin capability ceiling dag graph late options prepared qdq ranges"
+    " rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"

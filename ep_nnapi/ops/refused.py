@@ -99,7 +99,7 @@ _CONTRIB: Mapping[str, str] = {
 """The same for the quantized operators of com.microsoft."""
 
 _DOMAINS: Mapping[str, str] = {
-    "ai.onnx.ml": "NNAPI has no trees, tables or vector machines; it stays with ONNX Runtime",
+    "ai.onnx.ml": "NNAPI has no classic machine learning; it stays with ONNX Runtime",
     "ai.onnx.training": _TRAINING,
     "ai.onnx.preview.training": _TRAINING,
 }
