@@ -17,7 +17,7 @@ from ep_nnapi import manifest
 from ep_nnapi.crew import Crew, Limits
 from ep_nnapi.job import TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.manifest import Prepared, Recipe, digest_of
-from ep_nnapi.publishing import Task, clean, failed, prepare_one
+from ep_nnapi.publishing import Task, clean, failed, locked, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
 
 MANIFEST = "manifest.json"
@@ -96,10 +96,10 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     task = partial(Task, root=place.root, recipe=recipe, verification=how, limits=limits)
     tasks = _tasks(source, pairs, task, known)
     if executor is not None:
-        models = _all(tasks, place, known, lambda t: executor.submit(prepare_one, t), progress)
+        models = _all(tasks, place, lambda t: executor.submit(prepare_one, t), progress)
     else:
         with ThreadPoolExecutor(workers) as own, Crew() as crew:
-            models = _all(tasks, place, known, lambda t: own.submit(prepare_one, t, crew), progress)
+            models = _all(tasks, place, lambda t: own.submit(prepare_one, t, crew), progress)
     if source.is_file() and models[0].unusable:
         raise ModelError(_about(source, str(models[0].error)))
     return Preparation(models, place.manifest)
@@ -199,13 +199,12 @@ def _pairs_of_directory(
 def _all(
     tasks: Sequence[Task],
     place: _Place,
-    known: Mapping[str, Prepared],
     submit: Callable[[Task], Future[Prepared]],
     progress: Progress | None,
 ) -> tuple[Prepared, ...]:
     """Every task's result, in the order of the tasks; the manifest grows as they come."""
-    kept = {o: e for o, e in known.items() if all((place.root / n).is_file() for n in e.outputs)}
-    entries, saved = dict(kept), time.monotonic()
+    entries: dict[str, Prepared] = {}
+    saved = time.monotonic()
     futures = {submit(task): task for task in tasks}
     if progress is not None:
         progress(0, len(tasks))
@@ -216,14 +215,27 @@ def _all(
             if progress is not None:
                 progress(done, len(tasks))
             if time.monotonic() - saved > _SAVE_EVERY:
-                manifest.write(place.manifest, entries.values())
+                _write_down(place, entries)
                 saved = time.monotonic()
     finally:  # when interrupted, those not begun do not begin
         for future in futures:
             future.cancel()
-    manifest.write(place.manifest, entries.values())
-    manifest.write_operators(place.root, place.prefix, entries.values(), known.values())
+    _write_down(place, entries)
     return tuple(entries[task.output] for task in tasks)
+
+
+def _write_down(place: _Place, entries: Mapping[str, Prepared]) -> None:
+    """Writes what all share, with what earlier runs and others meanwhile have made and is there."""
+    with locked(place.root):
+        before = manifest.read(place.manifest)
+        there = {
+            output: entry
+            for output, entry in before.items()
+            if all((place.root / name).is_file() for name in entry.outputs)
+        }
+        every = (there | dict(entries)).values()
+        manifest.write(place.manifest, every)
+        manifest.write_operators(place.root, place.prefix, every, before.values())
 
 
 def _result(future: Future[Prepared], task: Task) -> Prepared:

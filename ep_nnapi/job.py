@@ -106,6 +106,9 @@ class Combination:
     result: str
 
 
+UNCOMPARED = "no-verify prepares it without comparing"
+"""The way out for models that cannot be compared, or never give the same numbers."""
+
 _ANY = tuple(Level)
 COMBINATIONS = (
     Combination(

@@ -10,19 +10,18 @@ import os
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ep_nnapi.crew import Crew, Limits, Shift
-from ep_nnapi.job import Verification
+from ep_nnapi.job import UNCOMPARED, Verification
 from ep_nnapi.manifest import Prepared, Recipe, digest_of, up_to_date
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 
 _SCRATCH = ".ep-nnapi-"
 _WORK = "model"
-_UNCOMPARED = "no-verify prepares it without comparing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,27 @@ def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
 
 def clean(root: Path) -> None:
     """Takes away what runs that were killed have left in `root`."""
-    for folder in root.glob(f"{_SCRATCH}*"):
-        if folder.is_file():
-            folder.unlink(missing_ok=True)
-            continue
-        with suppress(OSError), _locked(folder, fcntl.LOCK_EX):
-            shutil.rmtree(folder, ignore_errors=True)
+    with locked(root):
+        for left in root.glob(f"{_SCRATCH}*"):
+            if left.is_file():
+                left.unlink(missing_ok=True)
+                continue
+            with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Waits for others who have the folder in a way that excludes this one, or raises OSError.
+
+    Of a folder of outputs it is whoever looks for what was left there, or changes what all share.
+    """
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, how)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _prepared(task: Task, shift: Shift) -> Prepared:
@@ -104,7 +118,7 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
         operators=staged["operators"],
     )
     if task.verification is not None:
-        tolerance = _recorded(shift, asked)
+        tolerance = shift.ask("record", asked)["tolerance"]
         entry = replace(entry, differences=shift.ask("verify", asked)["differences"])
         worst = entry.worst or 0.0
         if worst > tolerance:
@@ -112,18 +126,10 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
     return replace(entry, outputs=_publish(work, out.name, task))
 
 
-def _recorded(shift: Shift, asked: dict[str, Any]) -> float:
-    """The tolerance, once it is recorded what the original computes."""
-    try:
-        return float(shift.ask("record", asked)["tolerance"])
-    except (ModelError, OptionError) as error:
-        raise type(error)(f"{error}; {_UNCOMPARED}") from None
-
-
 def _beyond(worst: float, tolerance: float) -> str:
     return (
         f"the prepared model differs from the original by {worst:.3g}, more than the tolerance of "
-        f"{tolerance:g}, and nothing is written; allow more with tolerance, or {_UNCOMPARED}"
+        f"{tolerance:g}, and nothing is written; allow more with tolerance, or {UNCOMPARED}"
     )
 
 
@@ -134,13 +140,14 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
     to belong together.
     """
     home = (task.root / task.output).parent
-    home.mkdir(parents=True, exist_ok=True)
     names = sorted((p.name for p in work.iterdir()), key=lambda name: name == main)
     digests = _digests(work, [work / name for name in names])
-    for name in names:
-        (work / name).replace(home / name)
-    if Path(main).suffix.lower() == ".onnx":
-        _drop_replaced(home, Path(main).stem, digests.keys())
+    with locked(task.root):
+        home.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (work / name).replace(home / name)
+        if Path(main).suffix.lower() == ".onnx":
+            _drop_replaced(home, Path(main).stem, digests.keys())
     folder = Path(task.output).parent
     return {str(folder / name): digest for name, digest in digests.items()}
 
@@ -165,20 +172,11 @@ def _digests(folder: Path, files: Iterable[Path]) -> dict[str, str]:
 @contextmanager
 def _scratch(root: Path) -> Iterator[Path]:
     """A folder on the file system of the outputs, locked as workers do it, too."""
-    folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=root))
-    try:
-        with _locked(folder, fcntl.LOCK_SH):
+    with ExitStack() as stack:
+        with locked(root):
+            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=root))
+            stack.enter_context(locked(folder, fcntl.LOCK_SH))
+        try:
             yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Locks a folder; raises OSError when others have it in a way that excludes this one."""
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(lock)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

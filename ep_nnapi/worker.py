@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from ep_nnapi.crew import ANSWER, SAID, Data
-from ep_nnapi.job import Verification, job_of
+from ep_nnapi.job import UNCOMPARED, Verification, job_of
 from ep_nnapi.options import to_strings
 from ep_nnapi.preparing import stage
-from ep_nnapi.rejection import NnapiError
+from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 from ep_nnapi.verifying import compare, record
 
 
@@ -45,7 +45,10 @@ def _record(task: Data) -> Data:
     """Records what the original computes."""
     model, how = Path(task["model"]), Verification(**task["verification"])
     fixed = dict(job_of(task["job"]).options.fix)
-    return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
+    try:
+        return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
+    except (ModelError, OptionError) as error:
+        raise type(error)(f"{error}; {UNCOMPARED}") from None
 
 
 def _verify(task: Data) -> Data:

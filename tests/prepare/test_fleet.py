@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi import manifest
 from ep_nnapi.manifest import Status
+from ep_nnapi.publishing import locked
 from ep_nnapi.requirements import merged
 
 ROOT = Path(__file__).parents[2]
@@ -160,6 +162,43 @@ def test_a_dask_cluster_prepares(tmp_path: Path) -> None:
         distributed.Client(cluster) as client,
     ):
         both(client.get_executor(), tmp_path)
+
+
+class Meanwhile(Executor):
+    """Before it does anything, another run into the same folder is over."""
+
+    def __init__(self, other: Callable[[], object]) -> None:
+        self._other = other
+
+    def submit(self, fn, /, *args, **kwargs):
+        self._other()
+        done = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def test_two_runs_into_one_folder_know_of_each_other(tmp_path: Path) -> None:
+    first, other = tiny(tmp_path / "a.onnx"), tiny(tmp_path / "b.onnx", 1, "Sigmoid")
+    out, given = tmp_path / "out", {"verify": False}
+    meanwhile = Meanwhile(lambda: ep_nnapi.prepare(other, out, **given))
+    ep_nnapi.prepare(first, out, executor=meanwhile, **given)
+    assert [e.model for e in manifest.read(out / "manifest.json").values()] == ["a.onnx", "b.onnx"]
+    operators = (out / "required_operators.config").read_text()
+    assert "# - a.ort\n# - b.ort\n" in operators
+    assert "Sigmoid" in operators
+
+
+def test_what_runs_share_they_change_one_after_the_other(tmp_path: Path) -> None:
+    """The folder that this test has is waited for."""
+    path, out = tiny(tmp_path / "a.onnx"), tmp_path / "out"
+    out.mkdir()
+    with ThreadPoolExecutor(1) as executor:
+        with locked(out):
+            made = executor.submit(ep_nnapi.prepare, path, out, verify=False)
+            with pytest.raises(TimeoutError):
+                made.result(timeout=0.2)
+            assert not list(out.iterdir())
+        assert not made.result().failed
 
 
 def test_operators_of_several_models_are_united() -> None:
