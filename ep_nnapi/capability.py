@@ -17,7 +17,7 @@ from ep_nnapi.ops.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.pieces import is_implied
 from ep_nnapi.ops.quantizing import require_storable
 from ep_nnapi.ops.refused import why
-from ep_nnapi.qdq import as_stored, require_plain
+from ep_nnapi.qdq import AS_STORED, as_stored, require_plain
 from ep_nnapi.ranges import narrowed
 from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.requantize import settled
@@ -73,7 +73,16 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
             detail = f"{quantized.detail}; computed in floats: {real.detail}"
             raise Reject(quantized.reason, detail) from None
         return calls, f"computed in floats: {quantized.detail}"
-    return calls, _requantized(given, len(calls) - len(given))
+    return calls, _requantized(given, len(calls) - len(given)) or _scaled_later(node)
+
+
+def _scaled_later(node: GraphNode) -> str:
+    if node.domain or node.op_type not in AS_STORED:
+        return ""
+    return (
+        "computed in floats: NNAPI computes with 8 bits where scales are constant; "
+        "quantize_static makes them so"
+    )
 
 
 def _requantized(given: Iterable[Call], more: int) -> str:

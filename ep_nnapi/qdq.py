@@ -41,7 +41,7 @@ _ORDERED = {"ArgMax", "ArgMin"}
 
 
 _BYTES = (DType.UINT8, DType.INT8)
-_AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
+AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "ConvInteger": (range(4), ()),
     "DynamicQuantizeLinear": ((), (0, 2)),
     "MatMulInteger": (range(4), ()),
@@ -57,7 +57,7 @@ def quantized(graph: Graph) -> Graph:
     A value's quantization comes from the node that quantizes or dequantizes it and spreads, both
     ways, through operators that only move elements. A value quantized in two ways has none.
     """
-    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *_AS_STORED) for n in graph.nodes):
+    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED) for n in graph.nodes):
         return graph
     stated = _all_stated(graph.nodes)
     known = _spread(graph.nodes, stated)
@@ -122,7 +122,7 @@ def _stated(node: GraphNode) -> Iterator[_Stated]:
         scale, zero = form.output
         triples.append((out, ins[scale], ins[zero], None))
     yield from (_Stated(v, s, z, at) for v, s, z, at in triples if v is not None)
-    read, made = _AS_STORED.get(node.op_type, ((), ()))
+    read, made = AS_STORED.get(node.op_type, ((), ()))
     numbers = (*(ins[i] for i in read), *(node.outputs[i] for i in made if i < len(node.outputs)))
     yield from (_Stated(v, stored=_STORED) for v in numbers if v is not None)
 
@@ -199,7 +199,7 @@ def require_plain(node: GraphNode) -> None:
         for v in (*node.inputs, *node.outputs)
         if v is not None and v.quantization is not None and v.constant is None
     }
-    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *_AS_STORED):
+    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED):
         return
     names = " and ".join(found.values())
     if len(found) > 1:

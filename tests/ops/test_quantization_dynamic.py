@@ -49,6 +49,12 @@ def test_dynamically_quantized_product_matches():
     np.testing.assert_allclose(got, want, atol=127 * 0.01 * step)
 
 
+def test_what_is_computed_in_floats_is_noted():
+    notes = ep_nnapi.check(dynamic((3, 40)).SerializeToString()).notes
+    assert [n.op_type for n in notes] == ["DynamicQuantizeLinear", "MatMulInteger"]
+    assert {n.detail.split(":")[0] for n in notes} == {"computed in floats"}
+
+
 def test_dynamic_quantization_of_zeros_matches():
     model = dynamic((2, 8))
     given = {"x": np.zeros((2, 8), np.float32)}
