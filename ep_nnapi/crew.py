@@ -203,4 +203,9 @@ def _start() -> Keeper:
     command, pipe = [sys.executable, "-P", "-W", quiet, "-m", KEEPER], subprocess.PIPE
     # models that are prepared side by side share the CPUs
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
-    return Keeper(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))
+    # Ctrl-C goes to all processes of a terminal; whoever asks ends this one's input then
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return Keeper(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

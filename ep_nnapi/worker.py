@@ -67,7 +67,6 @@ TASKS: Mapping[str, Callable[[Data], Data]] = {
 
 def main() -> None:
     """Carries out orders until there are no more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever asks gets it too, and ends the input
     gc.freeze()  # what is here stays: workers need not look through it, nor copy it to do so
     for line in sys.stdin.buffer:
         order = json.loads(line)

@@ -72,6 +72,15 @@ def test_where_nothing_can_be_written_that_is_what_is_said(odd: Crew, tmp_path: 
     assert not (tmp_path / "more").exists()
 
 
+def test_an_interrupt_is_for_whoever_asks(odd: Crew, tmp_path: Path) -> None:
+    """Ctrl-C reaches the keeper too, even while it starts, which says nothing of it."""
+    with odd.keeper() as keeper:
+        os.kill(keeper.process.pid, signal.SIGINT)
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
 def test_time_is_one_for_all_steps_of_a_model(odd: Crew, tmp_path: Path) -> None:
     """At the limit it passes; past it the worker is gone at once, and so is the model's time."""
     with odd.keeper() as keeper:
