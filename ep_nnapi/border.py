@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
+from ep_nnapi.rejection import ModelError
 from ep_nnapi.value import Array, DType
 
 _SIGN = np.uint8(0x80)
@@ -46,7 +47,15 @@ class Crossing:
         return self.dtype is DType.INT8 and self.nnapi_dtype == np.uint8
 
     def enter(self, array: Array) -> Array:
-        """An ONNX tensor as the model wants it; no copy when `plain`."""
+        """An ONNX tensor as the model wants it; no copy when `plain`.
+
+        Raises ModelError for one of other sizes than the model declares.
+        """
+        if array.shape != self.shape:
+            raise ModelError(
+                f"{self.name} has sizes {list(array.shape)}, where the model declares "
+                f"{list(self.shape)}; declare them right, or not at all"
+            )
         if self._signs_change:
             array = array.view(np.uint8) ^ _SIGN
         if self.perm is not None:

@@ -2,48 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ep_nnapi.dag import inputs_of, outputs_of
-from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.dag import outputs_of
+from ep_nnapi.graph import GraphNode
 from ep_nnapi.value import Dim, Value
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
-def certain(graph: Graph) -> Graph:
-    """The graph, with sizes forgotten where ONNX Runtime computes others than it declares.
-
-    Its kernels leave out a last window that starts in the padding, as ONNX says; its shape
-    inference does not. The sizes of all that depends on such a pool are forgotten, too.
-    """
-    doubtful: set[str] = set()
-    for node in graph.nodes:
-        read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & doubtful or _overdeclared(node):
-            doubtful |= {v.name for v in outputs_of(node)}
-    if not doubtful:
-        return graph
-    return replace(
-        graph,
-        nodes=tuple(_forgotten(n, doubtful) for n in graph.nodes),
-        outputs=tuple(_unsized(v, doubtful) for v in graph.outputs),
-    )
-
-
 def counted(node: GraphNode) -> tuple[Value, ...]:
     """The node's outputs, whose sizes shape inference gives, as ONNX Runtime computes them.
 
-    Of the windows of such a pool at most one along each axis starts in the padding at its end.
+    Its kernels leave out a last window that starts in the padding, as ONNX says; its shape
+    inference does not. There is at most one along each axis.
     """
-    if not _overdeclared(node):
+    if not overdeclared(node):
         return outputs_of(node)
     computed = tuple(axis.computed for axis in _axes(node))
     return tuple(replace(v, dims=(v.dims or ())[:2] + computed) for v in outputs_of(node))
 
 
-def _overdeclared(node: GraphNode) -> bool:
+def overdeclared(node: GraphNode) -> bool:
     """Whether the pool's declared output counts windows that start beyond the last element."""
     return any(axis.beyond for axis in _axes(node))
 
@@ -85,17 +66,3 @@ def _axes(node: GraphNode) -> tuple[_Axis, ...]:
 
 def _numbers(given: object, default: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(i) for i in given) if isinstance(given, tuple) else tuple(default)
-
-
-def _forgotten(node: GraphNode, doubtful: Collection[str]) -> GraphNode:
-    return replace(
-        node,
-        inputs=tuple(v and _unsized(v, doubtful) for v in node.inputs),
-        outputs=tuple(v and _unsized(v, doubtful) for v in node.outputs),
-    )
-
-
-def _unsized(value: Value, doubtful: Collection[str]) -> Value:
-    if value.name not in doubtful or value.dims is None:
-        return value
-    return replace(value, dims=(None,) * len(value.dims))

@@ -38,7 +38,8 @@ def counterpart(node: GraphNode) -> GraphNode:
     if (node.domain, node.op_type) in _LIKE_FIRST:
         return _as(node, "Identity", node.inputs[:1])
     if not node.domain:
-        return replace(node, since=max(node.since, _FUNCTIONS.get(node.op_type, 0)))
+        since = _FUNCTIONS.get(node.op_type, 0)
+        return node if node.since >= since else replace(node, since=since)
     if node.domain != _RUNTIME:
         return node
     if node.op_type in _FUSED:

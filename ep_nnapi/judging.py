@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from ep_nnapi.binding import bound, completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
-from ep_nnapi.ceiling import certain
 from ep_nnapi.dag import inputs_of, outputs_of
+from ep_nnapi.declared import certain
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.late import late
 from ep_nnapi.options import DynamicShapes, Options

@@ -86,6 +86,18 @@ def settle(
     return Settled(found, agree)
 
 
+def contradicts(node: GraphNode) -> bool:
+    """Whether the sizes of its output, which ONNX Runtime does not infer, cannot be so."""
+    if counterpart(node) is node or not all(map(is_sized, outputs_of(node))):
+        return False
+    if not all(is_sized(v) for v in node.inputs if v is not None):
+        return False
+    try:
+        return _sized(node)[0].dims != outputs_of(node)[0].dims
+    except shape_inference.InferenceError:
+        return False
+
+
 def _sized(node: GraphNode) -> tuple[Value, ...]:
     """The outputs with the sizes that ONNX's shape inference gives them, where it gives all.
 

@@ -7,6 +7,7 @@ import pytest
 
 from ep_nnapi.border import Border, Crossing
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.rejection import ModelError
 from ep_nnapi.value import DType
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -147,3 +148,8 @@ def test_one_operand_leaves_under_two_names():
     np.testing.assert_array_equal(outputs[0], y)
     np.testing.assert_array_equal(outputs[1], y)
     assert not np.shares_memory(*outputs)
+
+
+def test_other_sizes_than_the_declared_ones_are_said():
+    with pytest.raises(ModelError, match=r"x has sizes \[2, 4\], .* declares \[2, 3\]"):
+        plain("x", (2, 3)).enter(np.zeros((2, 4), np.float32))

@@ -54,7 +54,7 @@ ALLOWED = {
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
     "forms": "follow rewrite nnapi.call nnapi.spec rejection value numpy",
     "layout": "follow rewrite nnapi.call nnapi.spec rejection value networkx",
-    "border": "nnapi.runtime value numpy",
+    "border": "rejection nnapi.runtime value numpy",
     "lowering": "border follow forms layout rewrite nnapi.call nnapi.codes nnapi.model"
     " nnapi.signature nnapi.spec rejection target value numpy",
     # one graph, one session
@@ -81,7 +81,8 @@ ALLOWED = {
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "late": "binding dag graph value",
-    "judging": "binding builtin capability ceiling dag graph late options prepared qdq ranges"
+    "declared": "ceiling dag graph settling value",
+    "judging": "binding builtin capability dag declared graph late options prepared qdq ranges"
     " rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",

@@ -1,0 +1,47 @@
+"""Sizes that a model declares, or ONNX Runtime infers, and that are not what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ep_nnapi.ceiling import overdeclared
+from ep_nnapi.dag import inputs_of, outputs_of
+from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.settling import contradicts
+from ep_nnapi.value import Value
+
+
+def certain(graph: Graph) -> Graph:
+    """The graph, with sizes forgotten where others than the declared ones are computed.
+
+    ONNX Runtime's shape inference counts windows of pools that its kernels leave out, and believes
+    the model's author where it infers nothing. The sizes of all that depends on such a node are
+    forgotten, too.
+    """
+    doubtful: set[str] = set()
+    for node in graph.nodes:
+        read = {v.name for v in inputs_of(node)} | set(node.implicit)
+        if read & doubtful or overdeclared(node) or contradicts(node):
+            doubtful |= {v.name for v in outputs_of(node)}
+    if not doubtful:
+        return graph
+    return replace(
+        graph,
+        nodes=tuple(_forgotten(n, doubtful) for n in graph.nodes),
+        outputs=tuple(_unsized(v, doubtful) for v in graph.outputs),
+    )
+
+
+def _forgotten(node: GraphNode, doubtful: Collection[str]) -> GraphNode:
+    return replace(
+        node,
+        inputs=tuple(v and _unsized(v, doubtful) for v in node.inputs),
+        outputs=tuple(v and _unsized(v, doubtful) for v in node.outputs),
+    )
+
+
+def _unsized(value: Value, doubtful: Collection[str]) -> Value:
+    if value.name not in doubtful or value.dims is None:
+        return value
+    return replace(value, dims=(None,) * len(value.dims))
