@@ -1,14 +1,15 @@
 """Claimed nodes that ONNX Runtime fuses all the same, and how it is kept from that.
 
-Its extended fusions leave the nodes of other providers alone but for one: attention's MatMul and
-Add become Gemm whoever runs them. A product that another node reads too is not fused.
-Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2.
+Its extended fusions leave the nodes of other providers alone but for some that ask of one node only
+who runs it, or of none: attention's MatMul and Add become Gemm, MatMulInteger with what follows it
+MatMulIntegerToFloat. None of them fuses across a tensor that another node reads too.
+Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2, MatMulIntegerToFloatFusion.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from pathlib import Path
 
 import onnx
@@ -20,23 +21,35 @@ from ep_nnapi.ortfile import inner_graphs, opened, outputs
 from ep_nnapi.ortfile import nodes as nodes_of
 from ep_nnapi.report import Report
 
-_READER = "ep_nnapi_second_reader_"
+_READER = "ep_nnapi_reader_"
 
 
-def lost(saved: Path, report: Report) -> frozenset[str]:
-    """Names of nodes in clusters of `report` that the .ort file `saved` has no more."""
+def is_kept(saved: Path, report: Report) -> bool:
+    """Whether the clusters of `report` are in the .ort file `saved`.
+
+    A node that was fused is not there, or under its name another one, which computes something else
+    than the cluster.
+    """
     written = _written(saved)
-    return frozenset(n for c in report.clusters for n in c.nodes if n not in written)
+    return all(written.issuperset((*c.nodes, *c.outputs)) for c in report.clusters)
 
 
-def expose(model: Path, nodes: Set[str]) -> None:
-    """Gives what these nodes of an .onnx file compute a second reader, in inner graphs too.
+def expose(model: Path, report: Report) -> None:
+    """Gives tensors that clusters compute or read another reader, in inner graphs too.
 
     model   as ONNX Runtime's basic level leaves it; an unnamed node goes by its first output
     """
     proto, count = onnx.load(str(model)), itertools.count()
+    claimed = {name for c in report.clusters for name in c.nodes}
     for graph in graphs(proto.graph):
-        read = [o for n in graph.node if (n.name or n.output[0]) in nodes for o in n.output if o]
+        computed = {name for node in graph.node for name in node.output if name}
+        read = {
+            name: None
+            for node in graph.node
+            if (node.name or node.output[0]) in claimed
+            for name in (*node.input, *node.output)
+            if name in computed
+        }
         graph.node.extend(
             helper.make_node("Size", [name], [f"{_READER}{next(count)}"]) for name in read
         )

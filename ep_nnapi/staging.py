@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import onnxruntime
 from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.keeping import conceal, expose, lost
+from ep_nnapi.keeping import conceal, expose, is_kept
 from ep_nnapi.naming import complete, rename_given
 from ep_nnapi.onnxfile import temporary
 from ep_nnapi.ort.names import EP_NAME
@@ -53,16 +53,15 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
                 report = _assigned(str(inlined), out, job)
             except ModelError:
                 raise whole from None
-    fused = lost(out, report)
-    if fused:
-        _spare(model, out, job, fused)
+    if not is_kept(out, report):
+        _spare(model, out, job, report)
     return report
 
 
-def _spare(model: ModelSource, out: Path, job: Job, nodes: Set[str]) -> None:
-    """Saves `model` with these nodes kept too, which ONNX Runtime fuses although NNAPI has them."""
+def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
+    """Saves `model` with the nodes kept that ONNX Runtime fuses although NNAPI has them."""
     with _basic(model, out, job) as basic, temporary(out, ".spared.onnx") as spared:
-        expose(basic, nodes)
+        expose(basic, report)
         _assigned(str(basic), out, job)
         _unpack(out, spared, job)
         conceal(spared)

@@ -146,6 +146,42 @@ def test_attention_in_an_inner_graph_is_kept_and_fused(tmp_path: Path) -> None:
     fuses_the_rest(choosing(tmp_path), tmp_path)
 
 
+def product(folder: Path) -> Path:
+    """A product of integers that were quantized as they came, scaled and summed."""
+    make = helper.make_node
+    nodes = [
+        make("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize"),
+        make("MatMulInteger", ["q", "w", "z"], ["p"], "product"),
+        make("Cast", ["p"], ["f"], "cast", to=TensorProto.FLOAT),
+        make("Mul", ["s", "ws"], ["ss"], "scales"),
+        make("Mul", ["f", "ss"], ["m"], "scaled"),
+        make("Add", ["m", "b"], ["y"], "sum"),
+    ]
+    weights = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
+    given = {"w": weights, "ws": np.float32(0.1), "b": np.arange(4, dtype=np.float32)}
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 4]) for n in "xy"]
+    constants = [numpy_helper.from_array(np.asarray(a), name) for name, a in given.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    opsets = [helper.make_opsetid("", 17)]
+    path = folder / "product.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("exclude", "fused"),
+    [
+        ("", set()),
+        ("Mul", set()),
+        ("DynamicQuantizeLinear,MatMulInteger,Cast,Mul", {"DynamicQuantizeMatMul"}),
+        ("DynamicQuantizeLinear,Cast,Mul,Add", set()),  # whose product has the fused one's name
+    ],
+)
+def test_a_product_of_integers_is_kept(exclude: str, fused: set[str], tmp_path: Path) -> None:
+    ops = keeps_what_is_claimed(product(tmp_path), tmp_path, exclude=exclude)
+    assert set(ops.values()) - set(basic_ops(product(tmp_path), tmp_path).values()) == fused
+
+
 @pytest.mark.parametrize("form", ["ort", "onnx", "context"])
 def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> None:
     """What was written from an .ort file has no names of inner graphs, without which none loads."""
