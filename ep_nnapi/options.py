@@ -166,7 +166,7 @@ OPTIONS: tuple[Option, ...] = (
         "max_clusters",
         values.count("max_clusters"),
         "N",
-        "keep the clusters estimated to save the most time, at most so many (default: all)",
+        "keep the clusters estimated to save the most time, at most so many a graph (default: all)",
     ),
     Option(
         "dynamic_shapes",

@@ -246,13 +246,13 @@ def ops(table: Sequence[Op]) -> None:
             f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
             f"{o.since}+",
             ", ".join(row.name for row in o.emits),
-            f"{min(row.level for row in o.emits)}+",
+            str(min(row.level for row in o.emits)),
             " ".join(_types(o)),
             _summary(o),
         )
         for o in ordered
     )
-    _table(("operator", "opset", "NNAPI operations", "level", "types", "what it does"), rows)
+    _table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
 
 
 def _types(op: Op) -> list[str]:
