@@ -111,7 +111,7 @@ class _Steps:
         if call.spec not in _EXACT:
             raise Reject(
                 Reason.QUANTIZATION,
-                f"{results[0].name} takes several operations, of which each would round",
+                "it takes several operations, of which each would round",
             )
         self._rounded.update(r.name for r in results)
 

@@ -154,6 +154,19 @@ def test_what_is_not_computed_as_quantized_is_noted(capsys: pytest.CaptureFixtur
     assert "computed in floats: " in printed
 
 
+def test_notes_name_what_the_model_names():
+    g = Qdq("u8")
+    given = [g.input((1, 4, 6, 6), U8), *(g.constant(np.ones(4, np.float32)) for _ in range(2))]
+    x = g.group("Elu", [g.group("InstanceNormalization", given, U8)], U8)
+    x = g.group("LayerNormalization", [x, g.constant(np.ones(6, np.float32))], U8)
+    notes = ep_nnapi.check(g.model(x).SerializeToString()).notes
+    assert [n.detail for n in notes] == [
+        "computed in floats: it takes several operations, of which each would round",
+        "computed in floats: q2 is quantized; Elu of it takes float arithmetic",
+        "computed in floats: q5 is quantized; LayerNormalization of it takes float arithmetic",
+    ]
+
+
 # ONNX Runtime's own cases, including the 16 that it has disabled.
 
 

@@ -144,10 +144,12 @@ class Node:
 
     def scalar(self, number: float, like: Value) -> Constant:
         """One number of `like`'s element type, shape [1]; raises Reject for quantized numbers."""
-        if like.quantization is not None or like.dtype in (DType.UINT8, DType.INT8):
+        if _is_quantized(like):
+            given = (v.name for v in self.node.inputs if v is not None and _is_quantized(v))
             raise Reject(
                 Reason.QUANTIZATION,
-                f"{like.name} is quantized; {self.node.op_type} of it takes float arithmetic",
+                f"{next(given, like.name)} is quantized; "
+                f"{self.node.op_type} of it takes float arithmetic",
             )
         to = like.dtype.numpy
         if to.kind in "iu" and not (float(number).is_integer() and -(2**31) <= number < 2**31):
@@ -168,6 +170,10 @@ class Node:
         except Reject:
             return False
         return True
+
+
+def _is_quantized(value: Value) -> bool:
+    return value.quantization is not None or value.dtype in (DType.UINT8, DType.INT8)
 
 
 Lowering = Callable[[Node], Iterator[Call]]
