@@ -114,10 +114,11 @@ def require_scale(value: Value) -> None:
     scales = value.quantization.scale if value.quantization is not None else ()
     strange = [s for s in scales if not _LEAST_SCALE <= s < math.inf]
     if strange:
+        why = "; mask with a finite number, not an infinite one" if strange[0] == math.inf else ""
         raise Reject(
             Reason.QUANTIZATION,
             f"{value.name} has the scale {strange[0]:g}; "
-            f"NNAPI's are positive and normal, at least {_LEAST_SCALE:.2g}",
+            f"NNAPI's are positive and normal, at least {_LEAST_SCALE:.2g}{why}",
         )
 
 

@@ -80,7 +80,7 @@ REFUSED = {
     "no scale": (around(U8, 0, np.uint8(1)), "QUANTIZATION", "has the scale 0; NNAPI's are"),
     "a negative scale": (around(U8, -1, np.uint8(1)), "QUANTIZATION", "has the scale -1"),
     "a denormal scale": (around(U8, 1e-40, np.uint8(1)), "QUANTIZATION", "at least 1.2e-38"),
-    "an infinite scale": (around(U8, np.inf, np.uint8(1)), "QUANTIZATION", "has the scale inf"),
+    "an infinite scale": (around(U8, np.inf, np.uint8(1)), "QUANTIZATION", "a finite number"),
 }
 
 
