@@ -7,15 +7,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.signature import (
-    Form,
-    Match,
-    OperationSpec,
-    Param,
-    Rule,
-    Typing,
-    parse_form,
-)
+from ep_nnapi.nnapi.form import Form, Param, Typing, parse_form
+from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
 from ep_nnapi.rejection import SpecError
 from ep_nnapi.value import Constant, DType, Quantization, Value, held
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.form import Typing, typing
 from ep_nnapi.nnapi.rules import (
     channel_dim,
     fully_connected_shapes,
@@ -25,7 +26,6 @@ from ep_nnapi.nnapi.rules import (
     softmax_rank_below_3,
     zero_padding_below_3,
 )
-from ep_nnapi.nnapi.signature import Typing, typing
 
 FLOAT32 = OperandCode.FLOAT32
 FLOAT16 = OperandCode.FLOAT16

@@ -6,7 +6,8 @@ import pytest
 
 from ep_nnapi.nnapi.call import row
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.signature import Need, Param, align, parse_form, typing
+from ep_nnapi.nnapi.form import Param, align, parse_form, typing
+from ep_nnapi.nnapi.signature import Need
 from ep_nnapi.nnapi.spec import CONCATENATION, IF, LSTM, PACK, RELU, RESIZE_BILINEAR, SOFTMAX, SPLIT
 from ep_nnapi.rejection import Reason, Reject
 from tests.nnapi.typed import operand, operands, typed
