@@ -17,7 +17,7 @@ from onnx import helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
 from ep_nnapi.onnxfile import graphs
-from ep_nnapi.ortfile import inner_graphs, opened, outputs
+from ep_nnapi.ortfile import inner_graphs, opened, outputs, text
 from ep_nnapi.ortfile import nodes as nodes_of
 from ep_nnapi.report import Report
 
@@ -74,7 +74,7 @@ def _written(saved: Path) -> frozenset[str]:
 
 def _names(graph: Graph) -> Iterator[str]:
     for node in nodes_of(graph):
-        yield node.Name().decode()
+        yield text(node.Name())
         yield from outputs(node)
         for _, inner in inner_graphs(node):
             yield from _names(inner)

@@ -27,7 +27,7 @@ def nodes(graph: Graph) -> Iterator[Node]:
 
 def outputs(of: Graph | Node) -> tuple[str, ...]:
     """The names of what a graph or a node computes."""
-    return tuple(name.decode() for name in map(of.Outputs, range(of.OutputsLength())))
+    return tuple(text(name) for name in map(of.Outputs, range(of.OutputsLength())))
 
 
 def inner_graphs(node: Node) -> Iterator[tuple[str, Graph]]:
@@ -35,4 +35,9 @@ def inner_graphs(node: Node) -> Iterator[tuple[str, Graph]]:
     attribute: Attribute
     for attribute in map(node.Attributes, range(node.AttributesLength())):
         if attribute.G() is not None:
-            yield attribute.Name().decode(), attribute.G()
+            yield text(attribute.Name()), attribute.G()
+
+
+def text(name: bytes) -> str:
+    """A name, which need not be UTF-8, as the provider reads it from ONNX Runtime."""
+    return name.decode("utf-8", "surrogateescape")

@@ -87,6 +87,17 @@ def attempt(bad: Path, out: Path) -> tuple[Prepared | None, str | None]:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+def test_names_need_not_be_utf_8(suffix: str, tmp_path: Path) -> None:
+    path = model(tmp_path, suffix)
+    renamed = path.read_bytes().replace(b"Reshape_9", b"Reshap\xe5_9")
+    assert renamed != path.read_bytes()
+    path.write_bytes(renamed)
+    (made,) = ep_nnapi.prepare(path, tmp_path / "out").models
+    assert made.worst is not None
+    assert made.worst <= DEFAULT_TOLERANCE
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_damaged_models_are_refused_or_as_plain_onnxruntime(suffix: str, tmp_path: Path) -> None:
     models_are_clear(suffix, (9, 0, 30), tmp_path)
 
