@@ -173,7 +173,10 @@ class Shift:
             raise _KINDS.get(found["kind"], NnapiError)(found["error"])
         if code < 0:
             name = signal.Signals(-code).name
-            raise ModelError(f"the model made ONNX Runtime crash ({name}) in its worker process")
+            raise ModelError(
+                f"the model made ONNX Runtime crash ({name}) in its worker process; "
+                "another format or level may do"
+            )
         raise NnapiError(f"the worker process failed: {_last_line(said) or f'exit code {code}'}")
 
 
