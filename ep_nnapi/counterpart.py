@@ -25,8 +25,8 @@ _FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("M
 """ONNX Runtime's own: the operator that has an activation or factor in it, and its inputs."""
 _SINCE = 13
 """An opset that has what the others become; sizes follow from inputs in the same way since."""
-_FUNCTIONS = {"GreaterOrEqual": 16, "LessOrEqual": 16}
-"""Operators that earlier opsets define as functions, and since when they are none."""
+_LIKE = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
+"""Operators that ONNX defines as functions, and others on the same inputs that are none."""
 
 
 def counterpart(node: GraphNode) -> GraphNode:
@@ -38,8 +38,8 @@ def counterpart(node: GraphNode) -> GraphNode:
     if (node.domain, node.op_type) in _LIKE_FIRST:
         return _as(node, "Identity", node.inputs[:1])
     if not node.domain:
-        since = _FUNCTIONS.get(node.op_type, 0)
-        return node if node.since >= since else replace(node, since=since)
+        like = _LIKE.get(node.op_type)
+        return node if like is None else _as(node, like, node.inputs)
     if node.domain != _RUNTIME:
         return node
     if node.op_type in _FUSED:
