@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from onnx import ModelProto, NodeProto
 
 from ep_nnapi.border import Crossing
 from ep_nnapi.context import Context, unpack
-from ep_nnapi.onnxfile import graphs
+from ep_nnapi.onnxfile import graphs, mentions
 from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.target import MAX_FEATURE_LEVEL
 
@@ -69,18 +68,13 @@ def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
     """The model; an empty one where there is no such node, which is cheap to find out."""
     if not isinstance(model, bytes):
         path = Path(model)
-        if not path.is_file() or path.stat().st_size == 0 or not _mentions(path):
+        if not path.is_file() or not mentions(path, CONTEXT_OP.encode()):
             return ModelProto()
         model = path.read_bytes()
     try:
         return onnx.load_model_from_string(model)
     except DecodeError:
         return ModelProto()  # an .ort file, or one that loading it has more to say about
-
-
-def _mentions(path: Path) -> bool:
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(CONTEXT_OP.encode()) >= 0
 
 
 def _is_own(node: NodeProto) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, TensorProto
+
+from ep_nnapi.onnxfile import mentions
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Elsewhere:
 
 def elsewhere(model: Path) -> Elsewhere:
     """What a readable model keeps in other files; nothing for one that is not."""
-    if model.suffix.lower() == ".ort" or not _mentions(model, b"location"):
+    if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
         return Elsewhere()
     try:
         proto = onnx.load(str(model), load_external_data=False)
@@ -48,14 +49,6 @@ def _length(place: Mapping[str, str], folder: Path) -> int:
         return max(0, min(end, int(place.get("length", end))))
     except ValueError:  # no numbers, as ONNX Runtime will say
         return 0
-
-
-def _mentions(model: Path, text: bytes) -> bool:
-    """Whether the bytes are anywhere in the file: the names of its parts are plain text."""
-    if model.stat().st_size == 0:
-        return False
-    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return data.find(text) >= 0
 
 
 def _tensors(graph: GraphProto) -> Iterator[TensorProto]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,14 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
             for inner in (attribute.g, *attribute.graphs):
                 if inner.node:
                     yield from graphs(inner)
+
+
+def mentions(model: Path, text: bytes) -> bool:
+    """Whether the bytes are anywhere in the file: the names of its parts are plain text."""
+    if model.stat().st_size == 0:
+        return False
+    with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(text) >= 0
 
 
 @contextmanager

@@ -14,13 +14,14 @@ from ep_nnapi.contents import contents
 from ep_nnapi.contextmodel import save_context
 from ep_nnapi.elsewhere import Elsewhere, elsewhere
 from ep_nnapi.fixing import fixed
-from ep_nnapi.job import Format, Job, Style
-from ep_nnapi.onnxfile import temporary
+from ep_nnapi.job import Format, Job, Level, Style
+from ep_nnapi.onnxfile import mentions, temporary
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 from ep_nnapi.staging import check_replay, save_onnx, save_ort, save_replayed
 
 _MOST = (1 << 31) - 1  # bytes: sizes in Protocol Buffers and FlatBuffers are signed 32-bit numbers
+_CAST = b"InsertedPrecisionFreeCast_"  # how the names of casts begin that ONNX Runtime adds
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +75,16 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
 
 
 def _context(model: Path, out: Path, job: Job) -> Report:
-    """The clusters are those of the model as it stands after the CPU provider's optimizations."""
+    """The clusters are those of the model as it stands after the CPU provider's optimizations.
+
+    Constants that ONNX Runtime casts for the CPU as it saves are cast once and for all: it would do
+    so when it loads the model, and a compiled cluster that read them would have other inputs.
+    """
     with temporary(out, ".staged.onnx") as staged:
         save_onnx(model, staged, job)
+        if job.level is not Level.DISABLE and mentions(staged, _CAST):
+            save_onnx(staged, out, Job(Level.BASIC, Format.ONNX, job.platform))
+            out.replace(staged)
         return save_context(staged, out, job.options, embed=job.embed)
 
 

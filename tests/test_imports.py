@@ -111,7 +111,7 @@ ALLOWED = {
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
-    "elsewhere": "google onnx",
+    "elsewhere": "onnxfile google onnx",
     "preparing": "checking contents contextmodel elsewhere fixing job onnxfile rejection report"
     " staging onnxruntime",
     "tolerance": "",

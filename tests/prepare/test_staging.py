@@ -57,6 +57,33 @@ def test_what_is_no_model_is_refused_after_both_ways(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.onnx"]
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_half_precision_is_compiled_where_nnapi_has_none(level: int, tmp_path: Path) -> None:
+    """At the levels below 3 its clusters are of float32, which ONNX Runtime casts constants to."""
+    weights = np.random.default_rng(3).standard_normal((3, 2, 3, 3)).astype(np.float16)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("Relu", ["c"], ["y"], "relu"),
+    ]
+    info, constants = helper.make_tensor_value_info, [numpy_helper.from_array(weights, "w")]
+    x, y = (
+        info("x", TensorProto.FLOAT16, [1, 2, 4, 4]),
+        info("y", TensorProto.FLOAT16, [1, 3, 2, 2]),
+    )
+    graph, opsets = (
+        helper.make_graph(nodes, "g", [x], [y], constants),
+        [helper.make_opsetid("", 17)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    given = {"format": "context", "feature_level": level}
+    (found,) = ep_nnapi.prepare(
+        tmp_path / "a.onnx", tmp_path / "out", tolerance=0.01, **given
+    ).models
+    assert found.error is None  # 0.01: 18 products in float16 or float32, rounded to float16
+    assert found.report is not None
+    assert {"conv", "relu"} <= {n for c in found.report["clusters"] for n in c["nodes"]}
+
+
 def constant_or_not(path: Path) -> Path:
     """A branch of If that is a constant, which ONNX Runtime keeps as a graph without nodes."""
     info = helper.make_tensor_value_info
