@@ -21,7 +21,8 @@ from ep_nnapi.publishing import Task, clean, failed, locked, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
 
 MANIFEST = "manifest.json"
-_SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest
+_SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest,
+_SAVE_SHARE = 20  # or, where many models make saving slow, than so many times what it takes
 _MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -204,7 +205,7 @@ def _all(
 ) -> tuple[Prepared, ...]:
     """Every task's result, in the order of the tasks; the manifest grows as they come."""
     entries: dict[str, Prepared] = {}
-    saved = time.monotonic()
+    saved, pause = time.monotonic(), _SAVE_EVERY
     futures = {submit(task): task for task in tasks}
     if progress is not None:
         progress(0, len(tasks))
@@ -214,9 +215,11 @@ def _all(
             entries[entry.output] = entry
             if progress is not None:
                 progress(done, len(tasks))
-            if time.monotonic() - saved > _SAVE_EVERY:
+            began = time.monotonic()
+            if began - saved > pause:
                 _write_down(place, entries)
                 saved = time.monotonic()
+                pause = max(_SAVE_EVERY, _SAVE_SHARE * (saved - began))
     finally:  # when interrupted, those not begun do not begin
         for future in futures:
             future.cancel()

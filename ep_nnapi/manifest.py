@@ -129,8 +129,16 @@ def read(path: Path) -> dict[str, Prepared]:
 
 
 def _entry(data: Mapping[str, Any]) -> Prepared:
+    """An entry as it was written; raises as `read` catches it for what was written by others."""
     rest = {k: v for k, v in data.items() if k not in ("status", "recipe")}
-    return Prepared(recipe=Recipe(**data["recipe"]), **rest)
+    entry = Prepared(recipe=Recipe(**data["recipe"]), **rest)
+    digests = {**entry.sources, **entry.outputs}
+    texts = (entry.model, entry.output, *digests, *digests.values(), *entry.operators)
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("names, digests and operators are text")
+    _operators_name(entry.recipe.job)
+    merged(entry.operators)
+    return entry
 
 
 def write(path: Path, entries: Iterable[Prepared]) -> None:

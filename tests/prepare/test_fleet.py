@@ -96,6 +96,18 @@ def test_another_format_of_that_name_leaves_the_weights(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("x.*.weights"))
 
 
+@pytest.mark.parametrize("name", ["sources", "outputs", "operators", "recipe", "model"])
+def test_a_manifest_of_others_is_nothing_that_is_known(name: str, tmp_path: Path) -> None:
+    ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path, verify=False)
+    path = tmp_path / "manifest.json"
+    written = json.loads(path.read_text())
+    assert list(manifest.read(path)) == ["a.ort"]
+    for odd in (5, [5], {"a": 5}, {"job": {}, "verification": None, "versions": {}}):
+        written["models"][0][name] = odd
+        path.write_text(json.dumps(written))
+        assert manifest.read(path) == {}
+
+
 def test_one_model_says_why_it_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"nonsense")
     with pytest.raises(ep_nnapi.ModelError, match="cannot load"):
