@@ -12,11 +12,10 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-import onnx
 from onnx import helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
-from ep_nnapi.onnxfile import graphs
+from ep_nnapi.onnxfile import edited, graphs
 from ep_nnapi.ortfile import inner_graphs, opened, outputs, text
 from ep_nnapi.ortfile import nodes as nodes_of
 from ep_nnapi.report import Report
@@ -39,31 +38,30 @@ def expose(model: Path, report: Report) -> None:
 
     model   as ONNX Runtime's basic level leaves it; an unnamed node goes by its first output
     """
-    proto, count = onnx.load(str(model)), itertools.count()
+    count = itertools.count()
     claimed = {name for c in report.clusters for name in c.nodes}
-    for graph in graphs(proto.graph):
-        computed = {name for node in graph.node for name in node.output if name}
-        read = {
-            name: None
-            for node in graph.node
-            if (node.name or node.output[0]) in claimed
-            for name in (*node.input, *node.output)
-            if name in computed
-        }
-        graph.node.extend(
-            helper.make_node("Size", [name], [f"{_READER}{next(count)}"]) for name in read
-        )
-    onnx.save(proto, str(model))
+    with edited(model) as proto:
+        for graph in graphs(proto.graph):
+            computed = {name for node in graph.node for name in node.output if name}
+            read = {
+                name: None
+                for node in graph.node
+                if (node.name or node.output[0]) in claimed
+                for name in (*node.input, *node.output)
+                if name in computed
+            }
+            graph.node.extend(
+                helper.make_node("Size", [name], [f"{_READER}{next(count)}"]) for name in read
+            )
 
 
 def conceal(model: Path) -> None:
     """Takes back what `expose` did."""
-    proto = onnx.load(str(model))
-    for graph in graphs(proto.graph):
-        kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
-        del graph.node[:]
-        graph.node.extend(kept)
-    onnx.save(proto, str(model))
+    with edited(model) as proto:
+        for graph in graphs(proto.graph):
+            kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
+            del graph.node[:]
+            graph.node.extend(kept)
 
 
 def _written(saved: Path) -> frozenset[str]:

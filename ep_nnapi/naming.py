@@ -6,11 +6,10 @@ import mmap
 from collections.abc import Set
 from pathlib import Path
 
-import onnx
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
-from ep_nnapi.onnxfile import graphs
+from ep_nnapi.onnxfile import edited, graphs
 from ep_nnapi.ortfile import inner_graphs, nodes, opened, outputs
 
 _GIVEN = ("gemm_input_shape", "gemm_output_shape")
@@ -27,14 +26,13 @@ def rename_given(path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if not any(data.find(name.encode()) >= 0 for name in _GIVEN):
             return
-    proto = onnx.load(str(path))
-    taken = {v.name for v in (*proto.graph.input, *proto.graph.output)}
-    for graph in graphs(proto.graph):
-        for tensor in graph.initializer:
-            tensor.name = _renamed(tensor.name, taken)
-        for node in graph.node:
-            node.input[:] = [_renamed(name, taken) for name in node.input]
-    onnx.save(proto, str(path))
+    with edited(path) as proto:
+        taken = {v.name for v in (*proto.graph.input, *proto.graph.output)}
+        for graph in graphs(proto.graph):
+            for tensor in graph.initializer:
+                tensor.name = _renamed(tensor.name, taken)
+            for node in graph.node:
+                node.input[:] = [_renamed(name, taken) for name in node.input]
 
 
 def complete(path: Path, saved: Path) -> None:
@@ -46,9 +44,8 @@ def complete(path: Path, saved: Path) -> None:
     with opened(saved) as graph:
         if not any(True for node in nodes(graph) for _ in inner_graphs(node)):
             return
-        proto = onnx.load(str(path))
-        _complete(proto.graph, graph)
-        onnx.save(proto, str(path))
+        with edited(path) as proto:
+            _complete(proto.graph, graph)
 
 
 def _complete(graph: GraphProto, saved: Graph) -> None:

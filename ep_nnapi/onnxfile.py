@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onnx import GraphProto
+import onnx
+from onnx import GraphProto, ModelProto
 
 EXTERNAL_ABOVE = 1 << 30
 """Bytes above which weights go into a file beside the model: Protocol Buffers end at 2 GB."""
@@ -29,6 +30,14 @@ def mentions(model: Path, text: bytes) -> bool:
         return False
     with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return data.find(text) >= 0
+
+
+@contextmanager
+def edited(path: Path) -> Iterator[ModelProto]:
+    """The model of an .onnx file, to be changed; weights in files beside it stay there unread."""
+    proto = onnx.load(str(path), load_external_data=False)
+    yield proto
+    onnx.save(proto, str(path))
 
 
 @contextmanager

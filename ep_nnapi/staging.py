@@ -23,6 +23,8 @@ from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 
 _CPU = "CPUExecutionProvider"
+_INITIALIZERS = "session.optimized_model_external_initializers"
+_APART = ".data"
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _LEVELS = {
     Level.DISABLE: _Level.ORT_DISABLE_ALL,
@@ -60,10 +62,10 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
 
 def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
     """Saves `model` with the nodes kept that ONNX Runtime fuses although NNAPI has them."""
-    with _basic(model, out, job) as basic, temporary(out, ".spared.onnx") as spared:
+    with _basic(model, out, job) as basic, _loose(out, ".spared.onnx") as spared:
         expose(basic, report)
         _assigned(str(basic), out, job)
-        _unpack(out, spared, job)
+        _unpack(out, spared, job, apart=True)
         conceal(spared)
         save_ort(spared, out, Job(Level.DISABLE, Format.ORT, job.platform))
 
@@ -71,9 +73,18 @@ def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
 @contextmanager
 def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
     """`model` as an .onnx file after basic optimization, all functions inlined."""
-    with temporary(out, ".basic.onnx") as basic:
-        save_onnx(model, basic, Job(Level.BASIC, Format.ONNX, job.platform))
+    with _loose(out, ".basic.onnx") as basic:
+        how = Job(Level.BASIC, Format.ONNX, job.platform)
+        saving = _saving(basic, Format.ONNX, how, apart=True)
+        open_session(source(model), saving, [_CPU], _left_out(job))
         yield basic
+
+
+@contextmanager
+def _loose(out: Path, suffix: str) -> Iterator[Path]:
+    """A name for an .onnx file with its weights apart; both are gone afterwards."""
+    with temporary(out, suffix) as path, temporary(out, f"{suffix}{_APART}"):
+        yield path
 
 
 def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
@@ -101,10 +112,10 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
     return report
 
 
-def _unpack(saved: Path, out: Path, job: Job) -> None:
+def _unpack(saved: Path, out: Path, job: Job, *, apart: bool = False) -> None:
     """Writes an .ort file as .onnx, its nodes as they are."""
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
-    open_session(str(saved), _saving(out, Format.ONNX, as_it_is), [_CPU])
+    open_session(str(saved), _saving(out, Format.ONNX, as_it_is, apart=apart), [_CPU])
     rename_given(out)
     complete(out, saved)
 
@@ -160,7 +171,10 @@ def _left_out(job: Job) -> Sequence[str]:
     return [] if job.platform is Platform.AMD64 else ["NchwcTransformer"]
 
 
-def _saving(out: Path, form: Format, job: Job) -> onnxruntime.SessionOptions:
+def _saving(
+    out: Path, form: Format, job: Job, *, apart: bool = False
+) -> onnxruntime.SessionOptions:
+    """`apart`: weights of an .onnx file beside it, so that to change it does not copy them."""
     options = quiet_options()
     options.graph_optimization_level = _LEVELS[job.level]
     options.optimized_model_filepath = str(out)
@@ -168,6 +182,9 @@ def _saving(out: Path, form: Format, job: Job) -> onnxruntime.SessionOptions:
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.save_model_format", form.upper())
     options.add_session_config_entry("session.disable_prepacking", "1")
+    if apart:
+        options.add_session_config_entry(f"{_INITIALIZERS}_file_name", f"{out.name}{_APART}")
+        options.add_session_config_entry(f"{_INITIALIZERS}_min_size_in_bytes", "1024")
     if job.platform is Platform.ARM:
         options.add_session_config_entry("session.qdqisint8allowed", "1")
     return options
