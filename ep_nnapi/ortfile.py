@@ -20,6 +20,12 @@ def opened(path: Path) -> Iterator[Graph]:
         yield InferenceSession.InferenceSession.GetRootAs(data).Model().Graph()
 
 
+def operators(path: Path) -> frozenset[str]:
+    """The types of the nodes of an .ort file, inner graphs left out."""
+    with opened(path) as graph:
+        return frozenset(text(node.OpType()) for node in nodes(graph))
+
+
 def nodes(graph: Graph) -> Iterator[Node]:
     """Its nodes, in the order of the file."""
     yield from map(graph.Nodes, range(graph.NodesLength()))

@@ -19,12 +19,14 @@ from ep_nnapi.naming import complete, rename_given
 from ep_nnapi.onnxfile import temporary
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.ortfile import operators
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 
 _CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"
 _APART = ".data"
+_NCHWC = ["NchwcTransformer"]  # blocks made for x86
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _LEVELS = {
     Level.DISABLE: _Level.ORT_DISABLE_ALL,
@@ -88,9 +90,20 @@ def _loose(out: Path, suffix: str) -> Iterator[Path]:
 
 
 def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
-    with collecting(job.options) as (strings, found):
+    """Saves `model` as an .ort file with the nodes kept that the provider claims."""
+    report = _claimed(model, _saving_ort(out, job), job)
+    if job.format is Format.ORT and report.taken and "QLinearConv" in operators(out):
+        # At level all, full builds lay it out anew when they load the file, and where clusters have
+        # been compiled before they then ask nodes that are gone: laid out now, it stays.
         saving = _saving_ort(out, job)
-        open_session(model, saving, [(EP_NAME, strings), _CPU], _left_out(job))
+        saving.graph_optimization_level = _Level.ORT_ENABLE_ALL
+        report = _claimed(model, saving, job)
+    return report
+
+
+def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
+    with collecting(job.options) as (strings, found):
+        open_session(model, saving, [(EP_NAME, strings), _CPU], _NCHWC)
         return found().report
 
 
@@ -167,8 +180,8 @@ def _saving_ort(out: Path, job: Job) -> onnxruntime.SessionOptions:
 
 
 def _left_out(job: Job) -> Sequence[str]:
-    """Optimizers that do not go into a file: NCHWc blocks are made for x86."""
-    return [] if job.platform is Platform.AMD64 else ["NchwcTransformer"]
+    """Optimizers that do not go into a file for a platform."""
+    return [] if job.platform is Platform.AMD64 else _NCHWC
 
 
 def _saving(

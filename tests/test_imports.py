@@ -106,8 +106,8 @@ ALLOWED = {
     "naming": "onnxfile ortfile onnx onnxruntime",
     "contents": "border context onnxfile prepared target google onnx",
     "keeping": "onnxfile ortfile report onnx onnxruntime",
-    "staging": "checking contents job keeping naming onnxfile ort.names ort.session rejection"
-    " report onnxruntime",
+    "staging": "checking contents job keeping naming onnxfile ort.names ort.session ortfile"
+    " rejection report onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",

@@ -190,6 +190,24 @@ def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> Non
     assert made.worst <= DEFAULT_TOLERANCE
 
 
+def test_a_quantized_convolution_that_is_left_is_laid_out(tmp_path: Path) -> None:
+    """Level all would do so at load, and end with "Argument mismatch when removing edge"."""
+    source, options = tmp_path / "digits.onnx", {"exclude": "Conv_5"}
+    onnx.save(zoo.quantized("digits", "u8u8"), source)
+    (made,) = ep_nnapi.prepare(source, tmp_path / "out", **options).models
+    assert made.error is None
+    saved = tmp_path / "out" / made.output
+    ops = Counter(ops_of(saved, tmp_path).values())
+    assert (ops["QLinearConv"], ops["Transpose"]) == (1, 2)
+    assert kept(source, **options) <= kept(saved, **options)
+    session = onnxruntime.InferenceSession(
+        str(saved), providers=[("NnapiPluginExecutionProvider", options), *CPU]
+    )
+    image = {"image": np.zeros((1, 1, 8, 8), np.float32)}
+    plain = onnxruntime.InferenceSession(str(source), providers=CPU)
+    np.testing.assert_array_equal(session.run(None, image)[0], plain.run(None, image)[0])
+
+
 # Their nodes are others by the time they are kept: functions are inlined.
 RENAMED = {"mobilenet_v3_large", "segmentation"}
 
