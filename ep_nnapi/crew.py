@@ -203,7 +203,9 @@ def _start() -> Keeper:
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
     # from 3.12 on Python warns of forks beside threads; ONNX Runtime has one, which only waits
     quiet = "ignore::DeprecationWarning"
-    command, pipe = [sys.executable, "-P", "-W", quiet, "-m", KEEPER], subprocess.PIPE
+    # what imports make stays, so there is no garbage to look for before its `main`
+    begin = f"import gc; gc.disable(); from {KEEPER} import main; main()"
+    command, pipe = [sys.executable, "-P", "-W", quiet, "-c", begin], subprocess.PIPE
     # models that are prepared side by side share the CPUs
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
     # Ctrl-C goes to all processes of a terminal; whoever asks ends this one's input then

@@ -1,9 +1,8 @@
 """The keeper's process, and in forks of it the workers, one for each step of preparing a model.
 
-    python -m ep_nnapi.worker
-
-imports what all workers need. Then each line of standard input is an order, and the line that
-answers it on standard output says how its worker ended. When the input ends, so do both.
+To import this is to import what all workers need. Then each line of standard input is an order, and
+the line that answers it on standard output says how its worker ended. When the input ends, so do
+both.
 """
 
 from __future__ import annotations
@@ -68,6 +67,7 @@ TASKS: Mapping[str, Callable[[Data], Data]] = {
 def main() -> None:
     """Carries out orders until there are no more."""
     gc.freeze()  # what is here stays: workers need not look through it, nor copy it to do so
+    gc.enable()
     for line in sys.stdin.buffer:
         order = json.loads(line)
         ended, held = os.pipe()  # the worker holds one end as long as it lives
@@ -123,7 +123,3 @@ def _settle(folder: Path, memory: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     within = memory if most == resource.RLIM_INFINITY else min(memory, most)
     resource.setrlimit(resource.RLIMIT_AS, (within, most))
-
-
-if __name__ == "__main__":
-    main()

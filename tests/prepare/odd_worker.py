@@ -40,6 +40,4 @@ worker.TASKS = {
     "leave": leave,
     "identify": identify,
 }
-
-if __name__ == "__main__":
-    worker.main()
+main = worker.main
