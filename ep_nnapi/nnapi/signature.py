@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
 from typing import TypeAlias
 
@@ -82,6 +82,11 @@ class OperationSpec:
         """The feature level that brought the operation."""
         return min(t.level for t in self.typings)
 
+    @cached_property
+    def _choices(self) -> Callable[[int, int], tuple[_Choice, ...]]:
+        """What an operation of so many inputs and outputs may be; kept for the last few lengths."""
+        return lru_cache(maxsize=16)(partial(_choices, self))
+
     def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
         """The form and typing of these operands with the lowest level.
 
@@ -89,7 +94,7 @@ class OperationSpec:
         a number of operands that no form has, and SHAPE or QUANTIZATION of a rule.
         """
         operands = (*inputs, *outputs)
-        choices = _choices(self, len(inputs), len(outputs))
+        choices = self._choices(len(inputs), len(outputs))
         found = next((c.match for c in choices if c.fit(operands)), None)
         if found is None:
             raise self._mismatch(inputs, outputs)
@@ -174,7 +179,6 @@ class _Choice:
         return True
 
 
-@lru_cache(maxsize=512)  # as a rule each operation comes in few lengths
 def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_Choice, ...]:
     """What an operation of that many operands may be, the lowest level first."""
     found = [

@@ -155,6 +155,15 @@ def test_exact_rank_is_said_as_one_number():
         spec.match(typed([operand(F32, 3)]), typed([operand(F32)]), 1)
 
 
+def test_rows_of_one_code_are_matched_by_what_each_declares():
+    """What a row may be is kept with the row: as keys, rows of one code are the same."""
+    for code in (F32, F16, F32):
+        spec = row("X", 0, "x:T -> y:T", [typing(1, T=code)])
+        assert (
+            spec.match(typed([operand(code)]), typed([operand(code)]), 1).typing.types["T"] is code
+        )
+
+
 def test_rules_may_ask_for_a_level_or_refuse():
     def rule(use):
         if use["x"].dimensions == (1,):
