@@ -85,38 +85,40 @@ def unfused(g: Calls, outputs: list[Value]) -> Lowered:
         return g.lower(*outputs)
 
 
+def clusters(
+    start: int, count: int, *, transposes: bool
+) -> Iterator[tuple[str, Calls, list[Value]]]:
+    """The drawn clusters that have outputs, and their seeds."""
+    for seed in range(start, start + count):
+        g, outputs = drawn(seed, transposes=transposes)
+        if outputs:
+            yield f"seed {seed}", g, outputs
+
+
 @pytest.mark.parametrize("start", range(0, 150, 50))
 def test_no_choice_permutes_less(start: int):
     """Against brute force, on clusters without transposes of their own."""
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=False)
-        if outputs:
-            assert moved(unfused(g, outputs)) == least(g, outputs), f"seed {seed}"
+    for seed, g, outputs in clusters(start, 50, transposes=False):
+        assert moved(unfused(g, outputs)) == least(g, outputs), seed
 
 
 @pytest.mark.parametrize("start", range(0, 150, 50))
 def test_choosing_is_never_worse_than_not_choosing(start: int):
     """Transposes of the model make more than the two layouts that are weighed."""
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=True)
-        if outputs:
-            plain = unassigned(g, *outputs)
-            assert moved(unfused(g, outputs)) <= moved(plain), f"seed {seed}"
+    for seed, g, outputs in clusters(start, 50, transposes=True):
+        plain = unassigned(g, *outputs)
+        assert moved(unfused(g, outputs)) <= moved(plain), seed
 
 
 @pytest.mark.parametrize("start", range(0, 150, 50))
 def test_layouts_do_not_change_the_numbers(start: int):
-    for seed in range(start, start + 50):
-        g, outputs = drawn(seed, transposes=True)
-        if outputs:
-            same_numbers(g, *outputs, note=f"seed {seed}")
+    for seed, g, outputs in clusters(start, 50, transposes=True):
+        same_numbers(g, *outputs, note=seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("start", range(1000, 9000, 1000))
 def test_no_choice_permutes_less_at_length(start: int):
-    for seed in range(start, start + 1000):
-        g, outputs = drawn(seed, transposes=False)
-        if outputs:
-            assert moved(unfused(g, outputs)) == least(g, outputs), f"seed {seed}"
-            same_numbers(g, *outputs)
+    for seed, g, outputs in clusters(start, 1000, transposes=False):
+        assert moved(unfused(g, outputs)) == least(g, outputs), seed
+        same_numbers(g, *outputs)
