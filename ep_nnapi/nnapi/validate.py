@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from ep_nnapi.nnapi.control_flow import check_control_flow
@@ -12,6 +13,8 @@ from ep_nnapi.nnapi.operand import check_operand
 from ep_nnapi.rejection import Reject, SpecError
 
 HIGHEST_LEVEL = 8
+_DEEPEST = 64
+"""Models within models: far more than anything is nested, and far from the end of the stack."""
 
 
 def validate(model: Model, feature_level: int) -> None:
@@ -19,12 +22,12 @@ def validate(model: Model, feature_level: int) -> None:
 
     Operations may stand in any order that `execution_order` can sort.
     """
-    _check(model, feature_level)
+    _Checking(feature_level).check(model)
 
 
 def required_level(model: Model) -> int:
     """The lowest feature level that accepts `model`; raises SpecError when none does."""
-    return _check(model, HIGHEST_LEVEL)
+    return _Checking(HIGHEST_LEVEL).check(model).level
 
 
 def check_operation(operation: Operation, operands: Sequence[Operand], feature_level: int) -> int:
@@ -73,22 +76,52 @@ def execution_order(model: Model) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _check(model: Model, feature_level: int) -> int:
-    """The level that `model` takes, at most `feature_level`."""
-    if not model.operations:
-        raise SpecError("a model takes at least one operation")
-    levels = [check_operand(i, o, feature_level) for i, o in enumerate(model.operands)]
-    for index, operand in enumerate(model.operands):
-        if isinstance(operand.value, Model):
-            with _inside(f"in the model of operand {index}"):
-                levels.append(_check(operand.value, feature_level))
-    _check_ends(model)
-    for n, operation in enumerate(model.operations):
-        with _inside(f"operation {n}"):
-            levels.append(check_operation(operation, model.operands, feature_level))
-    _check_writers(model)
-    execution_order(model)
-    return max(levels)
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The level that a model takes, and how deep models are nested in it."""
+
+    level: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Checking:
+    """A check of a model and those it refers to, each once however many operands refer to it."""
+
+    feature_level: int
+    _found: dict[int, _Found] = field(default_factory=dict)
+
+    def check(self, model: Model, around: int = 0) -> _Found:
+        """What is found of a model that stands within `around` others; raises SpecError."""
+        if id(model) not in self._found:
+            self._found[id(model)] = self._check(model, around)
+        return self._found[id(model)]
+
+    def _check(self, model: Model, around: int) -> _Found:
+        if not model.operations:
+            raise SpecError("a model takes at least one operation")
+        levels = [check_operand(i, o, self.feature_level) for i, o in enumerate(model.operands)]
+        depth = 0
+        for index, operand in enumerate(model.operands):
+            if isinstance(operand.value, Model):
+                _check_depth(around + 1)
+                with _inside(f"in the model of operand {index}"):
+                    inner = self.check(operand.value, around + 1)
+                levels.append(inner.level)
+                depth = max(depth, inner.depth + 1)
+        _check_depth(depth)
+        _check_ends(model)
+        for n, operation in enumerate(model.operations):
+            with _inside(f"operation {n}"):
+                levels.append(check_operation(operation, model.operands, self.feature_level))
+        _check_writers(model)
+        execution_order(model)
+        return _Found(max(levels), depth)
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _DEEPEST:
+        raise SpecError(f"models are nested more than {_DEEPEST} deep")
 
 
 @contextmanager

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import (
     Model,
     Operand,
@@ -17,7 +21,8 @@ from ep_nnapi.nnapi.spec import (
     RELU,
     WHILE,
 )
-from ep_nnapi.nnapi.validate import validate
+from ep_nnapi.nnapi.validate import required_level, validate
+from ep_nnapi.rejection import SpecError
 from tests.nnapi.build import (
     BOOL8,
     F32,
@@ -67,6 +72,40 @@ def test_if_refusals():
     )
     model = one(IF, [FLAG, branch(), branch(), X, X], [X])
     refuses(model, "operation 0: IF.then_model inputs: the model has 1, the operation has 2")
+
+
+def either(*models):
+    """IF with the last of the models as both branches; there are MODEL operands for all."""
+    inner = [Operand(OperandCode.MODEL, value=m) for m in models]
+    last = 2 + len(inner)
+    operation = Operation(IF, (0, last, last, 0, 1), (2,))
+    return Model((FLAG, X, X, *inner), (operation,), (0, 1), (2,))
+
+
+def nested(depth):
+    """IF within IF, outermost last: there are 2^depth ways into the innermost model."""
+    models = [Model((FLAG, X, X), (Operation(RELU, (1,), (2,)),), (0, 1), (2,))]
+    for _ in range(depth):
+        models.append(either(models[-1]))
+    return models
+
+
+def test_a_shared_model_is_checked_and_prepared_once():
+    """Once for each way there, 64 deep would never end."""
+    runtime, x = HostRuntime(), np.float32([[-1, 0, 1], [2, -3, 4]])
+    model = nested(64)[-1]
+    made = runtime.compile(model, runtime.devices()[0])
+    np.testing.assert_array_equal(made.run([np.array([True]), x])[0], np.maximum(x, 0))
+    assert required_level(model) == 4
+
+
+@pytest.mark.parametrize("shown", ["outermost", "innermost"])
+def test_models_nested_too_deep_are_refused(shown):
+    """Also where the check meets each of them beside the others, and no deeper."""
+    models = nested(64)
+    model = either(models[-1]) if shown == "outermost" else either(*models)
+    with pytest.raises(SpecError, match=r"models are nested more than 64 deep$"):
+        validate(model, 8)
 
 
 def test_quantization_must_fit_too():

@@ -86,10 +86,7 @@ def _fetch(
     real: bool,
     constants: Mapping[int, object],
 ) -> Fetch:
-    """What takes an argument, constant or not, out of the values of a run.
-
-    Named functions throughout: a prepared model is stored in a cache, and functions by their names.
-    """
+    """What takes an argument, constant or not, out of the values of a run."""
     each = [_fetch_one(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
     for n, i in enumerate(indexes(index)):
         if i in constants:

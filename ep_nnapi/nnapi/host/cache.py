@@ -1,187 +1,225 @@
-"""Prepared models on disk, by the client's token: what was prepared once is read back.
+"""What a model's constants alone decide, kept in a file between compilations.
 
-A file holds the objects (pickled, names restricted to this package's) and, page by page behind
-them, the arrays, which are mapped when read: processes share them. A file of another device,
-code or model, a truncated or a damaged one counts as none, and is written anew.
+Preparing computes every operation on constants. With a cache folder and a token, the results are
+written to `TOKEN.DEVICE.nnapi` and read back the next time. The file holds numbers only; the model
+always comes from the client:
+
+    prelude | records (key, offset, digest) | results, one after the other
+
+A key is the digest of the operation, its operands' types and the constants themselves, so a result
+serves the very computation it came from, in whatever model that stands. How many bytes a result
+has, the model says; a file only says where they are. A file of another device or code, a truncated
+or a damaged one counts as none, and is written anew.
 """
 
 from __future__ import annotations
 
 import functools
-import io
+import hashlib
 import json
 import logging
-import mmap
 import os
-import pickle
 import struct
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import numpy as np
 
-from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
-from ep_nnapi.nnapi.model import Data, Model
+from ep_nnapi.nnapi.host import cache_folder
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import BY_CODE
+from ep_nnapi.value import Array
 
 logger = logging.getLogger(__name__)
 
 COUNTS: Counter[str] = Counter()
-"""How often a model was `prepared`, `stored` and `restored` in this process."""
+"""Results `computed` and `read`, files `stored` and `restored` in this process."""
 
-_MAGIC = b"ep-nnapi prepared model 1\n"
-_PREFIX = struct.Struct(f"<{len(_MAGIC)}sIQI")
-"""Magic, checksum of all that follows the prefix, bytes of the file, bytes of the head."""
-_ALIGNMENT = 64
-_OURS = ("ep_nnapi.nnapi.codes", "ep_nnapi.nnapi.host.", "ep_nnapi.nnapi.model")
-_SHAPES = "ep_nnapi.nnapi.shapes"
-_OTHERS = {
-    "builtins": {"range", "slice"},
-    "functools": {"partial"},
-    "numpy": {"dtype", "ndarray"},
-    "numpy._core.multiarray": {"_reconstruct", "scalar"},
-    "numpy._core.numeric": {"_frombuffer"},
-}
+_MAGIC = b"NNAPI results 2\n"
+_PRELUDE = struct.Struct(f"<{len(_MAGIC)}s32s32sI")
+"""Magic, what made the file, digest of the records, their number."""
+_RECORD = struct.Struct("<32sQ32s")
+"""Key, offset in the file, digest of the bytes there."""
+_MOST = 1 << 16
+"""Records of a file: a bound of what is read before anything is known to be sound."""
 
 
-def prepared(device: HostDevice, model: Model, options: CompileOptions) -> PreparedModel:
-    """`model` prepared by `device`, or read back where the options name a cache that has it."""
-    if options.cache_dir is None or options.token is None:
-        return _prepare(device, model, options)
-    name = device.name.replace(os.sep, "_")
-    path = Path(options.cache_dir, f"{options.token.hex()}.{name}.nnapi")
-    about = fingerprint(device, model)
-    found = _restore(path, about)
-    if found is None:
-        found = _prepare(device, model, options)
-        _store(path, about, found)
+class Cache:
+    """The results of one file, and those that are to be added to it."""
+
+    def __init__(self, file: BufferedReader | None, maker: bytes) -> None:
+        """`maker`: the digest of the device and the code; raises ValueError for a bad file."""
+        self._file, self._maker = file, maker
+        self._records = {} if file is None else _records(file, maker)
+        self._used: dict[bytes, tuple[Array, ...]] = {}
+        self._complete = file is not None
+
+    def results(
+        self, key: bytes, outs: Sequence[Array], compute: Callable[[], list[Array]]
+    ) -> list[Array]:
+        """The results of a computation, read into `outs` or computed."""
+        if key in self._records and self._read(*self._records[key], outs):
+            found = list(outs)
+            COUNTS["read"] += 1
+        else:
+            found = compute()
+            COUNTS["computed"] += 1
+            self._complete = False
+        self._used[key] = tuple(found)
+        return found
+
+    def _read(self, offset: int, digest: bytes, outs: Sequence[Array]) -> bool:
+        """Whether the file had the bytes of `outs`; what they hold afterwards is void if not."""
+        if self._file is None:
+            return False
+        self._file.seek(offset)
+        check = hashlib.sha256()
+        for out in outs:
+            view = out.reshape(-1).view(np.uint8)
+            if self._file.readinto(view.data) != view.size:
+                return False
+            check.update(view.data)
+        return check.digest() == digest
+
+    @property
+    def complete(self) -> bool:
+        """Whether the file held everything that was asked for."""
+        return self._complete
+
+    def parts(self) -> Iterator[bytes | memoryview]:
+        """The bytes of a file with all results of this compilation."""
+        kept = dict(list(self._used.items())[:_MOST])
+        offset = _PRELUDE.size + len(kept) * _RECORD.size
+        records = []
+        for key, arrays in kept.items():
+            records.append(_RECORD.pack(key, offset, _digest(map(_bytes, arrays))))
+            offset += sum(array.nbytes for array in arrays)
+        table = b"".join(records)
+        digest = hashlib.sha256(table).digest()
+        yield _PRELUDE.pack(_MAGIC, self._maker, digest, len(kept)) + table
+        for arrays in kept.values():
+            yield from map(_bytes, arrays)
+
+
+def _bytes(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _digest(parts: Iterator[memoryview]) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _records(file: BufferedReader, maker: bytes) -> Mapping[bytes, tuple[int, bytes]]:
+    """Offset and digest by key; raises ValueError for a file that is not whole or not ours."""
+    prelude = file.read(_PRELUDE.size)
+    if len(prelude) != _PRELUDE.size or not prelude.startswith(_MAGIC):
+        raise ValueError("it is no whole file of results")
+    _, made_by, digest, count = _PRELUDE.unpack(prelude)
+    if made_by != maker:
+        raise ValueError("it is of another device or code")
+    if count > _MOST:
+        raise ValueError(f"it has {count} records, at most {_MOST} are read")
+    table = file.read(count * _RECORD.size)
+    if len(table) != count * _RECORD.size or hashlib.sha256(table).digest() != digest:
+        raise ValueError("its records are damaged or truncated")
+    size = os.fstat(file.fileno()).st_size
+    found = {key: (offset, digest) for key, offset, digest in _RECORD.iter_unpack(table)}
+    if any(offset > size for offset, _ in found.values()):
+        raise ValueError("it is truncated")
     return found
 
 
-def fingerprint(device: HostDevice, model: Model) -> str:
-    """What a stored model must have in common with this one: device, code, model."""
-    about = {
-        "device": [device.name, device.version, device.feature_level],
-        "code": [_code(), np.__version__, sys.version],
-        "model": zlib.crc32("\n".join(_described(model)).encode()),
-    }
-    return json.dumps(about, sort_keys=True)
+def key_of(described: object, constants: Sequence[Array]) -> bytes:
+    """The key of a computation: `described` as text, and its constants."""
+    digest = hashlib.sha256(f"{described}\n{[(a.dtype.str, a.shape) for a in constants]}".encode())
+    for array in constants:
+        digest.update(_bytes(array))
+    return digest.digest()
 
 
-def _described(model: Model) -> Iterator[str]:
-    """A line for each part of the model; the bytes of constants as a checksum."""
-    yield f"{model.inputs} {model.outputs} {model.relaxed}"
-    for operand in model.operands:
-        yield f"{operand.type} {operand.dimensions} {operand.scale} {operand.zero_point}"
-        yield f"{operand.channels}"
-        if isinstance(operand.value, Data):
-            yield f"{zlib.crc32(operand.value.bytes.data)}"
-        elif isinstance(operand.value, Model):
-            yield from _described(operand.value)
-        else:
-            yield f"{operand.value}"
-    for operation in model.operations:
-        yield f"{operation.spec.code} {operation.inputs} {operation.outputs}"
+@contextmanager
+def cached(options: CompileOptions, device: str, about: object) -> Iterator[Cache | None]:
+    """The cache that `options` name, written when the block ends without an error; None: no cache.
+
+    about   what of the device decides its results, for example its version
+    A cache that cannot be used is no failure: a warning says why.
+    """
+    if options.cache_dir is None or options.token is None:
+        yield None
+        return
+    try:
+        folder = cache_folder.opened(options.cache_dir)
+    except OSError as error:
+        logger.warning("the compilation cache is not used: %s", error)
+        yield None
+        return
+    name = f"{options.token.hex()}.{device.replace(os.sep, '_')}.nnapi"
+    try:
+        yield from _through(folder, name, _maker(device, about))
+    finally:
+        os.close(folder)
+
+
+def _through(folder: int, name: str, maker: bytes) -> Iterator[Cache]:
+    """The cache of one file of the folder, which is replaced at the end where it lacks results."""
+    file = _sound_file(folder, name)
+    try:
+        cache = _sound_cache(file, name, maker)
+        yield cache
+        if cache.complete:
+            COUNTS["restored"] += 1
+        elif _stored(folder, name, cache):
+            COUNTS["stored"] += 1
+    finally:
+        if file is not None:
+            file.close()
+
+
+def _sound_file(folder: int, name: str) -> BufferedReader | None:
+    """The file, open for reading; None where there is none that can be trusted."""
+    try:
+        return cache_folder.open_file(folder, name)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("%s is ignored: %s", name, error)
+        return None
+
+
+def _sound_cache(file: BufferedReader | None, name: str, maker: bytes) -> Cache:
+    try:
+        return Cache(file, maker)
+    except (OSError, ValueError) as error:
+        logger.warning("%s is ignored: %s", name, error)
+        return Cache(None, maker)
+
+
+def _stored(folder: int, name: str, cache: Cache) -> bool:
+    """Whether the file could be written."""
+    try:
+        cache_folder.write_file(folder, name, cache.parts())
+    except OSError as error:
+        logger.warning("what was prepared is not cached: %s", error)
+        return False
+    return True
+
+
+def _maker(device: str, about: object) -> bytes:
+    """The digest of what decides a result besides its computation: device, code, libraries."""
+    made_by = [device, repr(about), _code(), np.__version__, sys.version, sys.byteorder]
+    return hashlib.sha256(json.dumps(made_by).encode()).digest()
 
 
 @functools.cache
-def _code() -> int:
-    """A checksum of the code that prepares and reads: objects of other code are strangers."""
-    sources = sorted(Path(__file__).parents[1].rglob("*.py"))
-    return functools.reduce(lambda sum_, path: zlib.crc32(path.read_bytes(), sum_), sources, 0)
-
-
-def _prepare(device: HostDevice, model: Model, options: CompileOptions) -> PreparedModel:
-    COUNTS["prepared"] += 1
-    return device.prepare(model, options)
-
-
-class _Pickler(pickle.Pickler):
-    """Writes rows of the table of operations as their codes."""
-
-    def persistent_id(self, obj: object) -> int | None:
-        """The code of a row; None for anything else."""
-        return obj.code if isinstance(obj, OperationSpec) else None
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads nothing but what a prepared model is made of."""
-
-    def persistent_load(self, pid: int) -> OperationSpec:
-        """The row of a code."""
-        return BY_CODE[pid]
-
-    def find_class(self, module: str, name: str) -> object:
-        """A class or function of the runtime or of numpy's arrays; raises UnpicklingError."""
-        ours = module.startswith((*_OURS, _SHAPES))
-        if ours or name in _OTHERS.get(module, ()):
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no part of a prepared model")
-
-
-def _store(path: Path, about: str, model: PreparedModel) -> None:
-    """Writes the file as a whole or not at all; a cache that cannot be written is no failure."""
-    try:
-        data = _packed(about, model)
-        with NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-        temporary.replace(path)
-    except (OSError, pickle.PicklingError, AttributeError, TypeError) as error:
-        logger.warning("the prepared model is not cached: %s", error)
-        return
-    COUNTS["stored"] += 1
-
-
-def _packed(about: str, model: PreparedModel) -> bytes:
-    """The file's bytes: prefix, head (JSON), pickled objects, arrays."""
-    objects, arrays = io.BytesIO(), list[pickle.PickleBuffer]()
-    _Pickler(objects, protocol=5, buffer_callback=arrays.append).dump(model)
-    parts = [objects.getbuffer(), *(a.raw() for a in arrays)]
-    sizes = [part.nbytes for part in parts]
-    head = json.dumps({"about": about, "sizes": sizes}).encode()
-    body = bytearray(_PREFIX.size) + head
-    for part in parts:
-        body += bytes(-len(body) % _ALIGNMENT)
-        body += part
-    checksum = zlib.crc32(memoryview(body)[_PREFIX.size :])
-    _PREFIX.pack_into(body, 0, _MAGIC, checksum, len(body), len(head))
-    return bytes(body)
-
-
-def _restore(path: Path, about: str) -> PreparedModel | None:
-    """The model of the file; None for no file, or one that is not this model's, whole and sound."""
-    try:
-        with path.open("rb") as file:
-            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        model = _unpacked(data, about)
-    except FileNotFoundError:
-        return None
-    except Exception as error:  # whatever a damaged file does to the reader, it is no file
-        logger.warning("%s is ignored: %s", path, error)
-        return None
-    COUNTS["restored"] += 1
-    return model
-
-
-def _unpacked(data: memoryview, about: str) -> PreparedModel:
-    magic, checksum, size, head_size = _PREFIX.unpack_from(data)
-    if magic != _MAGIC or size != len(data) or checksum != zlib.crc32(data[_PREFIX.size :]):
-        raise ValueError("it is no whole file of a prepared model")
-    end = _PREFIX.size + head_size
-    head = json.loads(bytes(data[_PREFIX.size : end]))
-    if head["about"] != about:
-        raise ValueError("it is of another device, code or model")
-    parts = []
-    for part in head["sizes"]:
-        begin = end + -end % _ALIGNMENT
-        end = begin + part
-        parts.append(data[begin:end])
-    model: PreparedModel = _Unpickler(io.BytesIO(parts[0]), buffers=parts[1:]).load()
-    return model
+def _code() -> str:
+    """The digest of the code that computes."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host.binding import bind
+from ep_nnapi.nnapi.host.cache import Cache, key_of
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.plan import Plan, Shape, Step, infer_step, plan
 from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
@@ -25,6 +26,26 @@ _PLANS = 8
 """How many sets of input shapes a model keeps plans for."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """How a model and those that it refers to are prepared.
+
+    halves   float32 results are rounded to float16, as the relaxed flag allows
+    cache    asked for what operations on constants give
+    """
+
+    feature_level: int
+    halves: bool = False
+    cache: Cache | None = None
+    _graphs: dict[int, PreparedGraph] = field(default_factory=dict)
+
+    def graph(self, model: Model) -> PreparedGraph:
+        """A model that others refer to, prepared once however many do."""
+        if id(model) not in self._graphs:
+            self._graphs[id(model)] = PreparedGraph(model, self)
+        return self._graphs[id(model)]
+
+
 class PreparedGraph:
     """A model ready to run, its weights held once, as the kernels want them.
 
@@ -34,33 +55,34 @@ class PreparedGraph:
     steps   the operations that constants do not decide, in the order of execution
     """
 
-    def __init__(self, model: Model, feature_level: int, halves: bool = False) -> None:
-        """`halves`: float32 results are rounded to float16, as the relaxed flag allows."""
-        self._halves = halves
+    def __init__(self, model: Model, how: Preparation) -> None:
+        """The model with its kernels."""
+        self._halves = how.halves
         self._operands = [replace(o, value=None) for o in model.operands]
         self.steps: list[Step] = []
         self._inputs, self._outputs = model.inputs, model.outputs
         with _no_warnings():
-            constants = self._bind(model, feature_level)
+            constants = self._bind(model, how)
         self._facts = {i: _fact(value) for i, value in constants.items()}
         self._plans: dict[tuple[Shape | None, ...], Plan] = {}
 
-    def _bind(self, model: Model, feature_level: int) -> dict[int, object]:
+    def _bind(self, model: Model, how: Preparation) -> dict[int, object]:
         """Finds the steps; all constants, those that steps on constants give among them."""
-        constants = {i: self._constant(o, feature_level) for i, o in enumerate(model.operands)}
+        constants = {i: self._constant(o, how) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
         for n in execution_order(model):
-            step = _step(model.operations[n], model.operands, constants, feature_level)
-            folded = None if {*step.outputs} & {*model.outputs} else self._fold(step, constants)
+            step = _step(model.operations[n], model.operands, constants, how.feature_level)
+            decided = not {*step.outputs} & {*model.outputs}
+            folded = self._fold(step, constants, how.cache) if decided else None
             if folded is None:
                 self.steps.append(step)
             else:
                 constants.update(zip(step.outputs, folded, strict=True))
         return constants
 
-    def _constant(self, operand: Operand, feature_level: int) -> object:
+    def _constant(self, operand: Operand, how: Preparation) -> object:
         if isinstance(operand.value, Model):
-            return PreparedGraph(operand.value, feature_level, self._halves)
+            return how.graph(operand.value)
         if not isinstance(operand.value, Data):
             return None
         return self._rounded(operand.array, operand)
@@ -70,7 +92,9 @@ class PreparedGraph:
             return array.astype(np.float16).astype(np.float32)
         return array
 
-    def _fold(self, step: Step, constants: Mapping[int, object]) -> list[Array] | None:
+    def _fold(
+        self, step: Step, constants: Mapping[int, object], cache: Cache | None
+    ) -> list[Array] | None:
         """The outputs of a step on constants alone; None when it needs more, or fails."""
         if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
             return None
@@ -84,12 +108,30 @@ class PreparedGraph:
                 _receiver(None, _whole(d), self._operands[i])
                 for d, i in zip(dims, step.outputs, strict=True)
             ]
-            return [
-                self._rounded(result, self._operands[i])
-                for result, i in zip(step.bound(values, outs, Run()), step.outputs, strict=True)
-            ]
+            return self._computed(step, values, outs, cache)
         except ShapeError:  # an error of the run
             return None
+
+    def _computed(
+        self,
+        step: Step,
+        values: Sequence[Array | None],
+        outs: Sequence[Array | None],
+        cache: Cache | None,
+    ) -> list[Array]:
+        """The outputs of a step whose inputs are all there, from the cache where it has them."""
+
+        def compute() -> list[Array]:
+            results = step.bound(values, outs, Run())
+            operands = [self._operands[i] for i in step.outputs]
+            return [self._rounded(r, o) for r, o in zip(results, operands, strict=True)]
+
+        known = [out for out in outs if out is not None]
+        if cache is None or len(known) < len(outs):
+            return compute()
+        described = step.at.operation.spec.code, step.at.types.named, self._halves
+        key = key_of(described, [_present(values[i]) for i in step.inputs])
+        return cache.results(key, known, compute)
 
     def execute(
         self,

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.host.graph import PreparedGraph
+from ep_nnapi.nnapi.host.cache import cached
+from ep_nnapi.nnapi.host.graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.site import locate
 from ep_nnapi.nnapi.model import Model
@@ -33,6 +34,7 @@ class ReferenceDevice:
         return tuple(find(at.operation.spec, at.code) is not None for at in sites)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
-        """Binds a kernel to every operation; there is nothing that options could change."""
+        """Binds a kernel to every operation; of the options, only the cache changes anything."""
         halves = model.relaxed and self.relaxed == "fp16"
-        return PreparedGraph(model, self.feature_level, halves)
+        with cached(options, self.name, self) as cache:
+            return PreparedGraph(model, Preparation(self.feature_level, halves, cache))

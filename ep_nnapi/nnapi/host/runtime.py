@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.host.cache import prepared
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.run import COMPUTE, failure
@@ -58,7 +57,7 @@ class HostRuntime:
         """`model` prepared for exactly `device`."""
         validate(model, self._feature_level)
         with _failing(_COMPILE):
-            found = prepared(self._find(device), model, options or CompileOptions())
+            found = self._find(device).prepare(model, options or CompileOptions())
         ins, outs = ([model.operands[i] for i in ends] for ends in (model.inputs, model.outputs))
         return HostCompilation(found, tuple(ins), tuple(outs))
 

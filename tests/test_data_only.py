@@ -1,0 +1,73 @@
+"""What the packages read is data: nothing that they import or call turns bytes into code."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BUILD = {"_build.py"}
+"""Executed by setuptools on this source tree, and by nothing else."""
+MODULES = [
+    path
+    for package in ("ep_nnapi", "partitioner")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if path.name not in BUILD
+]
+READERS = {
+    *("pickle", "_pickle", "cPickle", "pickletools", "marshal", "shelve", "dbm", "copyreg"),
+    *("dill", "cloudpickle", "joblib", "yaml", "multiprocessing", "xmlrpc", "runpy", "code"),
+}
+"""Modules that load objects or code, and those that load pickles on the way."""
+CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
+
+
+def unsafe(source: str) -> Iterator[str]:
+    """What of a module's source could run what it reads."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            names = []
+        yield from (n for n in names if n.split(".")[0] in READERS or "ProcessPool" in n)
+        if isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Name) and called.id in CALLS:
+                yield called.id
+            if isinstance(called, ast.Attribute) and called.attr == "load" and _is_numpy(called):
+                says = {k.arg: k.value for k in node.keywords}.get("allow_pickle")
+                if not (isinstance(says, ast.Constant) and says.value is False):
+                    yield "np.load without allow_pickle=False"
+
+
+def _is_numpy(called: ast.Attribute) -> bool:
+    return isinstance(called.value, ast.Name) and called.value.id in ("np", "numpy")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_turns_data_into_code(path: Path) -> None:
+    assert not [*unsafe(path.read_text())]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from marshal import loads",
+        "def f():\n    import shelve as s",
+        "from concurrent.futures import ProcessPoolExecutor",
+        "np.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "eval(text)",
+    ],
+)
+def test_what_would_is_seen(source: str) -> None:
+    assert [*unsafe(source)]
+
+
+def test_what_would_not_is_not_refused() -> None:
+    source = "import re, json\nre.compile('x')\njson.load(f)\nnp.load(f, allow_pickle=False)"
+    assert not [*unsafe(source)]
