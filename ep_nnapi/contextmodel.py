@@ -11,7 +11,7 @@ from pathlib import Path
 import networkx as nx
 import onnx
 import onnxruntime
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, Version, helper
 
 from ep_nnapi.checking import planned_at
 from ep_nnapi.context import FORMAT_VERSION, Packed, Place, pack
@@ -54,7 +54,7 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     contexts = _embedded(compiled) if embed else _beside(compiled, out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
-    _drop_unused(proto.graph)
+    _drop_unused(proto)
     _declare(proto, compiled)
     _save(proto, out)
     return provider.report
@@ -166,15 +166,26 @@ def _reads(node: NodeProto) -> set[str]:
     return {*node.input, *(name for g in inner for n in g.node for name in n.input)}
 
 
-def _drop_unused(graph: GraphProto) -> None:
-    """Takes out initializers that only clusters read."""
-    every = list(graphs(graph))
-    read = {name for g in every for n in g.node for name in n.input}
-    read |= {o.name for g in every for o in g.output}
+def _drop_unused(proto: ModelProto) -> None:
+    """Takes out the initializers that only clusters read.
+
+    From IR version 4 on, an initializer that is also a graph input can be overridden by the caller:
+    it stays, as the session shows it. Before, each initializer is a constant and a graph input as
+    well, which without the initializer would be an input to feed: both go.
+    """
+    every = list(graphs(proto.graph))
+    kept = {name for g in every for n in g.node for name in n.input}
+    kept |= {o.name for g in every for o in g.output}
+    if proto.ir_version >= Version.IR_VERSION_2019_1_22:
+        kept |= {i.name for i in proto.graph.input}
+    dropped = {t.name for t in proto.graph.initializer} - kept
+    inputs = [i for i in proto.graph.input if i.name not in dropped]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
     for g in every:
-        kept = [t for t in g.initializer if t.name in read]
+        initializers = [t for t in g.initializer if t.name in kept]
         del g.initializer[:]
-        g.initializer.extend(kept)
+        g.initializer.extend(initializers)
 
 
 def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
