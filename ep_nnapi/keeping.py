@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-from onnx import helper
+from onnx import ModelProto, helper
 from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
 
 from ep_nnapi.onnxfile import edited, graphs
@@ -41,6 +41,7 @@ def expose(model: Path, report: Report) -> None:
     count = itertools.count()
     claimed = {name for c in report.clusters for name in c.nodes}
     with edited(model) as proto:
+        operator = _reader(proto)
         for graph in graphs(proto.graph):
             computed = {name for node in graph.node for name in node.output if name}
             read = {
@@ -51,7 +52,7 @@ def expose(model: Path, report: Report) -> None:
                 if name in computed
             }
             graph.node.extend(
-                helper.make_node("Size", [name], [f"{_READER}{next(count)}"]) for name in read
+                helper.make_node(operator, [name], [f"{_READER}{next(count)}"]) for name in read
             )
 
 
@@ -62,6 +63,17 @@ def conceal(model: Path) -> None:
             kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
             del graph.node[:]
             graph.node.extend(kept)
+
+
+def _reader(proto: ModelProto) -> str:
+    """The operator that reads a tensor.
+
+    SequenceConstruct, from opset 11, takes tensors of every type on the CPU provider, and NNAPI
+    does not take it: ONNX Runtime writes a node that NNAPI took only if the CPU provider has a
+    kernel for its types too, which Size lacks for float16.
+    """
+    opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
+    return "SequenceConstruct" if opset >= 11 else "Size"
 
 
 def _written(saved: Path) -> frozenset[str]:

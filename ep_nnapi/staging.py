@@ -79,6 +79,7 @@ def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
         how = Job(Level.BASIC, Format.ONNX, job.platform)
         saving = _saving(basic, Format.ONNX, how, apart=True)
         open_session(source(model), saving, [_CPU], _left_out(job))
+        rename_given(basic)
         yield basic
 
 
