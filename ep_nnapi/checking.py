@@ -75,6 +75,10 @@ def source(model: ModelSource) -> str | bytes:
             raise ModelError("the model is empty: 0 bytes")
         return model
     path = Path(model)
+    if path.is_dir():
+        raise ModelError(
+            f"{path} is a directory; give one .onnx or .ort file (`prepare` takes directories)"
+        )
     if not path.is_file():
         raise ModelError(f"{path}: no such file")
     if path.stat().st_size == 0:

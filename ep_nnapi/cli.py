@@ -11,28 +11,21 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ep_nnapi import prepare_arguments, printing
-from ep_nnapi.job import Level
-from ep_nnapi.options import OPTIONS, Options, parse
+from ep_nnapi import arguments, prepare_arguments, printing
+from ep_nnapi.arguments import Parser, dashed, options_of
+from ep_nnapi.options import Options, parse
+from ep_nnapi.plain import strict
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
-INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        """One sentence, exit code 2."""
-        raise OptionError(f"{message}; see {self.prog} --help")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Runs one verb; the exit code is 0 done, 1 negative, 2 unusable input, 3 NNAPI failed."""
     try:
-        given = _parser().parse_args(arguments)
-        verb: Callable[[argparse.Namespace], int] = given.verb
-        return verb(given)
+        parsed = _parser().parse_args(dashed(sys.argv[1:] if given is None else given))
+        verb: Callable[[argparse.Namespace], int] = parsed.verb
+        return verb(parsed)
     except (ModelError, OptionError) as error:
         print(f"ep-nnapi: {error}", file=sys.stderr)
         return UNUSABLE
@@ -42,23 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
-    except KeyboardInterrupt:
-        print("ep-nnapi: interrupted", file=sys.stderr)
-        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
-    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    _check_arguments(
-        _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
-    )
-    _run_arguments(_verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU"))
+    parser = Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
+    arguments.add_version(parser)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
+    arguments.add_check(checking)
+    running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
+    arguments.add_run(running)
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
-    _json(preparing)
-    _verb(verbs.add_parser, "listing", _listing, "the NNAPI models that a model is lowered to")
-    _json(_plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops))
+    listing_help = "the NNAPI models that a model is lowered to"
+    arguments.add_listing(_verb(verbs.add_parser, "listing", _listing, listing_help))
+    ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)
     devices = _plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices)
     devices.add_argument(
         "--calibrate",
@@ -66,48 +57,11 @@ def _parser() -> argparse.ArgumentParser:
         help="measure one for partitioning=worth_it instead, some seconds; write what it takes",
     )
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
-    _json(devices)
+    for each in (checking, running, preparing, ops, devices):
+        arguments.add_json(each)
     lib = _plain(verbs.add_parser("lib", help="where libneuralnetworks.so is"), _lib)
     lib.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h instead")
     return parser
-
-
-def _check_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
-    parser.add_argument(
-        "--levels", action="store_true", help="one row for each feature level instead"
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="JSON",
-        help="an earlier check --json: exit 1 when clusters or border bytes grew",
-    )
-    parser.add_argument(
-        "--optimization-level",
-        "--optimization_level",
-        choices=[str(x) for x in Level],
-        help="judge the model as it is once prepared at that level",
-    )
-    _json(parser)
-
-
-def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help=".npy, .npz or image; may be repeated (default: random numbers)",
-    )
-    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
-    parser.add_argument(
-        "--tolerance",
-        type=float,
-        default=DEFAULT_TOLERANCE,
-        help="exit 1 when an output differs by more, relative to max(1, its largest value)",
-    )
-    _json(parser)
 
 
 def _verb(
@@ -117,12 +71,8 @@ def _verb(
     text: str,
 ) -> argparse.ArgumentParser:
     parser = _plain(add(name, help=text), action)
-    several = name == "prepare"
-    also = ", or a directory of .onnx files" if several else ""
-    parser.add_argument("model", help=f"an .onnx or .ort file{also}")
-    for option in OPTIONS:
-        flag = "--" + option.name.replace("_", "-")
-        parser.add_argument(flag, metavar=option.metavar, help=option.help)
+    also = ", or a directory of .onnx files" if name == "prepare" else ""
+    arguments.add_model(parser, f"an .onnx or .ort file{also}")
     return parser
 
 
@@ -133,19 +83,8 @@ def _plain(
     return parser
 
 
-def _json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def _options(given: argparse.Namespace) -> dict[str, object]:
-    values = {o.name: getattr(given, o.name) for o in OPTIONS}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    parse(chosen)
-    return chosen
-
-
 def _dump(data: object) -> None:
-    print(json.dumps(data, indent=2))
+    print(json.dumps(strict(data), indent=2, allow_nan=False))
 
 
 def _check(given: argparse.Namespace) -> int:
@@ -153,7 +92,7 @@ def _check(given: argparse.Namespace) -> int:
     from ep_nnapi.contents import contents
     from ep_nnapi.staging import check_at
 
-    options = _options(given)
+    options = options_of(given)
     if given.levels:
         return _levels(given, options)
     baseline = _baseline(given.baseline)
@@ -214,7 +153,7 @@ def _run(given: argparse.Namespace) -> int:
     if given.random and given.input:
         raise OptionError("--random and --input exclude each other; give one of them")
     result = run(
-        given.model, given.input, seed=given.seed, tolerance=given.tolerance, **_options(given)
+        given.model, given.input, seed=given.seed, tolerance=given.tolerance, **options_of(given)
     )
     if given.json:
         _dump(printing.run_data(result, given.tolerance))
@@ -225,7 +164,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _prepare(given: argparse.Namespace) -> int:
     with printing.progress() as advance:
-        done = prepare_arguments.call(given, _options(given), advance)
+        done = prepare_arguments.call(given, options_of(given), advance)
     if given.json:
         _dump([m.to_json() for m in done.models])
     else:
@@ -239,9 +178,9 @@ def _listing(given: argparse.Namespace) -> int:
     from ep_nnapi.checking import planned
     from ep_nnapi.nnapi.listing import listing
 
-    provider = planned(given.model, **_options(given))
+    provider = planned(given.model, **options_of(given))
     for cluster in provider.clusters:
-        print(listing(cluster.models[0]))
+        print(listing(cluster.models[0], data=given.weights))
     if not provider.clusters:
         print("ep-nnapi: NNAPI takes no node of this model", file=sys.stderr)
         return NEGATIVE

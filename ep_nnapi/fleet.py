@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
@@ -23,6 +24,7 @@ from ep_nnapi.rejection import ModelError, OptionError
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest,
 _SAVE_SHARE = 20  # or, where many models make saving slow, than so many times what it takes
+_FILE_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}")  # .txt, .tflite, but not the 2 of v1.2
 _MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -165,6 +167,12 @@ def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Pat
             )
     elif target.exists() and not target.is_dir():
         raise OptionError(f"{target} is a file that is no model; give a directory")
+    elif _FILE_SUFFIX.fullmatch(target.suffix) and not target.is_dir():
+        ending = job.suffix.rpartition(".")[2]
+        raise OptionError(
+            f"{target.name} is no name for format {job.format}, which writes .{ending} files; "
+            f"give {target.stem}.{ending}, or a directory (mkdir it if its name is to have a dot)"
+        )
     if (place.root / name).resolve() == source.resolve():
         raise OptionError(f"{source} would be replaced; write to another directory or name")
     return place, [(source, name)]

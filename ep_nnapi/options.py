@@ -80,12 +80,16 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row: how a string or a Python value becomes the option's value, and how it is written."""
+    """One row: how a string or a Python value becomes the option's value, and how it is written.
+
+    provider  whether it is an option of the provider, or of the sessions that this package makes
+    """
 
     name: str
     parse: Callable[[object], object]
     metavar: str
     help: str
+    provider: bool = True
 
 
 def _flags_at(flags: NnapiFlag, level: int) -> NnapiFlag:

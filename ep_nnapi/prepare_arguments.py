@@ -24,14 +24,12 @@ def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
     argument(
         "-o", "--out", required=True, metavar="OUT", help="a directory, or a file for one model"
     )
-    # ONNX Runtime's own converter spelled these with underscores
     argument(
         "--optimization-level",
-        "--optimization_level",
         choices=[str(x) for x in Level],
         help="ONNX Runtime's levels, or nnapi-aware (default): extended, sparing NNAPI's nodes",
     )
-    argument("--use-nnapi", "--use_nnapi", action="store_true", help="make extended nnapi-aware")
+    argument("--use-nnapi", action="store_true", help="make extended nnapi-aware")
     argument(
         "--format",
         choices=[str(x) for x in Format],
@@ -39,20 +37,17 @@ def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
     )
     argument(
         "--target-platform",
-        "--target_platform",
         choices=[str(x) for x in Platform],
         help="what the CPU's nodes are for: arm (default) or amd64",
     )
     argument(
         "--optimization-style",
-        "--optimization_style",
         type=str.lower,
         choices=[str(x) for x in Style],
         help="optimizations baked in (fixed, default) or recorded for the load (runtime)",
     )
     argument(
         "--enable-type-reduction",
-        "--enable_type_reduction",
         action="store_true",
         help="name the types, too, in required_operators_and_types.config",
     )

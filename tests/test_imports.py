@@ -133,8 +133,10 @@ ALLOWED = {
     "printing": "calibration contents fleet manifest ops.node rejection report running"
     " nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
-    "cli": "calibrating checking contents job ops options prepare_arguments printing rejection"
-    " running runtimes staging tolerance nnapi.capi nnapi.listing",
+    "plain": "",
+    "arguments": "job options rejection tolerance",
+    "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
+    " rejection running runtimes staging nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"
     " target",

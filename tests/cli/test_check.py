@@ -11,7 +11,6 @@ from onnx import helper
 
 import ep_nnapi
 from ep_nnapi.cli import main
-from ep_nnapi.options import OPTIONS
 from tests.cli.command import DIGITS, DONE, NEGATIVE, saved
 
 BUILTIN = ["--target", "builtin-nnapi"]
@@ -49,15 +48,6 @@ def test_strict_is_exit_1_unless_every_node_is_taken(cli):
     code, out, err = cli("check", DIGITS, "--strict", "--exclude", "MaxPool")
     assert (code, err) == (NEGATIVE, "")
     assert "NNAPI takes 6 of 8 nodes in 3 clusters" in out
-
-
-def test_every_option_is_a_flag(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stopped:
-        main(["check", "--help"])
-    assert stopped.value.code == 0
-    printed = capsys.readouterr().out
-    for option in OPTIONS:
-        assert f"--{option.name.replace('_', '-')}" in printed
 
 
 def test_levels_show_one_row_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ep_nnapi.nnapi.listing import parse
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 
 
@@ -12,6 +13,17 @@ def test_listing_is_a_model_of_each_cluster(cli):
     assert (code, err) == (DONE, "")
     assert len(re.findall("^model", out, re.M)) == 3
     assert out.count("CONV_2D(") == 2
+
+
+def test_weights_are_printed_only_when_asked(cli):
+    """In full, the model can be rebuilt from the text; the two tell the same of all else."""
+    short, full = cli("listing", DIGITS)[1], cli("listing", DIGITS, "--weights")[1]
+    assert re.search(r"%1: TENSOR_FLOAT32 \[16, 5, 5, 1\] constant of 1600 bytes, sha256 ", short)
+    assert "base64" not in short
+    assert len(parse(full).operands) == 17
+    assert len(short) < len(full) / 4
+    rest = [re.sub("constant.*", "", text) for text in (short, full)]
+    assert rest[0] == rest[1]
 
 
 def test_listing_of_nothing_is_exit_1(cli):

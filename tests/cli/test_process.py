@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.cli import main
 from tests.cli.command import DIGITS, DONE, INTERRUPTED, ROOT, SAMPLES, UNUSABLE, process
 
 
@@ -70,13 +69,43 @@ def test_a_closed_pipe_is_no_error():
     assert (done.stdout, done.stderr) == ("model\n", "")
 
 
-def test_an_interrupt_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys):
-    def interrupted(_):
-        raise KeyboardInterrupt
+INTERRUPTING = """
+import os, signal, sys
+from ep_nnapi.__main__ import start
 
-    monkeypatch.setattr("ep_nnapi.cli._devices", interrupted)
-    assert main(["devices"]) == INTERRUPTED
-    assert capsys.readouterr().err == "ep-nnapi: interrupted\n"
+module = sys.argv.pop(1)
+
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+sys.exit(start())
+"""
+
+
+# numpy's extension module prints what is raised while it imports others
+@pytest.mark.parametrize("module", ["argparse", "onnxruntime", "numpy.exceptions", "networkx"])
+def test_an_interrupted_import_is_a_sentence(module: str):
+    command = [sys.executable, "-c", INTERRUPTING, module, "check", DIGITS]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (INTERRUPTED, "")
+    assert done.stderr == "ep-nnapi: interrupted\n"
+
+
+def test_an_interrupted_verb_is_a_sentence():
+    code = """
+import os, signal, sys
+from ep_nnapi import cli
+from ep_nnapi.__main__ import start
+cli._devices = lambda _: os.kill(os.getpid(), signal.SIGINT)
+sys.exit(start())
+"""
+    command = [sys.executable, "-c", code, "devices"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (INTERRUPTED, "")
+    assert done.stderr == "ep-nnapi: interrupted\n"
 
 
 def test_a_flag_that_is_ignored_is_warned_of_once():

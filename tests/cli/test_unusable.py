@@ -19,7 +19,7 @@ def test_missing_file(refuses, verb: str):
 
 @pytest.mark.parametrize("verb", ["check", "run", "listing"])
 def test_folder_instead_of_a_file(refuses, verb: str, tmp_path: Path):
-    refuses(verb, tmp_path, says=str(tmp_path))
+    refuses(verb, tmp_path, says=f"{tmp_path} is a directory; give one .onnx or .ort file")
 
 
 def test_empty_file(refuses, tmp_path: Path):
