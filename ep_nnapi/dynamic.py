@@ -13,11 +13,10 @@ import numpy as np
 
 from ep_nnapi.border import Allocate
 from ep_nnapi.compiling import Compiler, Declined
-from ep_nnapi.engine import CompiledCluster, Engine, on_cpu
+from ep_nnapi.engine import CompiledCluster, Engine, Failures, on_cpu
 from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Fallback
-from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import ClusterReport
 from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.value import Array, Constant, Value
@@ -47,7 +46,7 @@ class DynamicCluster:
     fallback: Fallback
     kept: int
     numbers: tuple[str, ...] = ()
-    failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
+    failures: Failures = field(default_factory=Failures, compare=False)
     _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeAlias
@@ -24,6 +25,28 @@ from ep_nnapi.value import Array
 logger = logging.getLogger(__name__)
 Engine: TypeAlias = Callable[[Sequence[Array], Allocate], None]
 _RUN = RunOptions()
+_KEPT_FAILURES = 8
+
+
+class Failures:
+    """The number of times that a cluster's device failed, and what the last of them said.
+
+    Their tracebacks are not kept: the frames would hold arrays over buffers that ONNX Runtime has
+    freed, and memory that grows with every failing run.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: deque[RuntimeFailure] = deque(maxlen=_KEPT_FAILURES)
+
+    def add(self, failure: RuntimeFailure) -> None:
+        """Counts `failure` and keeps a copy of its words."""
+        self.count += 1
+        self._last.append(RuntimeFailure(failure.call, failure.code, failure.detail))
+
+    def __iter__(self) -> Iterator[RuntimeFailure]:
+        """The last failures, the latest one last."""
+        return iter(tuple(self._last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +63,7 @@ class CompiledCluster:
     compilation: Compilation
     fallback: Fallback
     cpu: CpuModel | None = None
-    failures: list[RuntimeFailure] = field(default_factory=list, compare=False)
+    failures: Failures = field(default_factory=Failures, compare=False)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -87,7 +110,7 @@ class Runner:
 
     def _replacement(self, failure: RuntimeFailure) -> Engine:
         with self._lock:
-            self.cluster.failures.append(failure)
+            self.cluster.failures.add(failure)
             if self._stand_in is None:
                 engine = self._on_reference()
                 if self.cluster.cpu is not None:

@@ -69,7 +69,7 @@ class Provider:
 
     @property
     def failures(self) -> tuple[RuntimeFailure, ...]:
-        """Of devices, in runs of this session so far."""
+        """Of devices, in runs of this session so far: the last few of each cluster."""
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 

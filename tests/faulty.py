@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -33,6 +33,7 @@ class FaultyDevice:
     fails_on      names of operations that it promises and then cannot compile
     fails_at      numbers of the executions (from 0, over all models) that fail; -1: all
     wrong         what is added to every output
+    defect        turns the results of every execution into what is returned in their place
     """
 
     declines: frozenset[str] = frozenset()
@@ -41,6 +42,7 @@ class FaultyDevice:
     fails_on: frozenset[str] = frozenset()
     fails_at: frozenset[int] = frozenset()
     wrong: float = 0.0
+    defect: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None
     name: str = FAULTY
     type: DeviceCode = DeviceCode.ACCELERATOR
     version: str = "1"
@@ -84,7 +86,7 @@ class FaultyModel:
         if self.device.wrong:
             for result in results:
                 np.add(result, np.asarray(self.device.wrong, result.dtype), out=result)
-        return results
+        return results if self.device.defect is None else self.device.defect(results)
 
 
 @contextmanager

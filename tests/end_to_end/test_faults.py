@@ -8,7 +8,10 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
+from ep_nnapi.checking import collecting
 from ep_nnapi.cli import main
+from ep_nnapi.options import parse
+from ep_nnapi.ort.names import EP_NAME
 from tests.faulty import FAULTY, FaultyDevice, installed
 
 DIGITS = "models/digits.onnx"
@@ -98,3 +101,54 @@ def test_run_names_a_device_that_miscalculates(capsys: pytest.CaptureFixture[str
     printed = capsys.readouterr().out
     assert "beyond the tolerance" in printed
     assert f"device {FAULTY} computes wrongly" in printed
+
+
+DEFECTS = {
+    "an exception": lambda results: results[1:2][0],
+    "no result": lambda results: [],
+    "another type": lambda results: [r.astype(np.float64) for r in results],
+    "another shape": lambda results: [r[..., :-1] for r in results],
+    "no array": lambda results: [r.tolist() for r in results],
+}
+
+
+@pytest.mark.parametrize("defect", DEFECTS.values(), ids=DEFECTS)
+@pytest.mark.parametrize("fallback", ["reference", "cpu"])
+def test_a_defect_below_the_device_interface_is_taken_over(
+    fallback: str, defect: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    with installed(FaultyDevice(defect=defect)), caplog.at_level(logging.WARNING):
+        assert_right(session(fallback=fallback))
+    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.engine"]
+    assert "device faulty failed" in warning
+    assert "ANEURALNETWORKS_OP_FAILED" in warning
+
+
+def test_a_device_that_answers_for_too_few_operations_is_left_out() -> None:
+    class Short(FaultyDevice):
+        def supported(self, model: object) -> tuple[bool, ...]:
+            return (True,)
+
+    with installed(Short()):
+        report = ep_nnapi.check(DIGITS)
+    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.DRIVER}
+    assert "faulty answers for 1 of " in report.rejections[0].detail
+
+
+def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
+    """Frames would hold arrays over buffers that ONNX Runtime has freed."""
+    with (
+        installed(FaultyDevice(fails_at=frozenset({-1}))),
+        collecting(parse({"fallback": "none"})) as (strings, found),
+    ):
+        ep_nnapi.register()
+        providers = [(EP_NAME, strings), "CPUExecutionProvider"]
+        made = ort.InferenceSession(DIGITS, providers=providers)
+        for _ in range(50):
+            with pytest.raises(Exception, match="out of luck"):
+                made.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})
+        (cluster,) = found().clusters
+    kept = tuple(cluster.failures)
+    assert cluster.failures.count == 50
+    assert len(kept) == len(found().failures) == 8
+    assert {(f.__traceback__, f.__context__, f.__cause__) for f in kept} == {(None, None, None)}

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -14,7 +16,7 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.rejection import OptionError, RuntimeFailure
+from ep_nnapi.rejection import NnapiError, OptionError, RuntimeFailure
 from ep_nnapi.value import Array
 
 _COMPILE = "ANeuralNetworksCompilation_finish"
@@ -49,7 +51,13 @@ class HostRuntime:
         """For each operation of `model`, whether `device` would execute it."""
         validate(model, self._feature_level)
         with _failing(_COMPILE):
-            return self._find(device).supported(model)
+            answers = tuple(self._find(device).supported(model))
+        if len(answers) != len(model.operations):
+            detail = (
+                f"{device.name} answers for {len(answers)} of {len(model.operations)} operations"
+            )
+            raise failure(_COMPILE, ResultCode.OP_FAILED, detail)
+        return answers
 
     def compile(
         self, model: Model, device: Device, options: CompileOptions | None = None
@@ -96,30 +104,58 @@ class HostCompilation:
         for n, (array, operand) in enumerate(zip(given, self.outputs, strict=True)):
             _check_type(f"output {n}", array, operand)
         with _failing(COMPUTE):
-            return self.prepared.execute(inputs, given, options or RunOptions())
+            results = self.prepared.execute(inputs, given, options or RunOptions())
+        _check_results(results, self.outputs)
+        return results
 
 
 @contextmanager
 def _failing(call: str) -> Iterator[None]:
-    """Errors of the block become what the NDK function `call` returns."""
+    """Errors of the block, defects of a device among them, become failures of the call `call`."""
     try:
         yield
     except ShapeError as error:
         raise failure(call, ResultCode.OP_FAILED, str(error)) from error
+    except NnapiError:
+        raise
     except MemoryError as error:
         raise failure(call, ResultCode.OUT_OF_MEMORY, str(error)) from error
+    except Exception as error:
+        detail = f"{type(error).__name__}: {error}"
+        raise failure(call, ResultCode.OP_FAILED, detail) from error
 
 
 def _check(what: str, array: Array | None, operand: Operand) -> None:
     """Raises RuntimeFailure unless `array` has the operand's type and declared dimensions."""
     _check_type(what, array, operand)
-    if array is None or (operand.type.tensor and not operand.dimensions):
-        return
+    if array is not None and not _fits(array, operand):
+        raise _wrong(f"{what}: shape {array.shape} is given for {operand.dimensions}")
+
+
+def _fits(array: Array, operand: Operand) -> bool:
+    """Whether the array has the declared dimensions, 0 standing for any size."""
     declared = operand.dimensions
-    if array.ndim != len(declared) or any(
-        size not in (0, given) for given, size in zip(array.shape, declared, strict=True)
-    ):
-        raise _wrong(f"{what}: shape {array.shape} is given for {declared}")
+    if operand.type.tensor and not declared:
+        return True
+    return array.ndim == len(declared) and all(
+        size in (0, given) for given, size in zip(array.shape, declared, strict=True)
+    )
+
+
+def _check_results(results: Sequence[Array], outputs: Sequence[Operand]) -> None:
+    """Raises RuntimeFailure unless a device returned what the model declares."""
+    if len(results) != len(outputs):
+        raise _defect(f"{len(results)} results are returned for {len(outputs)} outputs")
+    for n, (array, operand) in enumerate(zip(results, outputs, strict=True)):
+        if not isinstance(array, np.ndarray) or array.dtype != operand.type.numpy:
+            kind = getattr(array, "dtype", type(array).__name__)
+            raise _defect(f"output {n}: {kind} is returned for {operand.type.name}")
+        if not _fits(array, operand):
+            raise _defect(f"output {n}: shape {array.shape} is returned for {operand.dimensions}")
+
+
+def _defect(detail: str) -> RuntimeFailure:
+    return failure(COMPUTE, ResultCode.OP_FAILED, detail)
 
 
 def _check_type(what: str, array: Array | None, operand: Operand) -> None:
