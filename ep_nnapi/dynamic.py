@@ -6,7 +6,6 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ from ep_nnapi.border import Allocate
 from ep_nnapi.compiling import Compiler, Declined
 from ep_nnapi.engine import CompiledCluster, Engine, Failures, on_cpu
 from ep_nnapi.graph import Attribute, GraphNode
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Fallback
 from ep_nnapi.report import ClusterReport
@@ -87,8 +87,8 @@ class DynamicRunner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _engines: OrderedDict[_Key, Engine] = field(default_factory=OrderedDict)
-    _lock: Lock = field(default_factory=Lock)
-    _compiling: Lock = field(default_factory=Lock)
+    _lock: ForkableLock = field(default_factory=ForkableLock)
+    _compiling: ForkableLock = field(default_factory=ForkableLock)
     _cpu: Engine | None = None
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:

@@ -6,13 +6,13 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.border import Allocate, BoundBorder
 from ep_nnapi.lowering import Lowered
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, RunOptions
 from ep_nnapi.options import Fallback
@@ -85,7 +85,7 @@ class Runner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _stand_in: Engine | None = None
-    _lock: Lock = field(default_factory=Lock)
+    _lock: ForkableLock = field(default_factory=ForkableLock)
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
         """Computes the outputs into what `allocate` gives.

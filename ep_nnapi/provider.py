@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from threading import Lock
 
 from ep_nnapi.calibration import cost_model
 from ep_nnapi.compiling import Compiler
 from ep_nnapi.graph import Graph
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.options import Options, parse
 from ep_nnapi.planning import Cluster, Plan, Planner
 from ep_nnapi.prepared import UnusableCluster
@@ -32,7 +32,7 @@ class Provider:
         model = cost_model(options, device)
         self._planner = Planner(Compiler(self.target, runtime, device), options, model)
         self._plans: dict[str, Plan] = {}
-        self._lock = Lock()
+        self._lock = ForkableLock()
         self.opened = False
         self.error: Exception | None = None
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 
 import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
 from ep_nnapi.graph import Attribute, GraphNode
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.value import Array, Constant, Value
 
 _EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
@@ -91,13 +92,13 @@ class CpuModel:
 
     folder: Path
     _session: onnxruntime.InferenceSession | None = None
-    _lock: Lock = field(default_factory=Lock)
+    _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @staticmethod
     def keep(model: onnx.ModelProto) -> CpuModel:
         """Writes `model` to a folder that lives as long as the result."""
         kept = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
-        weakref.finalize(kept, shutil.rmtree, kept.folder, ignore_errors=True)
+        weakref.finalize(kept, _remove, kept.folder, os.getpid())
         onnx.save_model(
             model,
             str(kept.folder / "model.onnx"),
@@ -121,3 +122,9 @@ class CpuModel:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = str(self.folder / "model.onnx")
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Removes a model's folder, unless it is a forked process that ends: the parent uses it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

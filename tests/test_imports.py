@@ -60,9 +60,9 @@ ALLOWED = {
     # one graph, one session
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
-    "submodel": "graph value onnx onnxruntime",
-    "engine": "border lowering options report runtimes submodel nnapi.model nnapi.runtime rejection"
-    " value numpy",
+    "submodel": "graph nnapi.forks value onnx onnxruntime",
+    "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
+    " nnapi.runtime rejection value numpy",
     "sizes": "rejection value",
     "counterpart": "graph qlinear value onnx",
     "settling": "ceiling counterpart dag graph nnapi.operand submodel value numpy onnx",
@@ -86,17 +86,17 @@ ALLOWED = {
     " rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
-    "dynamic": "border compiling engine graph nnapi.model options rejection report submodel value"
+    "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel value"
     " numpy",
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
     " rejection report submodel value",
     "rounds": "graph planning prepared report",
-    "provider": "calibration compiling graph options planning prepared rejection report rounds"
-    " runtimes",
+    "provider": "calibration compiling graph nnapi.forks options planning prepared rejection report"
+    " rounds runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort provider",
-    "ort.session": "ort options rejection target onnxruntime",
+    "ort.session": "ort nnapi.forks options rejection target onnxruntime",
     "ort._build": "cffi",
     "ort": "graph rejection value numpy",
     # what a user calls

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,10 +40,14 @@ class CompileOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout."""
+    """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout.
+
+    stop   called between operations, where a runtime can; what it raises ends the run
+    """
 
     timeout_ns: int | None = None
     loop_timeout_ns: int | None = None
+    stop: Callable[[], None] | None = None
 
 
 class Compilation(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -10,6 +9,7 @@ from weakref import WeakSet
 import onnxruntime
 
 from ep_nnapi import options as option_table
+from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.ort import _native, plugin
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.rejection import OptionError
@@ -18,7 +18,7 @@ from ep_nnapi.target import NnapiFlag
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
 
-_lock = threading.Lock()
+_lock = ForkableLock()
 _appended: WeakSet[SessionOptions] = WeakSet()
 
 

@@ -6,14 +6,26 @@ import threading
 
 from ep_nnapi.nnapi.capi.refusal import Refused
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.forks import renew_after_fork
 
 
 class Event:
-    """Set once, with how an execution ended; any number of threads may wait."""
+    """Set once, with how an execution ended; any number of threads may wait.
+
+    In a forked process an execution that was running does not go on: its event says DEAD_OBJECT.
+    """
 
     def __init__(self) -> None:
         self._done = threading.Event()
         self._failure: Refused | None = None
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Ends the event: the thread that computes is the parent process's."""
+        over, self._done = self._done.is_set(), threading.Event()
+        if not over:
+            self._failure = Refused(ResultCode.DEAD_OBJECT, "the parent process computes it")
+        self._done.set()
 
     def finish(self, failure: Refused | None) -> None:
         """Wakes those that wait; `failure` is what each of them is told."""

@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.capi.operand import AnyOperand
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.capi.timing import Timing
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.value import Array
@@ -50,7 +51,7 @@ class Burst:
 
     def __init__(self, compilation: CompilationBuilder) -> None:
         self.compilation = compilation
-        self._running = threading.Lock()
+        self._running = ForkableLock()
 
     def compute(self, execution: Execution) -> None:
         """Computes; raises Refused: BAD_DATA for another compilation, BAD_STATE while it runs."""
@@ -78,7 +79,13 @@ class Execution:
         self._stage = Stage.PREPARATION
         self._ended: ResultCode | None = None
         self._timing: Timing | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkableLock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Ends a computation in the forked process: the thread that computes is not there."""
+        if self._stage is Stage.COMPUTATION:
+            self._ended, self._stage = ResultCode.DEAD_OBJECT, Stage.COMPLETED
 
     def change(self, settings: Settings) -> None:
         """Other settings, before anything is computed."""

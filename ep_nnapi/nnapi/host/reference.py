@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.host.cache import cached
 from ep_nnapi.nnapi.host.graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.site import locate
+from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 
@@ -36,5 +37,5 @@ class ReferenceDevice:
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Binds a kernel to every operation; of the options, only the cache changes anything."""
         halves = model.relaxed and self.relaxed == "fp16"
-        with cached(options, self.name, self) as cache:
+        with TOGETHER, cached(options, self.name, self) as cache:
             return PreparedGraph(model, Preparation(self.feature_level, halves, cache))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.rejection import RuntimeFailure
 
@@ -21,10 +23,12 @@ class Run:
 
     deadline          on time.monotonic_ns's clock; None: none
     loop_timeout_ns   how long one WHILE may take
+    stop              called between operations; what it raises ends the run
     """
 
     deadline: int | None = None
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
+    stop: Callable[[], None] | None = None
 
     @staticmethod
     def start(options: RunOptions) -> Run:
@@ -33,10 +37,17 @@ class Run:
         return Run(
             None if options.timeout_ns is None else time.monotonic_ns() + options.timeout_ns,
             DEFAULT_LOOP_TIMEOUT_NS if loop is None else min(loop, MAXIMUM_LOOP_TIMEOUT_NS),
+            options.stop,
         )
 
     def check(self) -> None:
-        """Raises RuntimeFailure when the deadline is over."""
+        """Between two operations: lets the process fork, and ends a run that is not to go on.
+
+        Raises RuntimeFailure when the deadline is over, and what `stop` raises.
+        """
+        TOGETHER.let_fork()
+        if self.stop is not None:
+            self.stop()
         if self.deadline is not None and time.monotonic_ns() > self.deadline:
             raise missed_deadline("the run's deadline is over")
 

@@ -1,7 +1,8 @@
 """While several runs are going, BLAS has one thread; then again what it had."""
 
 import os
-from threading import Thread
+from threading import Event, Thread, Timer
+from time import sleep
 
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
@@ -51,15 +52,20 @@ def test_a_run_that_fails_leaves_too():
 
 
 def test_the_run_that_leaves_last_may_be_another_threads():
-    together = RunsTogether()
-    held = Thread(target=lambda: (together.__enter__(), together.__enter__()))
-    held.start()
-    held.join()
+    together, leave = RunsTogether(), Event()
+
+    def run():
+        with together:
+            leave.wait()
+
+    other = Thread(target=run)
+    with together:
+        other.start()
+        while threads() != {1}:
+            sleep(0.001)
     assert threads() == {1}
-    for _ in range(2):
-        leaving = Thread(target=together.__exit__, args=(None, None, None))
-        leaving.start()
-        leaving.join()
+    leave.set()
+    other.join()
     assert threads() == {3}
 
 
@@ -72,3 +78,50 @@ def test_a_forked_process_has_no_runs_of_other_threads():
         assert os.waitpid(child, 0)[1] == 0
         assert threads() == {1}
     assert threads() == {3}
+
+
+def test_a_fork_waits_for_the_operations_of_other_threads():
+    """A run that is between operations waits until the process has forked, and goes on then."""
+    entered, between, over = Event(), Event(), Event()
+    steps = []
+
+    def run():
+        with TOGETHER:
+            entered.set()
+            between.wait()
+            steps.append("operation")
+            TOGETHER.let_fork()
+            steps.append("next operation")
+            over.wait()
+
+    other = Thread(target=run)
+    other.start()
+    entered.wait()
+    Timer(0.1, between.set).start()
+    child = os.fork()
+    if not child:
+        os._exit(steps != ["operation"])
+    assert os.waitpid(child, 0)[1] == 0
+    over.set()
+    other.join()
+    assert steps == ["operation", "next operation"]
+
+
+def test_two_threads_fork_one_after_the_other():
+    ended = []
+
+    def fork():
+        with TOGETHER:
+            for _ in range(20):
+                child = os.fork()
+                if not child:
+                    os._exit(0)
+                ended.append(os.waitpid(child, 0)[1])
+                TOGETHER.let_fork()
+
+    forking = [Thread(target=fork) for _ in range(2)]
+    for thread in forking:
+        thread.start()
+    for thread in forking:
+        thread.join(60)
+    assert ended == [0] * 40
