@@ -236,6 +236,68 @@ void fork_busy() {
     others.join();
 }
 
+// Matrix products in a row, each large enough for BLAS to spread it over every core.
+struct Products {
+    static constexpr uint32_t kRows = 384, kCount = 12;
+    std::vector<float> square = std::vector<float>(kRows * kRows), out = square;
+    std::vector<float> bias = std::vector<float>(kRows);
+    Model model = made<Model>(ANeuralNetworksModel_create);
+    Compilation compilation;
+
+    Products() {
+        const uint32_t sizes[] = {kRows, kRows}, length = square.size() * sizeof(float);
+        const ANeuralNetworksOperandType matrix{ANEURALNETWORKS_TENSOR_FLOAT32, 2, sizes, 0, 0};
+        const ANeuralNetworksOperandType row{ANEURALNETWORKS_TENSOR_FLOAT32, 1, sizes, 0, 0};
+        const ANeuralNetworksOperandType scalar{ANEURALNETWORKS_INT32, 0, nullptr, 0, 0};
+        for (auto type : {&matrix, &row, &scalar, &matrix})
+            OK(ANeuralNetworksModel_addOperand(model.get(), type));
+        const int32_t none = ANEURALNETWORKS_FUSED_NONE;
+        OK(ANeuralNetworksModel_setOperandValue(model.get(), 0, square.data(), length));
+        OK(ANeuralNetworksModel_setOperandValue(model.get(), 1, bias.data(), length / kRows));
+        OK(ANeuralNetworksModel_setOperandValue(model.get(), 2, &none, sizeof none));
+        for (uint32_t i = 3; i < 3 + kCount; i++) {
+            const uint32_t in[] = {i, 0, 1, 2}, out[] = {i + 1};
+            OK(ANeuralNetworksModel_addOperand(model.get(), &matrix));
+            OK(ANeuralNetworksModel_addOperation(model.get(), ANEURALNETWORKS_FULLY_CONNECTED, 4,
+                                                 in, 1, out));
+        }
+        const uint32_t first = 3, last = 3 + kCount;
+        OK(ANeuralNetworksModel_identifyInputsAndOutputs(model.get(), 1, &first, 1, &last));
+        OK(ANeuralNetworksModel_finish(model.get()));
+        compilation = compiled(model);
+    }
+
+    Execution execution() {
+        const size_t length = square.size() * sizeof(float);
+        auto run = made<Execution>([&](auto handle) {
+            return ANeuralNetworksExecution_create(compilation.get(), handle);
+        });
+        OK(ANeuralNetworksExecution_setInput(run.get(), 0, nullptr, square.data(), length));
+        OK(ANeuralNetworksExecution_setOutput(run.get(), 0, nullptr, out.data(), length));
+        return run;
+    }
+};
+
+// The child is told that what the parent computes does not end there; the parent computes on.
+void fork_products() {
+    Products products;
+    for (int i = 0; i < kChildren; i++) {
+        const Execution run = products.execution();
+        const auto event = made<Event>(
+            [&](auto handle) { return ANeuralNetworksExecution_startCompute(run.get(), handle); });
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(kSeconds);
+            EXPECT(ANeuralNetworksEvent_wait(event.get()) == ANEURALNETWORKS_DEAD_OBJECT);
+            OK(ANeuralNetworksExecution_compute(products.execution().get()));
+            std::_Exit(wrong);
+        }
+        int status = -1;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        OK(ANeuralNetworksEvent_wait(event.get()));
+    }
+}
+
 // Ten threads make one entry of a cache, and then use it.
 void cache() {
     const char* directory = std::getenv("CACHE");
@@ -265,7 +327,7 @@ int main(int count, char** arguments) {
         {"unfreed", unfreed},         {"exit_amid", exit_amid},
         {"fork_idle", fork_idle},     {"quick_exit_amid", quick_exit_amid},
         {"fork_busy", fork_busy},     {"cache", cache},
-        {"cycles", cycles},
+        {"fork_products", fork_products}, {"cycles", cycles},
     };
     if (count != 2 || parts.count(arguments[1]) == 0) return 99;
     parts.at(arguments[1])();
