@@ -2,13 +2,19 @@
 
 import runpy
 import shutil
+import subprocess
 import sysconfig
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CAPI = runpy.run_path("ep_nnapi/nnapi/capi/_build.py")
+COMPILING = ("-fstack-protector-strong", "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
+LINKING = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
+"""Hardening of the libraries, each where the compiler takes it; FORTIFY needs the -O2 they have."""
 
 
 class BuildNative(build_ext):
@@ -32,7 +38,26 @@ class BuildNative(build_ext):
                 f"ep-nnapi is built from C and {header} is missing: install Python's headers "
                 "(on Debian or Ubuntu: apt install python3-dev)"
             )
+        ext.extra_compile_args += self._taken([*self.compiler.compiler_so, "-c"], COMPILING)
+        ext.extra_link_args += self._taken([*self.compiler.linker_so], LINKING)
         super().build_extension(ext)
+
+    def _taken(self, command: Sequence[str], flags: Sequence[str]) -> list[str]:
+        """Those of the flags with which the command ends well on an empty file."""
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "empty.c")
+            source.touch()
+            ends = [str(source), "-o", str(source.with_suffix(".out"))]
+            return [
+                word
+                for flag in flags
+                for word in flag.split()
+                if not subprocess.run(
+                    [*command, "-O2", "-Werror", *flag.split(), *ends],
+                    check=False,
+                    capture_output=True,
+                ).returncode
+            ]
 
 
 setup(

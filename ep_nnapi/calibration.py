@@ -104,7 +104,7 @@ def read(path: Path) -> Calibration:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise OptionError(f"calibration {path}: no such file; {_AGAIN} {path}") from None
-    except (OSError, ValueError):
+    except (OSError, RecursionError, ValueError):
         raise OptionError(f"calibration {path} cannot be read; {_AGAIN} {path}") from None
     version = data.get("version") if isinstance(data, dict) else None
     if isinstance(version, int) and version != VERSION:

@@ -17,6 +17,7 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider import COLLECT, Provider, expect, forget
 from ep_nnapi.rejection import ModelError, NnapiError
 from ep_nnapi.report import Report
+from ep_nnapi.seal import check_bytes
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 ModelSource: TypeAlias = str | PathLike[str] | bytes
@@ -73,6 +74,7 @@ def source(model: ModelSource) -> str | bytes:
     if isinstance(model, bytes):
         if not model:
             raise ModelError("the model is empty: 0 bytes")
+        check_bytes(model)
         return model
     path = Path(model)
     if path.is_dir():

@@ -140,7 +140,7 @@ def _baseline(path: str | None) -> dict[str, object] | None:
         found = json.loads(Path(path).read_text())
     except FileNotFoundError:
         raise OptionError(f"{path}: no such baseline; write one with check --json") from None
-    except (OSError, ValueError):
+    except (OSError, RecursionError, ValueError):
         raise OptionError(f"{path}: not a report of check --json") from None
     if not isinstance(found, dict):
         raise OptionError(f"{path}: not a report of check --json")

@@ -120,8 +120,9 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
     Raises ModelError in one sentence: corrupt, truncated, of a newer format, above the level, or
     with weights outside of the folder.
     """
-    header, rest = _opened(data)
+    text, rest = _opened(data)
     try:
+        header = json.loads(text)
         needed = int(header["feature_level"])
         if needed > feature_level:
             raise ModelError(
@@ -136,9 +137,11 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
         )
         validate(model, feature_level)
         check_border(border, model)
+        file = header["weights"]["file"]
     except _MALFORMED as error:
-        raise ModelError(f"the context is malformed ({error}); prepare the model again") from None
-    return Context(Lowered(model, border), needed, weights.size, header["weights"]["file"])
+        says = " ".join(str(error).split())
+        raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
+    return Context(Lowered(model, border), needed, weights.size, file)
 
 
 def _sealed(header: Mapping[str, Any]) -> bytes:
@@ -148,8 +151,8 @@ def _sealed(header: Mapping[str, Any]) -> bytes:
     return _PRELUDE.pack(_MAGIC, FORMAT_VERSION, len(text), digest) + text
 
 
-def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header, its digest checked, and what follows it."""
+def _opened(data: bytes) -> tuple[bytes, bytes]:
+    """The header's text, its digest checked, and what follows it."""
     if len(data) < _PRELUDE.size or not data.startswith(_MAGIC):
         raise ModelError("this is no ep-nnapi context, or it is corrupt; prepare the model again")
     _, version, size, digest = _PRELUDE.unpack_from(data)
@@ -164,7 +167,7 @@ def _opened(data: bytes) -> tuple[dict[str, Any], bytes]:
     rest = data[_PRELUDE.size + size :]
     if not rest.endswith(_END):
         raise ModelError("the context is truncated; prepare the model again")
-    return json.loads(text), rest[: -len(_END)]
+    return text, rest[: -len(_END)]
 
 
 def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) -> Array:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import lzma
+import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -16,6 +20,25 @@ from ep_nnapi.value import Array
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,  # of zipfile, for an encrypted archive
+    SyntaxError,
+    TypeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise for bytes that somebody else put together."""
 _NUMPY = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -115,13 +138,36 @@ def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str
         spec = next((s for s in inputs if s.name == name), inputs[0])
         return {spec.name: _image(path, spec)}
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return {"": loaded}
-        with loaded:
-            return {key: loaded[key] for key in loaded.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error):
+        return _arrays(path)
+    except OptionError:
+        raise
+    except _UNREADABLE:
         raise OptionError(f"{path}: not a .npy, .npz or image file") from None
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a .npy (under "") or .npz file; raises as `_read` catches.
+
+    A .npy file is mapped first, which fails where its header promises more than the file has.
+    """
+    with np.errstate(all="ignore"):  # sizes whose product overflows
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": np.array(loaded)}
+    with loaded:
+        size = sum(member.file_size for member in loaded.zip.infolist())
+        if size > _memory() // 2:
+            raise OptionError(
+                f"{path}: unpacked it has {size} bytes, more than half of this machine's memory"
+            )
+        arrays = {key: loaded[key] for key in loaded.files}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("a file of the archive is no array")
+    return arrays
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _named(
@@ -152,7 +198,9 @@ def _image(path: Path, spec: InputSpec) -> Array:
     try:
         with Image.open(path) as opened:
             image = opened.convert("L" if channels == 1 else "RGB")
-    except OSError:
+    except Image.DecompressionBombError:
+        raise OptionError(f"{path}: an image of more pixels than pillow reads") from None
+    except (OSError, SyntaxError, ValueError):
         raise OptionError(f"{path}: not an image that pillow can read") from None
     if isinstance(height, int) and isinstance(width, int) and image.size != (width, height):
         image = image.resize((width, height))

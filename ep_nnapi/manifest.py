@@ -121,7 +121,7 @@ def read(path: Path) -> dict[str, Prepared]:
         return {e["output"]: _entry(e) for e in data["models"]}
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         # of another version, or not ours to read: everything is prepared again
         return {}
     except OSError as error:

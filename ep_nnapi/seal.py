@@ -48,6 +48,13 @@ def check_seal(path: Path) -> None:
         raise ModelError(f"{path} is corrupt or was changed; prepare the model again")
 
 
+def check_bytes(data: bytes) -> None:
+    """Raises ModelError when bytes of a sealed model are not what was sealed; others pass."""
+    start, digest = _digest_of(data)
+    if start >= 0 and data[start : start + len(_ZEROS)] != digest.encode():
+        raise ModelError("the model is corrupt or was changed; prepare it again")
+
+
 @lru_cache(maxsize=64)
 def _intact(path: Path, *_when: int) -> bool:
     """Whether the checksum is there and right; found once for a file that stays as it is."""
@@ -62,12 +69,17 @@ def _intact(path: Path, *_when: int) -> bool:
 def _digest(path: Path) -> tuple[int, str]:
     """Where the checksum is, or -1, and what it should be."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        start = data.rfind(_ENTRY)
-        if start < 0:
-            return -1, ""
-        start += len(_ENTRY)
-        with memoryview(data) as view:
-            digest = hashlib.sha256(view[:start])
-            digest.update(_ZEROS.encode())
-            digest.update(view[start + len(_ZEROS) :])
-        return start, digest.hexdigest()
+        return _digest_of(data)
+
+
+def _digest_of(data: bytes | mmap.mmap) -> tuple[int, str]:
+    """As `_digest`, of the file's bytes."""
+    start = data.rfind(_ENTRY)
+    if start < 0:
+        return -1, ""
+    start += len(_ENTRY)
+    with memoryview(data) as view:
+        digest = hashlib.sha256(view[:start])
+        digest.update(_ZEROS.encode())
+        digest.update(view[start + len(_ZEROS) :])
+    return start, digest.hexdigest()

@@ -125,7 +125,9 @@ def test_a_file_that_is_not_there(tmp_path: Path):
     refused(Options(calibration=str(tmp_path / "none.json")), "no such file")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"\xff\x00", b"{}", b"[1]", b"null", b'"text"'])
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\x00", b"{}", b"[1]", b"null", b'"text"', b"[" * 99999]
+)
 def test_a_file_that_is_no_calibration(content: bytes, tmp_path: Path):
     path = tmp_path / "c.json"
     path.write_bytes(content)

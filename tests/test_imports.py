@@ -123,7 +123,7 @@ ALLOWED = {
     "manifest": "rejection requirements",
     "publishing": "crew job manifest rejection",
     "fleet": "crew job manifest publishing rejection",
-    "checking": "options ort.names ort.session provider rejection report onnxruntime",
+    "checking": "options ort.names ort.session provider rejection report seal onnxruntime",
     "inputs": "rejection sizes value numpy PIL",
     "running": "checking contents inputs option_values options ort.names ort.session provider"
     " rejection report tolerance nnapi.runtime value numpy onnxruntime",

@@ -94,7 +94,7 @@ def test_without_the_package_every_call_fails_with_one_message(tmp_path: Path) -
     assert done.stdout == f"{{{ResultCode.OP_FAILED:d}}}\n"
     assert done.stderr == (
         "libneuralnetworks.so: the Python package ep_nnapi cannot be used: No module named "
-        "'ep_nnapi'; every call returns ANEURALNETWORKS_OP_FAILED\n"
+        "'ep_nnapi'; calls return ANEURALNETWORKS_OP_FAILED\n"
     )
 
 
@@ -137,6 +137,49 @@ def test_a_program_without_a_libpython_gets_one_message(build: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[0].startswith("libneuralnetworks.so: no shared libpython")
     assert done.stderr.splitlines()[1] == "ANeuralNetworksModel_create(&model) returned 5"
+
+
+DESCRIPTORS = """
+#include <android/NeuralNetworks.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+int main(void) {
+    ANeuralNetworksModel *model = NULL;
+    struct rlimit whole, few = {8, 8};
+    getrlimit(RLIMIT_NOFILE, &whole);
+    few.rlim_max = whole.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &few);
+    int first = ANeuralNetworksModel_create(&model), second = ANeuralNetworksModel_create(&model);
+    setrlimit(RLIMIT_NOFILE, &whole);
+    printf("%d %d %d\\n", first, second, ANeuralNetworksModel_create(&model));
+    return model == NULL;
+}
+"""
+FEW = (
+    "libneuralnetworks.so: too few file descriptors are free to start Python; "
+    "calls return ANEURALNETWORKS_OP_FAILED\n"
+)
+
+
+@needs_cc
+def test_a_first_call_without_descriptors_is_not_the_last(build: Path) -> None:
+    source = build / "descriptors.c"
+    source.write_text(DESCRIPTORS, encoding="utf-8")
+    done = run(compiled(build, source, "cc"))
+    assert (done.stdout, done.stderr, done.returncode) == ("5 5 0\n", FEW, 0)
+
+
+def test_a_first_call_without_descriptors_in_python() -> None:
+    done = python(
+        f"{LOAD}\nimport os, resource\n"
+        "whole = resource.getrlimit(resource.RLIMIT_NOFILE)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (8, whole[1]))\n"
+        f"{MODEL_CREATE}; print(code)\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, whole)\n"
+        f"{MODEL_CREATE}; print(code)"
+    )
+    assert (done.stdout, done.stderr) == ("5\n0\n", FEW)
 
 
 @needs_cc

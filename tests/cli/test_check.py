@@ -87,7 +87,7 @@ def test_a_baseline_that_is_kept_and_one_that_is_not(
     assert "border bytes grew from 296 to " in printed
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json"])
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json", "[" * 99999])
 def test_a_baseline_that_is_no_report(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

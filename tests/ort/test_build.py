@@ -64,6 +64,37 @@ def test_missing_headers_are_one_sentence(source: Path):
     )
 
 
+def test_libraries_are_hardened():
+    """Addresses are settled and made read-only when a library is loaded; no stack is code."""
+    if shutil.which("readelf") is None:
+        pytest.skip("no readelf")
+    libraries = [*(ROOT / "ep_nnapi").rglob("*.so")]
+    assert len(libraries) == 3
+    for library in libraries:
+        said = subprocess.run(
+            ["readelf", "-Wdls", library], check=True, capture_output=True, text=True
+        ).stdout
+        assert "GNU_RELRO" in said
+        assert "BIND_NOW" in said or ("FLAGS_1" in said and " NOW" in said), library
+        (stack,) = [line for line in said.splitlines() if "GNU_STACK" in line]
+        assert " RWE " not in stack
+
+
+def test_a_flag_that_the_compiler_lacks_is_left_out(source: Path):
+    """A compiler that takes none of the flags that harden, and says so as compilers do."""
+    compiler = source / "cc.sh"
+    compiler.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *-fstack-protector-strong*|*FORTIFY*|*-z,*now*) exit 1;; esac\n'
+        'exec cc "$@"\n'
+    )
+    compiler.chmod(0o755)
+    bare = {"CC": str(compiler), "CFLAGS": "", "LDSHARED": f"{compiler} -shared"}
+    done = build(source, "setup.py", "-q", "build_ext", "--inplace", **bare)
+    assert done.returncode == 0, done.stderr
+    assert len([*(source / "ep_nnapi").rglob("*.so")]) == 3
+
+
 @pytest.mark.skipif(
     bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="a free-threaded build has no abi3"
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -137,10 +139,32 @@ def forged(header: dict[str, object], rng: random.Random) -> dict[str, object]:
 def test_forged_contexts_are_refused_or_legal(count: int, seed: int, tmp_path: Path) -> None:
     """Checksums are no signatures: whoever writes a header can write its checksum, too."""
     data, rng = context(tmp_path), random.Random(seed)
-    header, rest = _opened(data)
+    text, rest = _opened(data)
+    header = json.loads(text)
     for _ in range(count):
         said = refusal(_sealed(forged(header, rng)) + rest + b".")
         assert said is None or "\n" not in said
+
+
+def sealed_text(text: bytes) -> bytes:
+    """A container whose header is any text at all, its checksum right."""
+    digest = hashlib.sha256(text).digest()
+    return _PRELUDE.pack(b"EP-NNAPI", FORMAT_VERSION, len(text), digest) + text + b"."
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [DEEP, b'{"model":' + DEEP + b"}", b"{", b"\xff", b"[]", b"3", b"1" * 9999],
+    ids=["deep", "deep inside", "cut", "no text", "a list", "a number", "a long number"],
+)
+def test_headers_that_are_no_header_are_refused(text: bytes) -> None:
+    said = refusal(sealed_text(text))
+    assert said is not None
+    assert said.startswith("the context is malformed (")
+    assert "\n" not in said
 
 
 def test_format_zero_is_refused(tmp_path: Path) -> None:
@@ -215,6 +239,16 @@ def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
     onnx.save(proto, path)
     with pytest.raises(ModelError, match="corrupt or was changed; prepare the model again"):
         ep_nnapi.check(path)
+
+
+def test_changed_bytes_are_refused_by_check(tmp_path: Path) -> None:
+    """Of the whole model, also of what would run on the CPU; a session is not shown the bytes."""
+    path = prepared(tmp_path, format="context", embed=True)
+    assert ep_nnapi.check(path.read_bytes()).clusters
+    proto = onnx.load(path)
+    proto.doc_string = "changed"
+    with pytest.raises(ModelError, match="corrupt or was changed; prepare it again"):
+        ep_nnapi.check(proto.SerializeToString())
 
 
 def test_a_seal_is_looked_for_in_the_file_as_it_is_now(tmp_path: Path) -> None:

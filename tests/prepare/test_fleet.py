@@ -106,6 +106,8 @@ def test_a_manifest_of_others_is_nothing_that_is_known(name: str, tmp_path: Path
         written["models"][0][name] = odd
         path.write_text(json.dumps(written))
         assert manifest.read(path) == {}
+    path.write_text("[" * 100_000)
+    assert manifest.read(path) == {}
 
 
 def test_one_model_says_why_it_cannot_be_used(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); 
 }};
 static uintptr_t table(void) {{ return (uintptr_t)&nn_table; }}
 """,
-        libraries=[],
+        extra_compile_args=["-O2"],
     )
     return builder
 

@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,6 +22,7 @@
 
 #define NN_EXPORT __attribute__((visibility("default")))
 #define NN_PACKAGE_DEPTH 4 /* <root>/ep_nnapi/nnapi/capi/libneuralnetworks.so */
+#define NN_FILES 16 /* descriptors that the first call needs, and some */
 #define NN_LINE 1000 /* characters of a message */
 #define NN_ADAPTER "ep_nnapi.nnapi.capi.entry"
 
@@ -58,14 +60,24 @@ static struct {
 } py;
 
 static _Atomic(const nn_table *) nn_connected;
-static atomic_bool nn_hopeless;
+static atomic_bool nn_said; /* that it does not work, on stderr */
 static pthread_mutex_t nn_starting = PTHREAD_MUTEX_INITIALIZER;
 
-static const nn_table *nn_give_up(const char *why) {
-    if (!atomic_exchange(&nn_hopeless, true))
-        fprintf(stderr,
-                "libneuralnetworks.so: %s; every call returns ANEURALNETWORKS_OP_FAILED\n", why);
+/* The reason is said once. Later calls try again: what was lacking may be there by then. */
+static const nn_table *nn_fail(const char *why) {
+    if (!atomic_exchange(&nn_said, true))
+        fprintf(stderr, "libneuralnetworks.so: %s; calls return ANEURALNETWORKS_OP_FAILED\n", why);
     return NULL;
+}
+
+/* Whether as many files can be opened as an interpreter that starts and imports has open at once.
+ * Without them it would end the process, or leave modules half imported, for good. */
+static bool nn_can_open_files(void) {
+    int files[NN_FILES], count = 0;
+    while (count < NN_FILES && (files[count] = open("/", O_RDONLY | O_CLOEXEC)) >= 0) count++;
+    bool enough = count == NN_FILES;
+    while (count > 0) close(files[--count]);
+    return enough;
 }
 
 /* The directory that holds the package ep_nnapi, which holds this library. */
@@ -229,9 +241,10 @@ static const char *nn_interpreter(const char *root) {
 static py_object nn_import(const char *root) {
     py_object module = py.import(NN_ADAPTER);
     if (module != NULL) return module;
+    static bool told; /* where this library lives; under the interpreter's lock */
     py_object path = py.sys_object("path"), entry = py.decode_path(root);
-    py.clear(); /* the first import did not know where this library lives */
-    if (path != NULL && entry != NULL) py.append(path, entry);
+    py.clear();
+    if (!told && path != NULL && entry != NULL) told = py.append(path, entry) == 0;
     if (entry != NULL) py.forget(entry);
     return py.import(NN_ADAPTER);
 }
@@ -274,18 +287,18 @@ static const nn_table *nn_table_of(const char *root, char reason[NN_LINE]) {
 
 static const nn_table *nn_connect_slowly(void) {
     char root[PATH_MAX];
-    if (atomic_load(&nn_hopeless)) return NULL;
-    if (!nn_root(root)) return nn_give_up("its own path is unknown");
+    if (!nn_can_open_files()) return nn_fail("too few file descriptors are free to start Python");
+    if (!nn_root(root)) return nn_fail("its own path is unknown");
     const char *why = nn_interpreter(root);
-    if (why != NULL) return nn_give_up(why);
+    if (why != NULL) return nn_fail(why);
     int state = py.ensure();
     char reason[NN_LINE];
     const nn_table *table = nn_table_of(root, reason);
     if (table != NULL) nn_watch_forks();
     py.release(state);
-    if (table == NULL) return nn_give_up(reason);
+    if (table == NULL) return nn_fail(reason);
     if (table->identity != NN_IDENTITY)
-        return nn_give_up("the Python package ep_nnapi is another version's");
+        return nn_fail("the Python package ep_nnapi is another version's");
     atomic_store(&nn_connected, table);
     return table;
 }
