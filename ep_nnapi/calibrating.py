@@ -13,6 +13,7 @@ from onnxruntime import InferenceSession
 from ep_nnapi.calibration import Calibration
 from ep_nnapi.checking import collecting, open_session, quiet_options
 from ep_nnapi.costs import Family
+from ep_nnapi.cpu import CPU
 from ep_nnapi.options import HOST, Fallback, Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -20,7 +21,7 @@ from ep_nnapi.probes import LARGE, LONG, SHORT, SMALL, Probe, chain, of_families
 from ep_nnapi.provider import Provider
 from ep_nnapi.rates import CostModel, Rates
 from ep_nnapi.rejection import OptionError
-from ep_nnapi.running import CPU, outputs_of
+from ep_nnapi.running import outputs_of
 from ep_nnapi.runtimes import choose_device, open_runtime
 
 Key: TypeAlias = tuple[int, int] | Family

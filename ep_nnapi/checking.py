@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import onnxruntime
 
+from ep_nnapi.cpu import CPU, session_of
 from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -108,7 +109,7 @@ def open_session(
     called = "the model" if isinstance(model, bytes) else model
     left_out = {"disabled_optimizers": list(without)} if without else {}
     try:
-        return onnxruntime.InferenceSession(model, options, providers=providers, **left_out)
+        return session_of(model, options, providers, **left_out)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise ModelError(f"{called}: ONNX Runtime cannot load it: {first_line(error)}") from None
 
@@ -130,4 +131,4 @@ def _plan(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = 1  # and no arena, since nothing runs
     options.enable_cpu_mem_arena = False
-    open_session(model, options, [(EP_NAME, strings), "CPUExecutionProvider"])
+    open_session(model, options, [(EP_NAME, strings), CPU])

@@ -13,10 +13,10 @@ from ep_nnapi.checking import (
     collecting,
     first_line,
     open_session,
-    quiet_options,
     source,
 )
 from ep_nnapi.contents import contents
+from ep_nnapi.cpu import CPU, exact_options
 from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_values import Fixed
@@ -29,7 +29,6 @@ from ep_nnapi.report import Report
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from ep_nnapi.value import Array
 
-CPU = "CPUExecutionProvider"
 THE_CPU = "the CPU"
 
 
@@ -93,7 +92,7 @@ def run(
     """
     if contents(model):
         return _run_compiled(model, inputs, seed, options)
-    cpu = open_session(source(model), quiet_options(), [CPU])
+    cpu = open_session(source(model), exact_options(), [CPU])
     feeds = _feeds(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, got = on_nnapi(model, feeds, options)
@@ -156,7 +155,7 @@ def _nnapi_session(
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
     register()
     with collecting(parse(options)) as (strings, found):
-        session = open_session(source(model), quiet_options(), [(EP_NAME, strings), CPU])
+        session = open_session(source(model), exact_options(), [(EP_NAME, strings), CPU])
         return found(), session
 
 

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
+from ep_nnapi.cpu import exact_options, session_of
 from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.value import Array, Constant, Value
@@ -116,12 +117,11 @@ class CpuModel:
         return list(self._session.run(list(outputs), dict(feeds)))
 
     def _open(self) -> onnxruntime.InferenceSession:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
+        options = exact_options()
         # it runs inside another session's node: spinning threads would starve that one
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = str(self.folder / "model.onnx")
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return session_of(path, options)
 
 
 def _remove(folder: Path, owner: int) -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 from onnxruntime import GraphOptimizationLevel
 
-from ep_nnapi.checking import open_session, quiet_options
+from ep_nnapi.checking import open_session
+from ep_nnapi.cpu import CPU, exact_options
 from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.job import Verification
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.running import (
-    CPU,
     Difference,
     differences_of,
     on_nnapi,
@@ -36,7 +36,7 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float:
     The tolerance, where none is given, is by whether the model has quantized layers; then it is no
     less than twice what ONNX Runtime's own levels, fused and not, are apart.
     """
-    options = quiet_options()
+    options = exact_options()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others need the CPU
     session = open_session(str(model), options, [CPU])
     inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
@@ -56,7 +56,7 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float:
 
 def _between_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Array]]) -> float:
     """How far ONNX Runtime's unfused layers are from its fused ones; 0 where no number says it."""
-    options = quiet_options()
+    options = exact_options()
     options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         session = open_session(str(model), options, [CPU])

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.capability import Judged, judge
+from ep_nnapi.cpu import exact_options, session_of
 from ep_nnapi.dag import inputs_of
 from ep_nnapi.forms import Peel
 from ep_nnapi.lowering import Lowered, lower
@@ -207,12 +208,10 @@ def evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Sequen
 
 def on_cpu(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
     """What ONNX Runtime's CPU provider computes, the graph as it is."""
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = session_of(model.SerializeToString(), options)
     return session.run(None, dict(feeds))
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 import numpy as np
-import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.counterpart import counterpart
+from ep_nnapi.cpu import exact_options, session_of
 from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.qlinear import FORMS
 from ep_nnapi.settling import settle
@@ -89,11 +89,9 @@ def computed(given: Given) -> tuple[int, ...]:
     graph = helper.make_graph([node], "g", [], [out], tensors)
     opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MS, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    options = ort.SessionOptions()
+    options = exact_options()
     options.log_severity_level = 4
-    session = ort.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = session_of(model.SerializeToString(), options)
     return session.run(None, {})[0].shape
 
 

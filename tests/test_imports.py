@@ -60,7 +60,8 @@ ALLOWED = {
     # one graph, one session
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
-    "submodel": "graph nnapi.forks value onnx onnxruntime",
+    "cpu": "numpy onnx onnxruntime",
+    "submodel": "cpu graph nnapi.forks value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
     " nnapi.runtime rejection value numpy",
     "sizes": "rejection value",
@@ -115,21 +116,21 @@ ALLOWED = {
     "preparing": "checking contents contextmodel elsewhere fixing job onnxfile rejection report"
     " staging onnxruntime",
     "tolerance": "",
-    "verifying": "checking inputs job nnapi.runtime rejection running sizes tolerance value numpy"
-    " onnxruntime",
+    "verifying": "checking cpu inputs job nnapi.runtime rejection running sizes tolerance value"
+    " numpy onnxruntime",
     "crew": "rejection",
     "worker": "crew job options preparing rejection verifying",
     "requirements": "",
     "manifest": "rejection requirements",
     "publishing": "crew job manifest rejection",
     "fleet": "crew job manifest publishing rejection",
-    "checking": "options ort.names ort.session provider rejection report seal onnxruntime",
+    "checking": "cpu options ort.names ort.session provider rejection report seal onnxruntime",
     "inputs": "rejection sizes value numpy PIL",
-    "running": "checking contents inputs option_values options ort.names ort.session provider"
+    "running": "checking contents cpu inputs option_values options ort.names ort.session provider"
     " rejection report tolerance nnapi.runtime value numpy onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",
-    "calibrating": "calibration checking costs options ort.names ort.session probes provider rates"
-    " rejection running runtimes onnxruntime",
+    "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
+    " rates rejection running runtimes onnxruntime",
     "printing": "calibration contents fleet manifest ops.node rejection report running"
     " nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from ep_nnapi.ranges import fitted, narrowed
 from ep_nnapi.value import DType
 from tests.end_to_end.quantized import model, node
@@ -114,7 +115,7 @@ def test_operators_on_indices_are_taken_and_match(name: str) -> None:
     ep_nnapi.append_execution_provider(options)
     feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 6, 6)).astype(np.float32)}
     (got,) = ort.InferenceSession(built, options).run(None, feeds)
-    (want,) = ort.InferenceSession(built, providers=["CPUExecutionProvider"]).run(None, feeds)
+    (want,) = session_of(built).run(None, feeds)
     assert got.dtype == want.dtype
     np.testing.assert_array_equal(got, want)
 
@@ -136,7 +137,7 @@ def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
     options = ort.SessionOptions()
     ep_nnapi.append_execution_provider(options)
     ours = ort.InferenceSession(built, options)
-    theirs = ort.InferenceSession(built, providers=["CPUExecutionProvider"])
+    theirs = session_of(built)
     for channels in (3, 5):
         x = np.random.default_rng(channels).standard_normal((1, channels, 6, 6))
         feeds = {"x": x.astype(np.float32)}

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi import settling
 from ep_nnapi.binding import bound
+from ep_nnapi.cpu import session_of
 from ep_nnapi.graph import Graph
 from ep_nnapi.value import Value
 from tests.onnx_graph import graph_of
@@ -255,7 +256,7 @@ def compare(made: bytes, sizes: Sequence[tuple[int, ...]] = SIZES, **given: str)
     options = ort.SessionOptions()
     ep_nnapi.append_execution_provider(options, **given)
     ours = ort.InferenceSession(made, options)
-    cpu = ort.InferenceSession(made, providers=["CPUExecutionProvider"])
+    cpu = session_of(made)
     for shape in sizes:
         x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
         want, got = cpu.run(None, {"x": x})[0], ours.run(None, {"x": x})[0]

@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.cpu import exact_options, session_of
 
 ROOT = Path(__file__).parents[2]
 NAME = "NnapiPluginExecutionProvider"
@@ -58,7 +59,7 @@ class Example:
         return (rng.random((count, *self.shape)) * self.scale).astype(np.float32)
 
     def cpu(self) -> onnxruntime.InferenceSession:
-        return onnxruntime.InferenceSession(str(self.path), providers=[CPU])
+        return session_of(str(self.path))
 
     def run(self, session: onnxruntime.InferenceSession, x: np.ndarray) -> np.ndarray:
         return session.run(None, {self.input: x})[0]
@@ -71,7 +72,7 @@ EXAMPLES = [pytest.param(DIGITS, id="digits"), pytest.param(MNIST, id="mnist", m
 
 
 def quiet() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.log_severity_level = 3
     return options
 

@@ -11,6 +11,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from tests.end_to_end.sessions import CPU, NAME, quiet
 
 RNG = np.random.default_rng(0)
@@ -36,7 +37,7 @@ def close(model: bytes, feeds: dict[str, np.ndarray], atol: float = 1e-5, **opti
     ep_nnapi.register()
     providers = [(NAME, {k: str(v) for k, v in options.items()}), CPU]
     got = onnxruntime.InferenceSession(model, quiet(), providers=providers).run(None, feeds)
-    want = onnxruntime.InferenceSession(model, quiet(), providers=[CPU]).run(None, feeds)
+    want = session_of(model, quiet()).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=0, atol=atol)

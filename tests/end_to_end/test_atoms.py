@@ -15,6 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from ep_nnapi.qdq import quantized
 from models import zoo
 from models.quantized import SCHEMES
@@ -33,7 +34,7 @@ def same(data: bytes, feeds: dict[str, np.ndarray], **options: object) -> None:
     chosen.log_severity_level = 4
     ep_nnapi.append_execution_provider(chosen, **options)
     got = ort.InferenceSession(data, chosen).run(None, feeds)
-    want = ort.InferenceSession(data, providers=[CPU]).run(None, feeds)
+    want = session_of(data).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_array_equal(a, b)
 

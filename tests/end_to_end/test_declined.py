@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from tests.faulty import FaultyDevice, installed
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -36,7 +37,7 @@ def model(*lines: str, shape: tuple[int, ...] = (1, 4, 6, 6), **arrays: object) 
 
 def taken(data: bytes, device: FaultyDevice, **options: object) -> list[tuple[str, ...]]:
     """The clusters on `device`, after a run that computes what the CPU provider does."""
-    shape = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).get_inputs()[0].shape
+    shape = session_of(data).get_inputs()[0].shape
     feeds = {"x": np.random.default_rng(3).standard_normal(shape).astype(np.float32)}
     with installed(device):
         report = ep_nnapi.check(data, **options)
@@ -44,7 +45,7 @@ def taken(data: bytes, device: FaultyDevice, **options: object) -> list[tuple[st
         chosen.log_severity_level = 4
         ep_nnapi.append_execution_provider(chosen, **options)
         (got,) = ort.InferenceSession(data, chosen).run(None, feeds)
-    (want,) = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+    (want,) = session_of(data).run(None, feeds)
     np.testing.assert_allclose(got, want, CLOSE, CLOSE * np.abs(want).max())
     return [c.nodes for c in report.clusters]
 

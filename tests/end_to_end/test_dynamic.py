@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli import main
+from ep_nnapi.cpu import session_of
 from ep_nnapi.submodel import CpuModel
 from tests.faulty import FaultyDevice, installed
 
@@ -57,7 +58,7 @@ def picture(*shape: int) -> dict[str, np.ndarray]:
 
 
 def assert_right(model: str, made: ort.InferenceSession, *shape: int) -> None:
-    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    cpu = session_of(model)
     feeds = picture(*shape)
     (got,), (want,) = (s.run(None, feeds) for s in (made, cpu))
     assert got.shape == want.shape
@@ -130,7 +131,7 @@ def test_the_weights_are_written_for_the_cpu_once(
 
 def test_concurrent_runs_with_different_sizes(model: str) -> None:
     made = session(model, shape_cache=3)
-    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+    cpu = session_of(model)
     feeds = [picture(1 + i % 3, 3, 8 + i % 5, 8 + i % 4) for i in range(60)]
     want = [cpu.run(None, f)[0] for f in feeds]
     with ThreadPoolExecutor(8) as pool:

@@ -13,6 +13,7 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import CLOSE, CONVOLUTIONAL, SMALL
 
@@ -62,7 +63,7 @@ def session(model: onnx.ModelProto, **options: object) -> ort.InferenceSession:
 
 
 def cpu(model: onnx.ModelProto) -> ort.InferenceSession:
-    return ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session_of(model.SerializeToString())
 
 
 def assert_close(got: list[np.ndarray], want: list[np.ndarray]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.checking import collecting
 from ep_nnapi.cli import main
+from ep_nnapi.cpu import session_of
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from tests.faulty import FAULTY, FaultyDevice, installed
@@ -26,7 +27,7 @@ def session(**options: object) -> ort.InferenceSession:
 
 def assert_right(made: ort.InferenceSession) -> None:
     images = np.load("models/digits/samples.npz")["images"]
-    cpu = ort.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
+    cpu = session_of(DIGITS)
     for image in images:
         (got,), (want,) = (s.run(None, {"image": image[None]}) for s in (made, cpu))
         assert np.abs(got - want).max() <= CLOSE * max(1, np.abs(want).max())

@@ -15,9 +15,10 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from ep_nnapi.options import parse
 from ep_nnapi.target import NnapiFlag
-from tests.end_to_end.sessions import CPU, DIGITS, MNIST, quiet, without_mnist
+from tests.end_to_end.sessions import DIGITS, MNIST, quiet, without_mnist
 from tests.end_to_end.small_models import Taken, close, drawn, model_of, node, taken
 
 
@@ -125,7 +126,7 @@ def test_ort_format(example, tmp_path: Path):
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(path)
     options.add_session_config_entry("session.save_model_format", "ORT")
-    onnxruntime.InferenceSession(str(example.path), options, providers=[CPU])
+    session_of(str(example.path), options)
     assert taken(path.read_bytes()) is Taken.ALL
     # sums of float32 products in another order, of numbers up to the digits' brightness
     close(path.read_bytes(), {example.input: example.random(1)[0]}, atol=1e-5 * example.scale * 10)

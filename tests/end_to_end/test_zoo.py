@@ -9,6 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from models import zoo
 
 # Sums of float32 products in another order, through up to fifty layers.
@@ -48,7 +49,7 @@ def assert_close(model: onnx.ModelProto, **options: object) -> None:
     chosen = ort.SessionOptions()
     ep_nnapi.append_execution_provider(chosen, **options)
     got = ort.InferenceSession(data, chosen).run(None, feeds)
-    want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, feeds)
+    want = session_of(data).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         assert a.shape == b.shape
         largest = np.abs(b).max(initial=0)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from PIL import Image
 
+from ep_nnapi.cpu import session_of
 from models import train_digits
 from models.builder import Graph
 
@@ -20,7 +20,7 @@ LENET = ["Reshape", *BLOCK, *BLOCK, "Reshape", "MatMul", "Add"]  # the first is 
 
 
 def scores(model, images):
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = session_of(model)
     return np.concatenate([session.run(None, {"image": image[None]})[0] for image in images])
 
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, numpy_helper
 
+from ep_nnapi.cpu import exact_options, session_of
 from models import quantized as module
 from models import zoo
 from models.builder import Graph
@@ -32,11 +32,9 @@ DEEP = ("mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_lite
 
 
 def session(model):
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    return session_of(model.SerializeToString(), options)
 
 
 def error(name, scheme, size):

@@ -2,9 +2,9 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
+from ep_nnapi.cpu import exact_options, session_of
 from models import zoo
 from models.builder import Graph
 from models.layers import batch_norm
@@ -57,11 +57,9 @@ def small(name, **more):
 
 
 def answers(model, inputs):
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = session_of(model.SerializeToString(), options)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs), strict=True))
 

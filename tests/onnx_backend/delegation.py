@@ -9,13 +9,13 @@ import onnx
 import onnxruntime
 
 from ep_nnapi.checking import collecting
+from ep_nnapi.cpu import CPU, session_of
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider import Provider
 
-CPU = "CPUExecutionProvider"
 DEFECT = "a defect of ep-nnapi"  # how `capability.judge` ends the refusal of a wrong lowering
 
 
@@ -32,7 +32,7 @@ def provider_session(
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     with collecting(parse(dict(given))) as (strings, found):
         providers = [(EP_NAME, strings), CPU]
-        session = onnxruntime.InferenceSession(model, options, providers=providers)
+        session = session_of(model, options, providers)
         yield session, found
 
 

@@ -11,8 +11,9 @@ import onnx
 import onnxruntime
 from onnx.backend.test.runner import Runner
 
+from ep_nnapi.cpu import exact_options, session_of
 from tests.onnx_backend.cases import Case
-from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
+from tests.onnx_backend.delegation import delegated, provider_session, require_sound
 
 # A function's body in half precision has each tensor between its nodes rounded, where the CPU
 # provider goes on in float32: four units of half precision instead of the loader's one or two.
@@ -40,9 +41,8 @@ class Outcome:
 
 
 def quiet() -> onnxruntime.SessionOptions:
-    """Stock options, without messages and with one thread: the models are tiny."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    """Options for an oracle, with one thread: the models are tiny."""
+    options = exact_options()
     options.intra_op_num_threads = 1
     return options
 
@@ -50,7 +50,7 @@ def quiet() -> onnxruntime.SessionOptions:
 def attempt(case: Case, levels: Sequence[int]) -> list[Outcome]:
     """The case at each feature level; one outcome only when the CPU provider does not pass."""
     try:
-        session = onnxruntime.InferenceSession(case.model, quiet(), providers=[CPU])
+        session = session_of(case.model, quiet())
         _compare(case, session.run(None, dict(case.feeds)))
     except Exception as error:  # anything ONNX Runtime or numpy raises
         return [Outcome(case.name, 0, Verdict.CPU_FAILS, detail=_short(error))]

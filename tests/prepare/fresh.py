@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnxruntime import GraphOptimizationLevel as Level
+
+from ep_nnapi.cpu import exact_options, session_of
 
 ROOT = Path(__file__).parents[2]
 CPU = ["CPUExecutionProvider"]
@@ -92,9 +93,9 @@ def run_all(
 
 
 def original(model: onnx.ModelProto, feeds: Arrays, level: Level = Level.ORT_ENABLE_ALL) -> Arrays:
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.graph_optimization_level = level
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=CPU)
+    session = session_of(model.SerializeToString(), options)
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(names, feeds), strict=True))
 

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import exact_options, session_of
 from ep_nnapi.job import Job, job_of
 from ep_nnapi.onnxfile import graphs
 from ep_nnapi.staging import save_onnx, save_ort
@@ -29,11 +30,11 @@ def kept(path: Path, **options: object) -> set[str]:
 
 def ops_of(path: Path, folder: Path) -> dict[str, str]:
     """Operators by node name in an .ort file, as plain ONNX Runtime reads it."""
-    chosen = onnxruntime.SessionOptions()
+    chosen = exact_options()
     chosen.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     chosen.optimized_model_filepath = str(folder / "seen.onnx")
     chosen.add_session_config_entry("session.save_model_format", "ONNX")
-    onnxruntime.InferenceSession(str(path), chosen, providers=CPU)
+    session_of(str(path), chosen)
     every = graphs(onnx.load(folder / "seen.onnx").graph)
     return {n.name: n.op_type for graph in every for n in graph.node}
 
@@ -111,7 +112,7 @@ def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -
     assert made.worst is not None
     assert made.worst <= DEFAULT_TOLERANCE
     outputs = {o.name for o in onnxruntime.InferenceSession(str(source)).get_outputs()}
-    saved = onnxruntime.InferenceSession(str(tmp_path / "out" / made.output), providers=CPU)
+    saved = session_of(str(tmp_path / "out" / made.output))
     assert {o.name for o in saved.get_outputs()} == outputs
 
 
@@ -204,7 +205,7 @@ def test_a_quantized_convolution_that_is_left_is_laid_out(tmp_path: Path) -> Non
         str(saved), providers=[("NnapiPluginExecutionProvider", options), *CPU]
     )
     image = {"image": np.zeros((1, 1, 8, 8), np.float32)}
-    plain = onnxruntime.InferenceSession(str(source), providers=CPU)
+    plain = session_of(str(source))
     np.testing.assert_array_equal(session.run(None, image)[0], plain.run(None, image)[0])
 
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from tests.prepare.test_fleet import tiny
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def content(path: Path) -> bytes:
     """The bytes; of an .ort file, in which ONNX Runtime orders some of them anew, its answers."""
     if path.suffix != ".ort" or LEFT_OVER in str(path):
         return path.read_bytes()
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    session = session_of(str(path))
     feeds = {x.name: np.ones(x.shape, np.float32) for x in session.get_inputs()}
     return b"".join(y.tobytes() for y in session.run(None, feeds))
 

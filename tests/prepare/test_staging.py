@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from ep_nnapi.job import job_of
 from ep_nnapi.naming import rename_given
 from ep_nnapi.staging import save_ort
-from tests.prepare.fresh import CPU, apart, original, run
+from tests.prepare.fresh import apart, original, run
 
 
 def hard_swish(path: Path) -> Path:
@@ -163,5 +163,5 @@ def test_other_models_are_left_as_they_are(tmp_path: Path) -> None:
     before = path.stat()
     rename_given(path)
     assert path.stat() == before
-    session = onnxruntime.InferenceSession(str(path), providers=CPU)
+    session = session_of(str(path))
     assert session.get_inputs()[0].name == "x"

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import defs
 
-from tests.onnx_backend.delegation import CPU, delegated, provider_session, require_sound
+from ep_nnapi.cpu import session_of
+from tests.onnx_backend.delegation import delegated, provider_session, require_sound
 from tests.onnx_backend.trial import quiet
 from tests.random_graphs.drawing import Drawing, Unfit
 from tests.random_graphs.recipes import CONTRIBUTED, RECIPES
@@ -103,7 +103,7 @@ def attempt(seed: int) -> Result:
     content = subject.model.SerializeToString()
     feeds = dict(subject.feeds)
     try:
-        session = onnxruntime.InferenceSession(content, quiet(), providers=[CPU])
+        session = session_of(content, quiet())
         want = session.run(None, feeds)
         moved = [session.run(None, f) for f in _moved(feeds, subject.half)]
     except Exception as error:  # whatever ONNX Runtime raises
