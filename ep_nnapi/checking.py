@@ -107,9 +107,8 @@ def open_session(
     without   names of ONNX Runtime's optimizers to leave out
     """
     called = "the model" if isinstance(model, bytes) else model
-    left_out = {"disabled_optimizers": list(without)} if without else {}
     try:
-        return session_of(model, options, providers, **left_out)
+        return session_of(model, options, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise ModelError(f"{called}: ONNX Runtime cannot load it: {first_line(error)}") from None
 

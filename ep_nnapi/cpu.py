@@ -18,6 +18,10 @@ It takes effect from optimization level extended on, for constant weights.
 """
 
 
+_REWRITER = "Avx2WeightS8ToU8Transformer"
+"""The optimizer of ONNX Runtime that does so."""
+
+
 def exact_options() -> onnxruntime.SessionOptions:
     """Session options for exact integer products, which log only what ends a session."""
     options = onnxruntime.SessionOptions()
@@ -30,23 +34,33 @@ def session_of(
     model: str | bytes,
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[object] = (CPU,),
-    **given: object,
+    without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
     """A stock session, on the CPU provider unless `providers` says otherwise.
 
     options   as `exact_options` makes them, which is the default
+    without   names of ONNX Runtime's optimizers to leave out
     A model with products of two int8 tensors (QLinearConv, QLinearMatMul, QGemm) has operators
     without a kernel once ONNX Runtime has made it exact. Such products do not saturate, so the
     model is then loaded as it is.
     """
     chosen = exact_options() if options is None else options
     try:
-        return onnxruntime.InferenceSession(model, chosen, providers=list(providers), **given)
+        return _opened(model, chosen, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         if "NOT_IMPLEMENTED" not in str(error) or not is_exact(chosen):
             raise
-        chosen.add_session_config_entry(_EXACT, "0")
-        return onnxruntime.InferenceSession(model, chosen, providers=list(providers), **given)
+        return _opened(model, chosen, providers, [*without, _REWRITER])
+
+
+def _opened(
+    model: str | bytes,
+    options: onnxruntime.SessionOptions,
+    providers: Sequence[object],
+    without: Sequence[str],
+) -> onnxruntime.InferenceSession:
+    left_out = {"disabled_optimizers": list(without)} if without else {}
+    return onnxruntime.InferenceSession(model, options, providers=list(providers), **left_out)
 
 
 def is_exact(options: onnxruntime.SessionOptions) -> bool:

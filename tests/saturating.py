@@ -50,10 +50,10 @@ def session_of(
     model: str | bytes,
     options: onnxruntime.SessionOptions | None = None,
     providers: Sequence[object] = (cpu.CPU,),
-    **given: object,
+    without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession | SaturatingSession:
     """As `ep_nnapi.cpu.session_of`; products saturate where a session has no other provider."""
-    session = _stock(model, options, providers, **given)
+    session = _stock(model, options, providers, without)
     if tuple(providers) != (cpu.CPU,):
         return session
     seen = _optimized(model, session.get_session_options().graph_optimization_level)
@@ -72,7 +72,7 @@ def _optimized(model: str | bytes, level: Level) -> onnx.ModelProto | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "optimized.onnx")
         options.optimized_model_filepath = str(path)
-        _stock(model, options, disabled_optimizers=_FUSIONS)
+        _stock(model, options, without=_FUSIONS)
         return onnx.load(path)
 
 

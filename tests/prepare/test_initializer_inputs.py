@@ -16,12 +16,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.cpu import session_of
 from ep_nnapi.job import COMBINATIONS, Format, Job, Level, job_of
 from ep_nnapi.preparing import stage
 from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from models import zoo
 from tests.end_to_end.sessions import MNIST, quiet, without_mnist
-from tests.prepare.fresh import CPU, Arrays, apart
+from tests.prepare.fresh import Arrays, apart
 from tests.prepare.test_zoo import SIZES
 
 SHORT = ("espcn",)
@@ -53,7 +54,7 @@ def computed(session: onnxruntime.InferenceSession, feeds: Arrays) -> Arrays:
 def opened(path: Path, job: Job) -> onnxruntime.InferenceSession:
     """A session on what was prepared: plain, but for compiled clusters."""
     if job.format is not Format.CONTEXT:
-        return onnxruntime.InferenceSession(str(path), quiet(), providers=CPU)
+        return session_of(str(path), quiet())
     options = quiet()
     ep_nnapi.append_execution_provider(options)
     return onnxruntime.InferenceSession(str(path), options)
@@ -83,7 +84,7 @@ def called(job: Job) -> str:
 
 
 def assert_prepared_alike(source: Path, feeds: Arrays, folder: Path, what: list[Job]) -> None:
-    plain = onnxruntime.InferenceSession(str(source), quiet(), providers=CPU)
+    plain = session_of(str(source), quiet())
     shown, want = signature(plain), computed(plain, feeds)
     for job in what:
         out = folder / called(job)
@@ -116,7 +117,7 @@ def test_sizes_are_fixed_in_ir_version_3(tmp_path: Path) -> None:
     (name,) = feeds
     source, out = tmp_path / "model.onnx", tmp_path / "fixed_ctx.onnx"
     onnx.save(listed(model, 3), source)
-    plain = onnxruntime.InferenceSession(str(source), quiet(), providers=CPU)
+    plain = session_of(str(source), quiet())
     job = job_of({"format": "context", "fix": {name: feeds[name].shape}})
     stage(source, out, job)
     session = opened(out, job)
@@ -156,7 +157,7 @@ def overridable(folder: Path) -> Path:
 @pytest.mark.parametrize("job", jobs(), ids=called)
 def test_what_can_be_overridden_stays_so(job: Job, tmp_path: Path) -> None:
     source, out = overridable(tmp_path), tmp_path / called(job)
-    plain = onnxruntime.InferenceSession(str(source), quiet(), providers=CPU)
+    plain = session_of(str(source), quiet())
     x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
     stage(source, out, job)
     session = opened(out, job)
