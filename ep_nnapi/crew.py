@@ -58,6 +58,10 @@ class Limits:
             return self.memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
+    def exceeded(self) -> ModelError:
+        """The error of a model that took longer than `seconds`."""
+        return ModelError(f"it took longer than {self.seconds:g} seconds; allow more with timeout")
+
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
@@ -133,13 +137,18 @@ class Shift:
     limits: Limits
     started: float = field(default_factory=monotonic)
 
+    @property
+    def deadline(self) -> float:
+        """The time at which it ends, as time.monotonic counts."""
+        return self.started + self.limits.seconds
+
     def ask(self, do: str, task: Data) -> Data:
         """What a new worker finds, doing `do` of its `TASKS`.
 
         Raises ModelError or OptionError as it did, ModelError for a crash and for a limit exceeded,
         OSError where the disk is full, NnapiError for anything else.
         """
-        left = max(0.0, self.started + self.limits.seconds - monotonic())
+        left = max(0.0, self.deadline - monotonic())
         order = {
             "do": do,
             "task": task,
@@ -151,9 +160,7 @@ class Shift:
             (self.folder / name).unlink(missing_ok=True)
         code = self.keeper.exchange(order)
         if code is None:
-            raise ModelError(
-                f"it took longer than {self.limits.seconds:g} seconds; allow more with timeout"
-            )
+            raise self.limits.exceeded()
         return self._judge(code, _text(self.folder / ANSWER), _text(self.folder / SAID))
 
     def _judge(self, code: int, answer: str, said: str) -> Data:

@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from ep_nnapi import manifest
 from ep_nnapi.crew import Crew, Limits
+from ep_nnapi.files import TEMPORARY, digest_of
 from ep_nnapi.job import TIMEOUT, Format, Job, Verification, job_of
-from ep_nnapi.manifest import Prepared, Recipe, digest_of
+from ep_nnapi.manifest import Prepared, Recipe
 from ep_nnapi.publishing import Task, clean, failed, locked, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
 
@@ -173,9 +174,14 @@ def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Pat
             f"{target.name} is no name for format {job.format}, which writes .{ending} files; "
             f"give {target.stem}.{ending}, or a directory (mkdir it if its name is to have a dot)"
         )
-    if (place.root / name).resolve() == source.resolve():
+    if _real(place.root / name) == _real(source):
         raise OptionError(f"{source} would be replaced; write to another directory or name")
     return place, [(source, name)]
+
+
+def _real(path: Path) -> Path:
+    """The path without links; Path.resolve raises where a link leads to itself."""
+    return Path(os.path.realpath(path))
 
 
 def _pairs_of_directory(
@@ -183,7 +189,8 @@ def _pairs_of_directory(
 ) -> tuple[_Place, list[tuple[Path, str]]]:
     if _names_file(target) or (target.exists() and not target.is_dir()):
         raise OptionError(f"{target} is one file, but {source} is a directory; give a directory")
-    within = target.resolve() == source.resolve()
+    place = _real(target)
+    within = place == _real(source)
     if within and job.format is not Format.ORT:
         raise OptionError(f"format {job.format} writes .onnx files; write to another directory")
     models = [
@@ -191,8 +198,8 @@ def _pairs_of_directory(
         for path in sorted(source.rglob("*"))
         if path.suffix.lower() == ".onnx"
         and (path.is_file() or (path.is_symlink() and not path.exists()))
-        and not any(part.startswith(".ep-nnapi-") for part in path.parts)
-        and (within or target.resolve() not in path.resolve().parents)
+        and not any(part.startswith(TEMPORARY) for part in path.parts)
+        and (within or place not in _real(path).parents)
     ]
     if not models:
         raise ModelError(f"{source}: there is no .onnx file in it")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.files import digest_of, write_atomically
+from ep_nnapi.rejection import OptionError, printable
 from ep_nnapi.requirements import merged
 
 _VERSION = 1
@@ -87,26 +85,27 @@ class Prepared:
         return {"status": str(self.status), **data}
 
 
-def up_to_date(entry: Prepared, model: Path, recipe: Recipe, root: Path) -> bool:
-    """Whether what `entry` says was written from the very model as `recipe` says, and is there."""
+def up_to_date(
+    entry: Prepared, model: Path, recipe: Recipe, root: Path, deadline: float | None = None
+) -> bool:
+    """Whether what `entry` says was written from the very model as `recipe` says, and is there.
+
+    Raises TimeoutError past `deadline`, as `files.digest_of`.
+    """
     return (
         entry.error is None
         and entry.recipe == recipe
         and bool(entry.outputs)
-        and all(_has(model.parent / name, digest) for name, digest in entry.sources.items())
+        and all(
+            _has(model.parent / name, digest, deadline) for name, digest in entry.sources.items()
+        )
         and model.name in entry.sources
-        and all(_has(root / name, digest) for name, digest in entry.outputs.items())
+        and all(_has(root / name, digest, deadline) for name, digest in entry.outputs.items())
     )
 
 
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _has(path: Path, digest: str) -> bool:
-    return path.is_file() and digest_of(path) == digest
+def _has(path: Path, digest: str, deadline: float | None) -> bool:
+    return path.is_file() and digest_of(path, deadline) == digest
 
 
 def read(path: Path) -> dict[str, Prepared]:
@@ -161,7 +160,7 @@ def write_operators(
     for old in {_operators_name(e.recipe.job) for e in before if e.operators} - by_name.keys():
         (folder / f"{prefix}{old}").unlink(missing_ok=True)
     for name, found in by_name.items():
-        head = ["# Generated from model/s:", *(f"# - {e.output}" for e in found)]
+        head = ["# Generated from model/s:", *(f"# - {printable(e.output)}" for e in found)]
         lines = merged([line for e in found for line in e.operators])
         replace(folder / f"{prefix}{name}", "\n".join([*head, *lines]) + "\n")
 
@@ -174,12 +173,7 @@ def _operators_name(job: Mapping[str, object]) -> str:
 
 def replace(path: Path, text: str) -> None:
     """Writes a file whole or not at all; raises OptionError where it cannot be written."""
-    unfinished = path.with_name(f".ep-nnapi-{os.getpid()}-{path.name}")
     try:
-        unfinished.write_text(text)
-        unfinished.replace(path)
+        write_atomically(path, [text.encode()])
     except OSError as error:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()

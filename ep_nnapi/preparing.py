@@ -99,14 +99,20 @@ def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:
 
 
 def _required(models: list[Path], types: bool) -> tuple[str, ...]:
-    """The operators of ORT-format models, as ONNX Runtime's own tool lists them."""
+    """The operators of ORT-format models, as ONNX Runtime's own tool lists them.
+
+    The tool writes the models' names into comments, so it sees them under plain names.
+    """
     from onnxruntime.tools.ort_format_model import create_config_from_models
 
     logging.getLogger("ort_format_model.utils").setLevel(logging.WARNING)
     with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
         config = Path(folder, "config")
+        plain = [Path(folder, f"{i}.ort") for i in range(len(models))]
+        for link, model in zip(plain, models, strict=True):
+            link.symlink_to(model.absolute())
         try:
-            create_config_from_models(models, config, types)
+            create_config_from_models(plain, config, types)
         except (RuntimeError, ValueError, KeyError) as error:
             raise ModelError(f"its operators cannot be listed: {error}") from None
         lines = config.read_text().splitlines()

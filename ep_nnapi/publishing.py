@@ -13,14 +13,15 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from ep_nnapi.crew import Crew, Limits, Shift
+from ep_nnapi.files import TEMPORARY, digest_of
 from ep_nnapi.job import UNCOMPARED, Verification
-from ep_nnapi.manifest import Prepared, Recipe, digest_of, up_to_date
+from ep_nnapi.manifest import Prepared, Recipe, up_to_date
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 
-_SCRATCH = ".ep-nnapi-"
 _WORK = "model"
 
 
@@ -51,18 +52,23 @@ def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
     if crew is None:
         with Crew() as own:
             return prepare_one(task, own)
+    started = monotonic()
     try:
-        if task.previous and up_to_date(task.previous, task.model, task.recipe, task.root):
+        if task.previous and up_to_date(
+            task.previous, task.model, task.recipe, task.root, started + task.limits.seconds
+        ):
             return replace(task.previous, skipped=True)
         with crew.keeper() as keeper, _scratch(task.root) as folder:
-            return _prepared(task, Shift(keeper, folder, task.limits))
+            return _prepared(task, Shift(keeper, folder, task.limits, started))
     except (ModelError, OptionError) as error:
         return failed(task, str(error), unusable=True)
     except NnapiError as error:
         return failed(task, str(error))
     except OSError as error:
+        late = isinstance(error, TimeoutError)
         place = error.filename2 or error.filename or task.root
-        return failed(task, f"{place}: {error.strerror}")
+        why = str(task.limits.exceeded()) if late else f"{place}: {error.strerror}"
+        return failed(task, why, unusable=late)
 
 
 def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
@@ -73,7 +79,7 @@ def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
 def clean(root: Path) -> None:
     """Takes away what runs that were killed have left in `root`."""
     with locked(root):
-        for left in root.glob(f"{_SCRATCH}*"):
+        for left in root.glob(f"{TEMPORARY}*"):
             if left.is_file():
                 left.unlink(missing_ok=True)
                 continue
@@ -106,9 +112,9 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
         "recorded": str(shift.folder / "recorded.npz"),
         "verification": task.verification and asdict(task.verification),
     }
-    sources = {task.model.name: digest_of(task.model)}
+    sources = {task.model.name: digest_of(task.model, shift.deadline)}
     staged = shift.ask("stage", asked)
-    sources |= _digests(task.model.parent, map(Path, staged["beside"]))
+    sources |= _digests(task.model.parent, map(Path, staged["beside"]), shift.deadline)
     entry = Prepared(
         task.name,
         task.output,
@@ -165,8 +171,8 @@ def _is_digest(text: str) -> bool:
     return len(text) == 16 and set(text) <= set("0123456789abcdef")
 
 
-def _digests(folder: Path, files: Iterable[Path]) -> dict[str, str]:
-    return {os.path.relpath(f, folder): digest_of(f) for f in files if f.is_file()}
+def _digests(folder: Path, files: Iterable[Path], deadline: float | None = None) -> dict[str, str]:
+    return {os.path.relpath(f, folder): digest_of(f, deadline) for f in files if f.is_file()}
 
 
 @contextmanager
@@ -174,7 +180,7 @@ def _scratch(root: Path) -> Iterator[Path]:
     """A folder on the file system of the outputs, locked as workers do it, too."""
     with ExitStack() as stack:
         with locked(root):
-            folder = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=root))
+            folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root))
             stack.enter_context(locked(folder, fcntl.LOCK_SH))
         try:
             yield folder

@@ -68,6 +68,15 @@ class Note:
     detail: str
 
 
+def printable(text: str) -> str:
+    r"""Escape what is not printable, such as terminal sequences in a node's or a file's name.
+
+    >>> printable("a\nb \x1b[31m")
+    'a\\nb \\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class NnapiError(Exception):
     """Base of every error this package raises."""
 

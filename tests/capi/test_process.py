@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi.functions import FUNCTIONS
-from ep_nnapi.nnapi.capi.header import header, write_header
+from ep_nnapi.nnapi.capi.header import header
 from ep_nnapi.nnapi.codes import ResultCode
 from tests.capi.programs import LIBRARY, compiled, run
 
@@ -112,13 +112,6 @@ def test_exports_are_the_75_functions() -> None:
         ["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True
     ).stdout
     assert {line.split()[-1] for line in listing.splitlines()} == {f.c_name for f in FUNCTIONS}
-
-
-@pytest.fixture
-def build(tmp_path: Path) -> Path:
-    """A directory with the header."""
-    write_header(tmp_path)
-    return tmp_path
 
 
 @needs_cc

@@ -152,7 +152,7 @@ def test_what_is_in_the_way_is_named(tmp_path: Path) -> None:
     with pytest.raises(ep_nnapi.OptionError, match=r"manifest\.json cannot be read: Is a dir"):
         ep_nnapi.prepare(tmp_path / "in", out)
     with pytest.raises(ep_nnapi.OptionError, match="cannot be written: Not a directory"):
-        manifest.replace(lost.with_name("a.onnx") / "manifest.json", "")
+        manifest.write(lost.with_name("a.onnx") / "manifest.json", ())
 
 
 def both(executor: Executor, folder: Path) -> None:

@@ -45,6 +45,7 @@ def _callbacks() -> cffi.FFI:
     builder = cffi.FFI()
     builder.cdef(_LIST["STRUCTS"])
     builder.cdef("uintptr_t table(void);")
+    builder.cdef("ssize_t read_own_memory(uintptr_t address, void *into, size_t size);")
     builder.cdef('extern "Python" {\n' + "".join(f"{d};\n" for d in declarations) + "}")
     statics = "".join(f"static {d};\n" for d in declarations)
     entries = ",\n    ".join(f"(void (*)(void)){f.python_name}" for f in _FUNCTIONS)
@@ -54,12 +55,20 @@ def _callbacks() -> cffi.FFI:
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
+#include <unistd.h>
 {_LIST["STRUCTS"]}
 {statics}
 static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); }} nn_table = {{
     {IDENTITY}u, {{ {entries} }}
 }};
 static uintptr_t table(void) {{ return (uintptr_t)&nn_table; }}
+
+/* Through the kernel, which answers -1 for memory that is not there. */
+static ssize_t read_own_memory(uintptr_t address, void *into, size_t size) {{
+    struct iovec to = {{ into, size }}, from = {{ (void *)address, size }};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+}}
 """,
         extra_compile_args=["-O2"],
     )

@@ -33,6 +33,7 @@ class FFI:
 
 class Lib:
     def table(self) -> int: ...
+    def read_own_memory(self, address: int, into: CData, size: int) -> int: ...
 
 ffi: FFI
 lib: Lib

@@ -6,12 +6,11 @@ answers for memory that is not there instead of ending the process.
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from struct import calcsize, iter_unpack
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi._native import ffi, lib
 from ep_nnapi.nnapi.capi.operand import AnyOperand, operand
 from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
 from ep_nnapi.nnapi.model import ChannelQuantization
@@ -39,7 +38,7 @@ def _entries(pointer: CData, count: int, kind: str) -> tuple[int, ...]:
     """A list of entries of a `kind` as in `struct`."""
     if count > _LONGEST:
         raise bad_data(f"a list of {count} entries")
-    if count <= _SHORT or _memory_of(os.getpid()) is None:
+    if count <= _SHORT or not _kernel_reads():
         return tuple(ffi.unpack(pointer, count)) if count else ()
     size, address = calcsize(kind), int(ffi.cast("uintptr_t", pointer))
     chunks = (
@@ -84,20 +83,17 @@ def require(pointer: object, name: str) -> None:
 
 
 @cache
-def _memory_of(process: int) -> int | None:
-    """A descriptor of this process's memory (not its parent's); None where it is kept closed."""
-    try:
-        return os.open(f"/proc/{process}/mem", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
+def _kernel_reads() -> bool:
+    """Whether the kernel reads this process's memory for it; some sandboxes forbid the call."""
+    source, into = ffi.new("char[1]"), ffi.new("char[1]")
+    return lib.read_own_memory(int(ffi.cast("uintptr_t", source)), into, 1) == 1
 
 
 def _read(address: int, size: int) -> bytes:
-    descriptor = _memory_of(os.getpid())
-    try:
-        data = b"" if descriptor is None else os.pread(descriptor, size, address)
-    except OSError as error:
-        raise bad_data(f"a list at {address:#x} cannot be read") from error
-    if len(data) != size:
-        raise bad_data(f"a list at {address:#x} ends after {len(data)} bytes")
-    return data
+    into = ffi.new("char[]", size)
+    read = lib.read_own_memory(address, into, size)
+    if read < 0:
+        raise bad_data(f"a list at {address:#x} cannot be read")
+    if read != size:
+        raise bad_data(f"a list at {address:#x} ends after {read} bytes")
+    return bytes(ffi.buffer(into, size))

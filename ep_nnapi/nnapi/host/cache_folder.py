@@ -6,16 +6,16 @@ Everything goes by the folder's descriptor, so what is checked is what is used.
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from io import BufferedReader
 
+from ep_nnapi.files import write_atomically
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Without O_NONBLOCK, opening a FIFO waits until somebody writes into it."""
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class UnsafeError(OSError):
@@ -54,16 +54,7 @@ def open_file(folder: int, name: str) -> BufferedReader:
 
 def write_file(folder: int, name: str, parts: Iterable[bytes | memoryview]) -> None:
     """Makes or replaces a file, as a whole or not at all; raises OSError and leaves nothing."""
-    temporary = f".{name}.{secrets.token_hex(8)}"
-    descriptor = os.open(temporary, _CREATE, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(parts)
-        os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=folder)
-        raise
+    write_atomically(name, parts, folder=folder, mode=0o600)
 
 
 def _check(found: os.stat_result, name: str) -> None:

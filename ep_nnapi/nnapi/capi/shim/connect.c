@@ -134,7 +134,8 @@ static void *nn_load(const char *format, const char *directory, int minor) {
 static void *nn_libpython(const char *prefix, int minor) {
     char home[PATH_MAX];
     void *handle = NULL;
-    const char *said = getenv("EP_NNAPI_LIBPYTHON");
+    /* a set-uid program does not load what its user names */
+    const char *said = secure_getenv("EP_NNAPI_LIBPYTHON");
     if (said != NULL) return dlopen(said, RTLD_NOW | RTLD_GLOBAL);
     if (prefix != NULL) {
         if (nn_venv_home(prefix, home))

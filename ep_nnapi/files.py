@@ -1,0 +1,56 @@
+"""Files: written whole or not at all, and their digests."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CHUNK = 1 << 22
+
+TEMPORARY = ".ep-nnapi-"
+"""The prefix of temporary files and folders beside outputs."""
+
+
+def write_atomically(
+    path: str | Path,
+    parts: Iterable[bytes | memoryview],
+    *,
+    folder: int | None = None,
+    mode: int = 0o666,
+) -> None:
+    """Write a file, or replace it, whole or not at all. Raises OSError and leaves nothing.
+
+    folder  descriptor of the directory that `path` is relative to (default: the working directory)
+    mode    permissions, before the umask
+    The temporary file beside it has an unpredictable name and is created exclusively, so a link
+    that somebody placed there is not followed.
+    """
+    home, name = os.path.split(path)
+    temporary = os.path.join(home, f"{TEMPORARY}{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(parts)
+        os.replace(temporary, os.path.join(home, name), src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+        raise
+
+
+def digest_of(path: str | Path, deadline: float | None = None) -> str:
+    """SHA-256 of a file. Raises OSError, TimeoutError past `deadline` (of time.monotonic)."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+            if deadline is not None and monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, "reading it took too long", str(path))
+    return digest.hexdigest()

@@ -1,0 +1,93 @@
+"""Files written whole or not at all, and digests in a limited time."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from ep_nnapi import files
+from ep_nnapi.files import TEMPORARY, digest_of, write_atomically
+from ep_nnapi.rejection import printable
+
+
+def test_a_file_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("before, and longer")
+    write_atomically(path, [b"af", memoryview(b"ter")])
+    assert path.read_text() == "after"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_path_may_be_relative_to_a_folder(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        write_atomically("file", [b"data"], folder=folder, mode=0o600)
+    finally:
+        os.close(folder)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"some"
+        raise OSError(28, "No space left on device")
+
+    path = tmp_path / "file"
+    path.write_text("before")
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, parts())
+    assert path.read_text() == "before"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even one under the very name that the temporary file is going to have."""
+    monkeypatch.setattr(files.secrets, "token_hex", lambda n: "0" * 2 * n)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / f"{TEMPORARY}{'0' * 16}").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_atomically(tmp_path / "file", [b"data"])
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_at_the_output_is_replaced_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "file").symlink_to(victim)
+    write_atomically(tmp_path / "file", [b"data"])
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "file").is_symlink()
+
+
+def test_digests(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"data")
+    assert digest_of(path) == hashlib.sha256(b"data").hexdigest()
+    assert digest_of(path, monotonic() + 60) == digest_of(path)
+
+
+def test_a_digest_ends_at_its_deadline(tmp_path: Path) -> None:
+    path = tmp_path / "sparse"
+    with path.open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(TimeoutError) as error:
+        digest_of(path, monotonic())
+    assert error.value.filename == str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("plain, größer", "plain, größer"),
+        ("a\nb\x1b[31m", "a\\nb\\x1b[31m"),
+        ("\u202e\udcff", "\\u202e\\udcff"),
+    ],
+)
+def test_printable(text: str, escaped: str) -> None:
+    assert printable(text) == escaped
