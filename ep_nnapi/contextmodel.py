@@ -11,7 +11,7 @@ from pathlib import Path
 import networkx as nx
 import onnx
 import onnxruntime
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, Version, helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.checking import planned_at
 from ep_nnapi.context import FORMAT_VERSION, Packed, Place, pack
@@ -167,21 +167,10 @@ def _reads(node: NodeProto) -> set[str]:
 
 
 def _drop_unused(proto: ModelProto) -> None:
-    """Takes out the initializers that only clusters read.
-
-    From IR version 4 on, an initializer that is also a graph input can be overridden by the caller:
-    it stays, as the session shows it. Before, each initializer is a constant and a graph input as
-    well, which without the initializer would be an input to feed: both go.
-    """
+    """Takes out the initializers that only clusters read, but for those the caller may override."""
     every = list(graphs(proto.graph))
     kept = {name for g in every for n in g.node for name in n.input}
-    kept |= {o.name for g in every for o in g.output}
-    if proto.ir_version >= Version.IR_VERSION_2019_1_22:
-        kept |= {i.name for i in proto.graph.input}
-    dropped = {t.name for t in proto.graph.initializer} - kept
-    inputs = [i for i in proto.graph.input if i.name not in dropped]
-    del proto.graph.input[:]
-    proto.graph.input.extend(inputs)
+    kept |= {o.name for g in every for o in g.output} | {i.name for i in proto.graph.input}
     for g in every:
         initializers = [t for t in g.initializer if t.name in kept]
         del g.initializer[:]

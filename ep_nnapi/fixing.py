@@ -1,4 +1,4 @@
-"""A model whose inputs have the sizes that the option `fix` gives them."""
+"""A model as it is prepared: inputs of the sizes that `fix` gives them, no constants among them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto, Version
 
 from ep_nnapi.job import Format, Job, Level
 from ep_nnapi.onnxfile import EXTERNAL_ABOVE, graphs
@@ -18,15 +18,22 @@ from ep_nnapi.sizes import Shapes, fixed_symbols
 from ep_nnapi.staging import save_onnx
 from ep_nnapi.value import Dim
 
+_OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
+"""The IR version from which on an initializer among the inputs can be overridden: 4."""
+_IR_VERSION_FIRST = b"\x08"
+"""The byte with which a model begins whose first field is its IR version: those of all writers."""
+
 
 @contextmanager
 def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
     """The model and the job with the sizes of `job.options.fix` written in, beside `out`.
 
-    As they are where nothing is to be fixed. Raises OptionError for names and sizes that the model
+    Initializers that IR version 3 lists among the inputs are constants to ONNX Runtime; what it
+    saves may have lost one and still ask for it. They are inputs no longer.
+    As they are where nothing is to be done. Raises OptionError for names and sizes that the model
     does not have, ModelError for a model that cannot be read.
     """
-    if not job.options.fix:
+    if not job.options.fix and not _lists_constants(model):
         yield model, job
         return
     settled, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
@@ -67,9 +74,34 @@ def _write(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
         proto = onnx.load(str(source))
     except (DecodeError, OSError, ValueError) as error:
         raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
+    if proto.ir_version < _OVERRIDABLE_FROM:
+        _unlist(proto)
     write_sizes(proto, shapes)
     large = proto.ByteSize() > EXTERNAL_ABOVE
     onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
+
+
+def _lists_constants(model: Path) -> bool:
+    """Whether it is an .onnx file of an IR version in which inputs may be constants."""
+    if model.suffix.lower() == ".ort":
+        return False
+    with model.open("rb") as file:
+        if file.read(1) == _IR_VERSION_FIRST:
+            return file.read(1)[0:1] < bytes([_OVERRIDABLE_FROM])
+    try:
+        proto = onnx.load(str(model), load_external_data=False)
+    except (DecodeError, ValueError):  # as ONNX Runtime will say
+        return False
+    return bool(proto.ir_version < _OVERRIDABLE_FROM)
+
+
+def _unlist(proto: ModelProto) -> None:
+    """Takes initializers out of the inputs; they stay constants in the next IR version, too."""
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [i for i in proto.graph.input if i.name not in constants]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    proto.ir_version = _OVERRIDABLE_FROM
 
 
 def _dims(info: ValueInfoProto) -> tuple[Dim, ...] | None:
