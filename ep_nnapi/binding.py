@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
-from ep_nnapi.settling import is_sized, settle
+from ep_nnapi.settling import Assume, is_sized, settle
 from ep_nnapi.sizes import Shapes, settled, symbols
 from ep_nnapi.value import Value
 
@@ -29,17 +30,31 @@ def bound(graph: Graph, shapes: Shapes) -> Graph:
 
     A graph input that is settled gives its numbers as well.
     """
-    return followed(graph, shapes)[0]
+    return followed(graph, shapes).graph
 
 
-def followed(graph: Graph, shapes: Shapes) -> tuple[Graph, bool]:
-    """The same, and whether no node was found whose inputs do not go together."""
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A graph bound to sizes.
+
+    agree    no node was found whose inputs do not go together
+    assumed  some nodes read tensors of assumed sizes; who computes these has outputs without sizes
+    """
+
+    graph: Graph
+    agree: bool
+    assumed: bool
+
+
+def followed(graph: Graph, shapes: Shapes, assume: Assume | None = None) -> Followed:
+    """The graph as `bound` gives it; what only a run settles has the sizes that `assume` gives."""
     numbers = symbols(entering(graph), shapes)
     known = {v.name: _substituted(v, shapes, numbers) for v in _values(graph)}
     known.update((v.name, replace(v, dims=shapes[v.name])) for v in graph.inputs if v.settled)
     parts = [part for n in graph.nodes for part in n.originals]
-    found = settle(parts, known, {v.name for v in graph.outputs})
-    return _with(graph, found.values), found.agree
+    found = settle(parts, known, {v.name for v in graph.outputs}, assume)
+    seen = _with(graph, found.values, found.assumed)
+    return Followed(seen, found.agree, bool(found.assumed))
 
 
 def completed(graph: Graph) -> Graph:
@@ -66,15 +81,20 @@ def _substituted(value: Value, shapes: Shapes, known: Mapping[str, int]) -> Valu
     return replace(value, dims=settled(value.dims, known))
 
 
-def _with(graph: Graph, known: Mapping[str, Value]) -> Graph:
-    def settled(value: Value | None) -> Value | None:
+def _with(
+    graph: Graph, known: Mapping[str, Value], assumed: Mapping[str, Value] = MappingProxyType({})
+) -> Graph:
+    """The graph with values as `known` has them, those that nodes compute as in `assumed`."""
+    computed = {**known, **assumed}
+
+    def settled(value: Value | None, known: Mapping[str, Value] = known) -> Value | None:
         return value if value is None or value.constant is not None else known[value.name]
 
     def rebound(node: GraphNode) -> GraphNode:
         return replace(
             node,
             inputs=tuple(settled(v) for v in node.inputs),
-            outputs=tuple(settled(v) for v in node.outputs),
+            outputs=tuple(settled(v, computed) for v in node.outputs),
             parts=tuple(rebound(p) for p in node.parts),
             activation=rebound(node.activation) if node.activation is not None else None,
         )
@@ -83,5 +103,5 @@ def _with(graph: Graph, known: Mapping[str, Value]) -> Graph:
         graph,
         nodes=tuple(rebound(n) for n in graph.nodes),
         inputs=tuple(known.get(v.name, v) for v in graph.inputs),
-        outputs=tuple(known.get(v.name, v) for v in graph.outputs),
+        outputs=tuple(computed.get(v.name, v) for v in graph.outputs),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import networkx as nx
@@ -18,7 +18,7 @@ from ep_nnapi.context import FORMAT_VERSION, Packed, Place, pack
 from ep_nnapi.encoding import ALIGNMENT
 from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.onnxfile import EXTERNAL_ABOVE, graphs
-from ep_nnapi.options import Options
+from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
@@ -39,16 +39,20 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     model   already optimized; its nodes are taken as they are
     embed   weights in the file itself; else in one beside it, whose name has its digest: a model
             that is replaced never meets the weights of another
-    Clusters with symbolic sizes stay ONNX nodes, compiled when they run; the report has them too.
+    Nodes whose sizes depend on an input or a run stay ONNX nodes, compiled when they run; the
+    report has them too, in clusters as a session on `model` would have them.
     """
     proto = onnx.load(str(model))
     _name_uniquely(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = planned_at(str(model), options, level)
-    compiled = [
-        _Compiled(c, pack(c.lowered)) for c in provider.clusters if isinstance(c, CompiledCluster)
-    ]
+    clusters = provider.clusters
+    if not all(isinstance(c, CompiledCluster) for c in clusters):
+        # without the nodes that are compiled when they run, the others are clusters of their own
+        settled = replace(options, dynamic_shapes=DynamicShapes.OFF)
+        clusters = planned_at(str(model), settled, level).clusters
+    compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
     if not compiled:
         raise ModelError(_why_nothing(proto, provider.report))
     contexts = _embedded(compiled) if embed else _beside(compiled, out)

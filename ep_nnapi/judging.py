@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ep_nnapi.binding import bound, completed, entering, is_dynamic
+from ep_nnapi.binding import completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.dag import inputs_of, outputs_of
@@ -61,7 +61,7 @@ class Verdicts:
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
-    graph, views = _views(fitted(quantized(certain(graph))), options)
+    graph, views = _views(fitted(quantized(certain(graph))), target, options)
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
     stopped = _after(graph, options.partitioning_stop_ops)
     for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
@@ -89,16 +89,22 @@ def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
             yield Rejection(part.name, part.op_type, refused.reason, detail)
 
 
-def _views(graph: Graph, options: Options) -> tuple[Graph, list[Graph]]:
-    """The graph, and as it is with each set of sizes to judge it with."""
+def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
+    """The graph, and as it is with each set of sizes to judge it with.
+
+    ONNX Runtime's own provider takes nothing that reads sizes which only a run settles.
+    """
+    specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
+    assume = specialize and target.rules is not RuleSet.BUILTIN
     if is_dynamic(entering(graph)):
-        if options.dynamic_shapes is DynamicShapes.OFF and not options.fix:
+        if not specialize and not options.fix:
             return graph, [graph]
-        return graph, [late(fitted(view)) for view in views(graph, dict(options.fix))]
+        seen = views(graph, dict(options.fix), assume=assume)
+        return graph, [late(fitted(view)) for view in seen]
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return graph, [graph]
     whole = completed(graph)
-    return whole, [late(fitted(bound(whole, {})))]
+    return whole, [late(fitted(view)) for view in views(whole, {}, assume=assume)]
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:

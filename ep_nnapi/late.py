@@ -14,13 +14,14 @@ from ep_nnapi.value import Value
 def late(graph: Graph) -> Graph:
     """The graph, all of whose inputs have sizes, with `sized_by` on the values that have none.
 
-    That is the name of the first node without whose run they are not known.
+    That is the name of the first node without whose run they are not known. A node that reads what
+    has assumed sizes does not depend on that one.
     """
     found: dict[str, str] = {}
     for node in graph.nodes:
         for part in node.originals:
-            read = (found[v.name] for v in inputs_of(part) if v.name in found)
             unknown = [v for v in outputs_of(part) if is_dynamic([v])]
+            read = (found[v.name] for v in inputs_of(part) if v.name in found and is_dynamic([v]))
             found.update(dict.fromkeys((v.name for v in unknown), next(read, part.name)))
     if not found:
         return graph

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from ep_nnapi.binding import entering, followed
+from ep_nnapi.assuming import Assumption, Runs
+from ep_nnapi.binding import Followed, entering, followed
 from ep_nnapi.graph import Graph
 from ep_nnapi.sizes import Shapes, fixed_symbols
 from ep_nnapi.value import Dim, Value
@@ -29,50 +30,62 @@ _Numbers: TypeAlias = Mapping[Dim, int]
 """Sizes by symbolic dimension, those without a name all under None."""
 
 
-def views(graph: Graph, fixed: Shapes) -> list[Graph]:
+def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
     """The graph bound to the sizes to judge it with: to one set when `fixed` settles all, else two.
 
+    What only a run settles is tried with sizes as a dimension without a name is; not to `assume`
+    any leaves it without.
     Where the model's own sizes do not allow the usual ones, others are looked for that they do:
     for one dimension after another, then one size for all.
     Raises OptionError when `fixed` names no input or does not fit one.
     """
-    trial = _Trial.of(graph, fixed)
+    trial = _Trial.of(graph, fixed, assume)
+    seen = trial.seen(trial.usual(0))
+    if seen.assumed and None not in trial.free:
+        trial = replace(trial, free=(*trial.free, None))
     if not trial.free:
-        return [trial.seen({})[0]]
+        return [seen.graph]
     first, second = (trial.usual(i) for i in range(len(_DEFAULTS)))
-    found = trial.possible(first)
+    found = (first, seen.graph) if seen.agree else trial.possible(first)
     if found is None:
-        return [trial.seen(usual)[0] for usual in (first, second)]
+        return [seen.graph, trial.seen(second).graph]
     numbers, view = found
     return [view, trial.differing(numbers, second)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One graph, what enters it, the sizes that are given and the dimensions that are not."""
+    """One graph, what enters it, the sizes that are given and the dimensions that are not.
+
+    assume   whether what only a run settles has sizes, too: those of a dimension without a name
+    runs     what has been found out about these
+    """
 
     graph: Graph
     inputs: tuple[Value, ...]
     fixed: Shapes
     known: Mapping[str, int]
     free: tuple[Dim, ...]
+    assume: bool
+    runs: Runs = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, fixed: Shapes) -> _Trial:
+    def of(graph: Graph, fixed: Shapes, assume: bool) -> _Trial:
         """The trial of `graph`; raises OptionError as `views` does."""
         inputs = entering(graph)
         known = fixed_symbols(inputs, fixed)
         dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
         named = sorted(d for d in dims if isinstance(d, str) and d not in known)
         free = (*named, None) if None in dims else tuple(named)
-        return _Trial(graph, inputs, fixed, known, free)
+        return _Trial(graph, inputs, fixed, known, free, assume)
 
     def usual(self, which: int) -> _Numbers:
         """The sizes that are tried first."""
         first, step = _DEFAULTS[which]
-        return {d: first if d is None else first + step * i for i, d in enumerate(self.free)}
+        named = {d: first + step * i for i, d in enumerate(self.free)}
+        return {**named, None: first}
 
-    def seen(self, numbers: _Numbers) -> tuple[Graph, bool]:
+    def seen(self, numbers: _Numbers) -> Followed:
         """The graph with these sizes, and whether they go together."""
         known: dict[Dim, int] = {**numbers}
         known.update(self.known)
@@ -81,27 +94,30 @@ class _Trial:
             for v in self.inputs
             if v.dims is not None
         }
-        return followed(self.graph, shapes)
+        if not self.assume:
+            return followed(self.graph, shapes)
+        assumption = Assumption(numbers[None], self.graph.opsets, self.runs)
+        return followed(self.graph, shapes, assumption)
 
     def possible(self, usual: _Numbers) -> tuple[_Numbers, Graph] | None:
-        """The first sizes that go together, the `usual` ones if they do; None if none do."""
-        for numbers in (usual, *self._instead(usual)):
-            graph, agree = self.seen(numbers)
-            if agree:
-                return numbers, graph
+        """The first sizes other than the `usual` ones that go together; None if none do."""
+        for numbers in self._instead(usual):
+            seen = self.seen(numbers)
+            if seen.agree:
+                return numbers, seen.graph
         return None
 
     def differing(self, found: _Numbers, usual: _Numbers) -> Graph:
         """The graph with `usual` sizes, and those that were `found` where it allows no other."""
-        graph, agree = self.seen(usual)
-        if agree:
-            return graph
+        seen = self.seen(usual)
+        if seen.agree:
+            return seen.graph
         numbers = dict(found)
         for dim in self.free:
             tried = {**numbers, dim: usual[dim]}
-            if self.seen(tried)[1]:
+            if self.seen(tried).agree:
                 numbers = tried
-        return self.seen(numbers)[0]
+        return self.seen(numbers).graph
 
     def _instead(self, usual: _Numbers) -> Iterator[_Numbers]:
         if len(self.graph.nodes) > _MOST:
@@ -109,7 +125,7 @@ class _Trial:
         for dim in self.free:
             yield from ({**usual, dim: size} for size in _OTHERS)
         if len(self.free) > 1:
-            yield from (dict.fromkeys(self.free, size) for size in _OTHERS)
+            yield from ({**usual, **dict.fromkeys(self.free, size)} for size in _OTHERS)
 
 
 def _size(dim: Dim, known: Mapping[Dim, int]) -> int:

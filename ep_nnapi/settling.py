@@ -7,9 +7,10 @@ arithmetic are constants, and what it gives the sizes of is known.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
@@ -43,6 +44,9 @@ _ARITHMETIC = frozenset(
 _OF_SIZES = frozenset(("Shape", "Size", "EyeLike"))
 """Those of them that read no elements."""
 
+Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
+"""Outputs of a node with sizes that they may have when it has run, where nothing says them."""
+
 
 def is_sized(value: Value) -> bool:
     """Whether all dimensions of `value` are numbers."""
@@ -51,39 +55,57 @@ def is_sized(value: Value) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is known of a graph's values, by name, and whether their sizes agree with each other."""
+    """What is known of a graph's values, by name.
+
+    agree    whether their sizes agree with each other
+    assumed  those with assumed sizes, as they are without them
+    """
 
     values: Mapping[str, Value]
     agree: bool
+    assumed: Mapping[str, Value]
 
 
 def settle(
-    nodes: Iterable[GraphNode], known: Mapping[str, Value], declared: Collection[str]
+    nodes: Iterable[GraphNode],
+    known: Mapping[str, Value],
+    declared: Collection[str],
+    assume: Assume | None = None,
 ) -> Settled:
     """`known`, by name, with the sizes and numbers that follow from it.
 
     nodes      single ones, in an order in which they can run; `known` has all that they compute
     declared   what has its sizes from the model's author, which inference may contradict
+    assume     gives sizes to what has none although its node's inputs go together
 
     A value whose numbers follow has them as its constant and is `settled`.
     """
     found, agree = dict(known), True
+    assumed: dict[str, Value] = {}
     for node in nodes:
         seen = replace(
             node,
             inputs=tuple(v and found.get(v.name, v) for v in node.inputs),
             outputs=tuple(v and found[v.name] for v in node.outputs),
         )
-        outputs = outputs_of(seen)
+        outputs, fit = outputs_of(seen), True
         if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
             try:
                 outputs = _sized(seen)
             except shape_inference.InferenceError:
-                agree = False
+                fit = False
         held = all(bytes_of(v) <= MAX_BYTES for v in outputs)
-        agree = agree and held and not _reads_beyond(seen)
-        found.update((v.name, v) for v in _computed(seen, outputs))
-    return Settled(found, agree)
+        agree = agree and fit and held and not _reads_beyond(seen)
+        results = _computed(seen, outputs)
+        found.update((v.name, v) for v in results)
+        if assume is not None and fit and not all(map(is_sized, results)):
+            sized = assume(replace(seen, outputs=tuple(results)))
+            before = {v.name: v for v in results if not is_sized(v)}
+            found.update((v.name, v) for v in sized if v.name in before)
+            assumed.update(
+                (v.name, before[v.name]) for v in sized if is_sized(v) and v.name in before
+            )
+    return Settled(found, agree, assumed)
 
 
 def contradicts(node: GraphNode) -> bool:
@@ -99,7 +121,7 @@ def contradicts(node: GraphNode) -> bool:
 
 
 def _sized(node: GraphNode) -> tuple[Value, ...]:
-    """The outputs with the sizes that ONNX's shape inference gives them, where it gives all.
+    """The outputs with the sizes that ONNX's shape inference gives them, as far as it gives any.
 
     Raises InferenceError where the inputs do not go together.
     """
@@ -138,9 +160,19 @@ def _with_sizes(value: Value, inferred: TypeProto | None) -> Value:
     if inferred is None or not inferred.tensor_type.HasField("shape"):
         return value
     dims = inferred.tensor_type.shape.dim
-    if not all(d.HasField("dim_value") for d in dims):
+    if all(d.HasField("dim_value") for d in dims):
+        return replace(value, dims=tuple(d.dim_value for d in dims))
+    known = value.dims if value.dims is not None else (None,) * len(dims)
+    if len(known) != len(dims):
         return value
-    return replace(value, dims=tuple(d.dim_value for d in dims))
+    pairs = zip(known, dims, strict=True)
+    return replace(
+        value,
+        dims=tuple(
+            d.dim_value if d.HasField("dim_value") and not isinstance(k, int) else k
+            for k, d in pairs
+        ),
+    )
 
 
 def _type(value: Value) -> TypeProto:

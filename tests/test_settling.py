@@ -124,13 +124,18 @@ def test_the_results_of_inner_graphs_stay_as_they_are() -> None:
     assert values["y"].shape == (2, 5, 6)
 
 
-def test_a_rank_that_cannot_be_inferred_is_not_taken_for_0() -> None:
+@pytest.mark.parametrize(
+    ("shapes", "dims"),
+    [({"x": (2, 5, 6)}, None), ({"x": (2, 5, 6), "shape": (3,)}, (None, None, None))],
+)
+def test_a_rank_is_known_when_it_can_be_inferred_and_else_not_taken_for_0(
+    shapes: dict[str, tuple[int, ...]], dims: tuple[None, ...] | None
+) -> None:
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["y"])]
     made = onnx.load_from_string(model(nodes, [], 3))
     made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [None]))
     made.graph.output[0].type.tensor_type.ClearField("shape")
-    values = outputs(bound(graph_of(made), {"x": (2, 5, 6), "shape": (3,)}))
-    assert values["y"].dims is None
+    assert outputs(bound(graph_of(made), shapes))["y"].dims == dims
 
 
 def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:

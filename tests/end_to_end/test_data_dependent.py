@@ -1,0 +1,212 @@
+"""Models in which a node on the CPU provider settles sizes as it runs: what follows is taken.
+
+Every answer is compared with the CPU provider's, which computes the same nodes.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.job import job_of
+from ep_nnapi.preparing import stage
+
+CLOSE = 1e-5  # both sum the same float32 products in another order
+Feeds = dict[str, np.ndarray]
+ROWS = 10
+
+
+def model(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: Mapping[str, tuple[int, Sequence[int | str]]],
+    weights: Mapping[str, np.ndarray],
+    opsets: Mapping[str, int],
+) -> onnx.ModelProto:
+    """The nodes with inputs of a type and sizes; y is the output, of sizes that nobody states."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def drawn(seed: int, *shape: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def cropped() -> onnx.ModelProto:
+    """Crop, whose sizes no shape inference knows, beside a convolution and before two."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "relu"),
+        helper.make_node("Crop", ["a"], ["b"], "crop", border=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["a", "u"], ["c"], "inner"),
+        helper.make_node("Add", ["b", "c"], ["d"], "add"),
+        helper.make_node("Conv", ["d", "v"], ["e"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("InstanceNormalization", ["e", "s", "s"], ["f"], "norm"),
+        helper.make_node("Conv", ["f", "w"], ["y"], "last"),
+    ]
+    weights = {
+        "u": drawn(0, 3, 3, 3, 3),
+        "v": drawn(1, 8, 3, 3, 3),
+        "s": drawn(2, 8),
+        "w": drawn(3, 4, 8, 1, 1),
+    }
+    sizes = {"x": (TensorProto.FLOAT, [1, 3, 12, 9])}
+    return model(nodes, sizes, weights, {"": 9})  # the last opset that ONNX Runtime has Crop in
+
+
+def scaled() -> onnx.ModelProto:
+    """The first steps of what scikit-learn's converter writes: Scaler, then layers."""
+    scaling = {"offset": [0.5] * 6, "scale": [2.0] * 6}
+    nodes = [
+        helper.make_node("Scaler", ["x"], ["a"], "scaler", domain="ai.onnx.ml", **scaling),
+        helper.make_node("Gemm", ["a", "v"], ["b"], "first"),
+        helper.make_node("Relu", ["b"], ["c"], "relu"),
+        helper.make_node("Gemm", ["c", "w"], ["y"], "last"),
+    ]
+    weights = {"v": drawn(0, 6, 8), "w": drawn(1, 8, 3)}
+    sizes = {"x": (TensorProto.FLOAT, ["rows", 6])}
+    return model(nodes, sizes, weights, {"": 17, "ai.onnx.ml": 3})
+
+
+def found() -> onnx.ModelProto:
+    """The rows of x that a mask finds, multiplied."""
+    nodes = [
+        helper.make_node("NonZero", ["m"], ["places"], "search"),
+        helper.make_node("Squeeze", ["places", "zero"], ["rows"], "squeeze"),
+        helper.make_node("Gather", ["x", "rows"], ["a"], "gather"),
+        helper.make_node("MatMul", ["a", "w"], ["b"], "multiply"),
+        helper.make_node("Relu", ["b"], ["y"], "relu"),
+    ]
+    weights = {"w": drawn(0, 8, 4), "zero": np.zeros(1, np.int64)}
+    sizes = {"x": (TensorProto.FLOAT, [ROWS, 8]), "m": (TensorProto.FLOAT, [ROWS])}
+    return model(nodes, sizes, weights, {"": 17})
+
+
+def met() -> onnx.ModelProto:
+    """Two tensors of unknown sizes that meet in a sum; three numbers are reshaped by its size."""
+    nodes = [
+        helper.make_node("Compress", ["x", "m"], ["a"], "left", axis=0),
+        helper.make_node("Compress", ["x", "n"], ["b"], "right", axis=0),
+        helper.make_node("Relu", ["a"], ["c"], "relu"),
+        helper.make_node("Add", ["c", "b"], ["d"], "add"),
+        helper.make_node("Shape", ["d"], ["sizes"], "shape"),
+        helper.make_node("Expand", ["one", "sizes"], ["e"], "expand"),
+        helper.make_node("Mul", ["d", "e"], ["f"], "mul"),
+        helper.make_node("MatMul", ["f", "w"], ["y"], "multiply"),
+    ]
+    weights = {"w": drawn(0, 8, 4), "one": np.full(1, 1.5, np.float32)}
+    sizes = {
+        "x": (TensorProto.FLOAT, [ROWS, 8]),
+        "m": (TensorProto.BOOL, [ROWS]),
+        "n": (TensorProto.BOOL, [ROWS]),
+    }
+    return model(nodes, sizes, weights, {"": 17})
+
+
+def mask(count: int, seed: int) -> np.ndarray:
+    """Places of ROWS, as many as `count`."""
+    return np.random.default_rng(seed).permutation(ROWS) < count
+
+
+CASES: dict[str, tuple[Callable[[], onnx.ModelProto], set[str], Callable[[int], Feeds]]] = {
+    "cropped": (cropped, {"crop"}, lambda n: {"x": drawn(n, 1, 3, 12, 9)}),
+    "scaled": (scaled, {"scaler"}, lambda n: {"x": drawn(n, n, 6)}),
+    "found": (
+        found,
+        {"search"},
+        lambda n: {"x": drawn(n, ROWS, 8), "m": mask(n, n).astype(np.float32)},
+    ),
+    "met": (
+        met,
+        {"left", "right"},
+        lambda n: {"x": drawn(n, ROWS, 8), "m": mask(n, 1), "n": mask(n, 2)},
+    ),
+}
+"""By name: the model, the nodes that stay on the CPU provider, feeds for a number of rows."""
+
+
+def session(made: onnx.ModelProto, **options: object) -> ort.InferenceSession:
+    chosen = ort.SessionOptions()
+    chosen.log_severity_level = 3
+    ep_nnapi.append_execution_provider(chosen, **options)
+    return ort.InferenceSession(made.SerializeToString(), chosen)
+
+
+def cpu(made: onnx.ModelProto) -> ort.InferenceSession:
+    return ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+def assert_alike(
+    ours: ort.InferenceSession, theirs: ort.InferenceSession, feeds: Feeds
+) -> tuple[int, ...]:
+    """The sizes of the one output, which both compute alike."""
+    (got,), (want,) = ours.run(None, feeds), theirs.run(None, feeds)
+    assert got.shape == want.shape
+    assert np.abs(got - want).max(initial=0) <= CLOSE * max(1, np.abs(want).max(initial=0))
+    return want.shape
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_all_that_follows_is_taken(name: str) -> None:
+    build, left, _ = CASES[name]
+    report = ep_nnapi.check(build().SerializeToString())
+    assert {r.node for r in report.rejections} == left
+    assert report.taken == report.nodes - len(left)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_run_is_as_the_cpu_provider_has_it(name: str) -> None:
+    """No rows at all, all of them, and sizes that come back."""
+    build, _, feeds = CASES[name]
+    ours, theirs = session(build()), cpu(build())
+    for rows in (3, 1, 7, 0, 3, ROWS, 0):
+        assert_alike(ours, theirs, feeds(rows))
+
+
+def test_no_rows_run_on_the_cpu_provider_and_a_warning_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    build, _, feeds = CASES["found"]
+    ours, theirs = session(build()), cpu(build())
+    with caplog.at_level(logging.WARNING, "ep_nnapi.dynamic"):
+        assert assert_alike(ours, theirs, feeds(4)) == (4, 4)
+        assert not caplog.records
+        assert assert_alike(ours, theirs, feeds(0)) == (0, 4)
+    (warning,) = [r.getMessage() for r in caplog.records]
+    assert "run on the CPU provider: SHAPE: places has no elements" in warning
+
+
+def test_sizes_that_only_sometimes_go_together(caplog: pytest.LogCaptureFixture) -> None:
+    """One row is broadcast to five; three rows and five are an error, with the CPU provider too."""
+    ours, theirs = session(met()), cpu(met())
+    x = drawn(0, ROWS, 8)
+    assert_alike(ours, theirs, {"x": x, "m": mask(1, 1), "n": mask(5, 2)})
+    wrong = {"x": x, "m": mask(3, 1), "n": mask(5, 2)}
+    for made in (ours, theirs):
+        with pytest.raises(Exception, match=r"3 by 5|broadcast"):
+            made.run(None, wrong)
+    assert_alike(ours, theirs, {"x": x, "m": mask(6, 1), "n": mask(6, 2)})
+
+
+def test_what_depends_on_no_run_is_still_compiled_ahead_of_time(tmp_path: Path) -> None:
+    """A context has the nodes before and beside Crop; the others are compiled when they run."""
+    source, out = tmp_path / "model.onnx", tmp_path / "model_ctx.onnx"
+    onnx.save(cropped(), source)
+    stage(source, out, job_of({"format": "context", "embed": True}))
+    kept = {n.name for n in onnx.load(out).graph.node if n.op_type != "EPContext"}
+    assert kept == {"crop", "add", "first", "norm", "last"}
+    feeds = {"x": drawn(5, 1, 3, 12, 9)}
+    assert_alike(session(onnx.load(out)), cpu(cropped()), feeds)
