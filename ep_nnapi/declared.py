@@ -8,7 +8,7 @@ from dataclasses import replace
 from ep_nnapi.ceiling import overdeclared
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
-from ep_nnapi.settling import contradicts
+from ep_nnapi.settling import contradicts, only_declared
 from ep_nnapi.value import Value
 
 
@@ -16,13 +16,15 @@ def certain(graph: Graph) -> Graph:
     """The graph, with sizes forgotten where others than the declared ones are computed.
 
     ONNX Runtime's shape inference counts windows of pools that its kernels leave out, and believes
-    the model's author where it infers nothing. The sizes of all that depends on such a node are
-    forgotten, too.
+    the model's author where it infers nothing, as where data decides. The sizes of all that depends
+    on such a node are forgotten, too.
     """
     doubtful: set[str] = set()
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & doubtful or overdeclared(node) or contradicts(node):
+        if read & doubtful or any(
+            doubt(node) for doubt in (overdeclared, contradicts, only_declared)
+        ):
             doubtful |= {v.name for v in outputs_of(node)}
     if not doubtful:
         return graph

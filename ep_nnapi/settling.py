@@ -41,6 +41,10 @@ _ARITHMETIC = frozenset(
 )
 """Operators whose results are the same on every machine, to the last bit."""
 
+_HOLDERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+_SELECTING = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+"""Operators whose results are as large as the data says."""
+
 _OF_SIZES = frozenset(("Shape", "Size", "EyeLike"))
 """Those of them that read no elements."""
 
@@ -118,6 +122,31 @@ def contradicts(node: GraphNode) -> bool:
         return _sized(node)[0].dims != outputs_of(node)[0].dims
     except shape_inference.InferenceError:
         return False
+
+
+def only_declared(node: GraphNode) -> bool:
+    """Whether its outputs have sizes that do not follow from what it reads."""
+    if not _data_may_decide(node) or not all(map(is_sized, outputs_of(node))):
+        return False
+    unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
+    try:
+        return not all(map(is_sized, _sized(unsized)))
+    except shape_inference.InferenceError:
+        return True
+
+
+def _data_may_decide(node: GraphNode) -> bool:
+    """Whether a node, whose outputs have sizes, may compute others than these.
+
+    What holds inner graphs, reads what is no tensor or is of another domain is not known here; it
+    is believed.
+    """
+    given = [v for v in node.inputs if v is not None and v.constant is None]
+    if node.domain or node.op_type in _HOLDERS or DType.UNDEFINED in {v.dtype for v in given}:
+        return False
+    return node.op_type in _SELECTING or any(
+        not is_sized(v) or (v.dtype is DType.INT64 and v.rank <= 1) for v in given
+    )
 
 
 def _sized(node: GraphNode) -> tuple[Value, ...]:

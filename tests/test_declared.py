@@ -36,13 +36,16 @@ def declaring(op_type: str, sizes: tuple[int, ...]) -> bytes:
     return made.SerializeToString()
 
 
-def run(model: bytes, *, nnapi: bool, **options: str) -> np.ndarray:
+def session(model: bytes, *, nnapi: bool, **options: str) -> ort.InferenceSession:
     chosen = ort.SessionOptions()
     chosen.log_severity_level = 4
     if nnapi:
         ep_nnapi.append_execution_provider(chosen, **options)
-    session = ort.InferenceSession(model, chosen)
-    return session.run(None, {"x": X})[0]
+    return ort.InferenceSession(model, chosen)
+
+
+def run(model: bytes, *, nnapi: bool, **options: str) -> np.ndarray:
+    return session(model, nnapi=nnapi, **options).run(None, {"x": X})[0]
 
 
 @pytest.mark.parametrize("sizes", [SIZES, (1, 4, 5, 5), (1, 4, 6, 1)])
@@ -59,3 +62,56 @@ def test_after_a_layer_that_is_left_out_too(op_type: str) -> None:
     model = declaring(op_type, (1, 4, 5, 5))
     ours = run(model, nnapi=True, exclude="layer")
     np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)
+
+
+# what decides on the sizes of the first node's output, which has others than it is declared with
+
+DECIDING = {
+    "NonZero": (["x"], {}, (1, 2), {"x": np.array([1, 0, 2, 3], np.float32)}),
+    "Unique": (["x"], {}, (3,), {"x": np.arange(6, dtype=np.float32)}),
+    "Compress": (
+        ["x", "c"],
+        {"axis": 0},
+        (1, 2),
+        {"x": np.ones((3, 2), np.float32), "c": np.array([True, False, True])},
+    ),
+    "Reshape": (["x", "s"], {}, (2, 4), {"x": np.ones((4, 2), np.float32), "s": np.array([8, 1])}),
+    "Expand": (["x", "s"], {}, (2, 2), {"x": np.ones((1, 2), np.float32), "s": np.array([3, 1])}),
+    "Tile": (["x", "s"], {}, (2, 2), {"x": np.ones((1, 2), np.float32), "s": np.array([3, 1])}),
+    "Slice": (
+        ["x", "s", "e"],
+        {},
+        (2,),
+        {"x": np.ones(6, np.float32), "s": np.array([0]), "e": np.array([5])},
+    ),
+    "Resize": (
+        ["x", "", "", "s"],
+        {},
+        (1, 1, 8, 8),
+        {"x": np.ones((1, 1, 4, 4), np.float32), "s": np.array([1, 1, 2, 2])},
+    ),
+}
+
+
+@pytest.mark.parametrize("op_type", DECIDING)
+def test_sizes_on_which_data_decides(op_type: str) -> None:
+    inputs, attributes, declared, feeds = DECIDING[op_type]
+    nodes = [
+        helper.make_node(op_type, inputs, ["d"], "decided", **attributes),
+        helper.make_node("Cast", ["d"], ["f"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Sigmoid", ["f"], ["y"], "sigmoid"),
+    ]
+    kind = TensorProto.INT64 if op_type == "NonZero" else TensorProto.FLOAT
+    given = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in feeds.items()
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    sizes = [helper.make_tensor_value_info("d", kind, declared)]
+    graph = helper.make_graph(nodes, "g", given, [y], value_info=sizes)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (got,), (want,) = (
+        session(made.SerializeToString(), nnapi=n).run(None, feeds) for n in (True, False)
+    )
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, atol=CLOSE)
