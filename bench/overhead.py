@@ -63,6 +63,7 @@ class Idle:
     def __init__(self) -> None:
         self.node_ids: tuple[int, ...] = ()
         self.marks = (0, 0)
+        self.error: Exception | None = None
 
     def plan(self, graph: Graph) -> Sequence[Idle]:
         """One cluster of the one node."""

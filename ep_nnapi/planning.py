@@ -6,6 +6,7 @@ cluster compiles: an error later would end the session.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -26,6 +27,7 @@ from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel, model_of
 from ep_nnapi.value import Value
 
+logger = logging.getLogger(__name__)
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
 Readers: TypeAlias = Mapping[str, frozenset[int]]
@@ -121,6 +123,17 @@ class Planner:
         return found or cluster
 
     def _build(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
+        """The cluster compiled; raises Declined, also for a defect, which must not end the plan."""
+        try:
+            return self._compiled(cluster, verdicts, readers)
+        except Declined:
+            raise
+        except Exception as error:
+            logger.exception("a cluster of %d nodes cannot be compiled", len(cluster))
+            detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
+            raise Declined((), Reason.DRIVER, detail) from error
+
+    def _compiled(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _crossing(nodes, readers)
         if not inputs:

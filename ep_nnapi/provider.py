@@ -37,15 +37,8 @@ class Provider:
         self.error: Exception | None = None
 
     def plan(self, graph: Graph) -> tuple[Cluster, ...]:
-        """The clusters to take from `graph`, compiled. May be asked again for the same graph.
-
-        What it raises ONNX Runtime only logs, going on without NNAPI; so it stays in `error`.
-        """
-        try:
-            plan = self._planner.plan(graph)
-        except Exception as error:
-            self.error = error
-            raise
+        """The clusters to take from `graph`, compiled. May be asked again for the same graph."""
+        plan = self._planner.plan(graph)
         with self._lock:
             before = self._plans.get(graph.key)
             self._plans[graph.key] = continued(before, plan, graph) if before else plan

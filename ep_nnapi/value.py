@@ -20,6 +20,9 @@ Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unk
 MAX_RANK = 4
 """What most NNAPI operations take. Source: NeuralNetworksTypes.h, "Supported tensor rank"."""
 
+READABLE_RANK = 64
+"""Dimensions that a numpy array can have; sizes of tensors with more are not read."""
+
 
 def held(shape: Sequence[int]) -> tuple[int, ...]:
     """The sizes with which NNAPI holds a tensor of that shape: {1} for rank 0, flat above 4."""

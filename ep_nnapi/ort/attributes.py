@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import AttributeFacts, Tensor
 
 # Source: OrtOpAttrType.
+_UNREAD = 0
 _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 
 
@@ -34,7 +35,10 @@ class AttributeReader:
         self._floats = ffi.cast("float *", self._data)
 
     def read_all(self, handles: Sequence[int]) -> Mapping[str, Attribute]:
-        """By name, without inner graphs: those are seen as graphs of their own."""
+        """By name, without inner graphs, which are seen as graphs of their own.
+
+        Also without what ONNX Runtime's C API does not read: types and sparse tensors.
+        """
         if not handles:
             return NO_ATTRIBUTES
         return dict(pair for handle in handles if (pair := self._read(handle)) is not None)
@@ -45,7 +49,7 @@ class AttributeReader:
         if facts.bytes > self._capacity:
             self._resize(facts.bytes)
             check(lib.read_attribute(handle, facts, self._data, self._capacity))
-        if facts.type == _GRAPH:
+        if facts.type in (_UNREAD, _GRAPH):
             return None
         return text(facts.name), self._value(handle, facts.type, facts.bytes)
 

@@ -38,7 +38,12 @@ class Cluster(Protocol):
 
 
 class Provider(Protocol):
-    """Decides for one session; made when the session is made."""
+    """Decides for one session; made when the session is made.
+
+    error   what ended the planning of a graph: ONNX Runtime only logs it, and goes on without
+    """
+
+    error: Exception | None
 
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """The clusters to take from `graph`, compiled.

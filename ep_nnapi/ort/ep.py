@@ -47,6 +47,9 @@ class Ep:
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
                 check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
                 self._planned[_names(nodes[i] for i in cluster.node_ids)] = cluster
+        except Exception as error:
+            self._provider.error = error
+            raise
         finally:
             reader.close()
 

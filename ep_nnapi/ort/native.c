@@ -92,7 +92,7 @@ static OrtStatus *read_shape(const OrtTensorTypeAndShapeInfo *info, ValueFacts *
   facts->has_shape = api->TensorTypeAndShape_HasShape(info);
   if (!facts->has_shape) return NULL;
   TRY(api->GetDimensionsCount(info, &facts->rank));
-  if (facts->rank > MAX_RANK) return create_status("ep_nnapi: a tensor has more than 64 dimensions");
+  if (facts->rank > MAX_RANK) return NULL;
   TRY(api->GetDimensions(info, facts->dims, facts->rank));
   return api->GetSymbolicDimensions(info, facts->symbols, facts->rank);
 }
@@ -132,15 +132,19 @@ OrtStatus *read_initializer(uintptr_t value, Tensor *tensor) {
   return read_tensor(data, tensor);
 }
 
-/* Reads the attribute into `data` when facts->bytes, its size, fits; graphs and tensors have 0. */
+/* Reads the attribute into `data` when facts->bytes, its size, fits; graphs, tensors and what is UNREAD have 0. */
 OrtStatus *read_attribute(uintptr_t handle, AttributeFacts *facts, void *data, size_t capacity) {
   const OrtOpAttr *attribute = (const OrtOpAttr *)handle;
-  enum { GRAPH = 7, TENSOR = 8 };
+  enum { UNREAD = 0, GRAPH = 7, TENSOR = 8 };
   OrtStatus *status;
   facts->bytes = 0;
   TRY(api->OpAttr_GetName(attribute, &facts->name));
-  TRY(api->OpAttr_GetType(attribute, &facts->type));
-  if (facts->type == GRAPH || facts->type == TENSOR) return NULL;
+  status = api->OpAttr_GetType(attribute, &facts->type);
+  if (status != NULL) { /* a type, a sparse tensor or a list of such: the C API has none of them */
+    api->ReleaseStatus(status);
+    facts->type = UNREAD;
+  }
+  if (facts->type == UNREAD || facts->type == GRAPH || facts->type == TENSOR) return NULL;
   status = api->ReadOpAttr(attribute, facts->type, data, capacity, &facts->bytes);
   if (status == NULL || facts->bytes <= capacity) return status;
   api->ReleaseStatus(status);

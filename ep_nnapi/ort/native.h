@@ -35,7 +35,7 @@ typedef struct {
   int dtype; /* ONNX Runtime's element type; 0: not a tensor */
   int has_shape;
   size_t rank;
-  int64_t dims[64]; /* -1: not a fixed number */
+  int64_t dims[64]; /* -1: not a fixed number; none are read of a higher rank */
   const char *symbols[64];
   int constant;
 } ValueFacts;
@@ -50,7 +50,7 @@ typedef struct {
 
 typedef struct {
   const char *name;
-  int type; /* OrtOpAttrType */
+  int type; /* OrtOpAttrType; 0: of a kind that cannot be read */
   size_t bytes;
 } AttributeFacts;
 

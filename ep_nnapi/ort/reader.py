@@ -10,7 +10,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, text
 from ep_nnapi.ort.attributes import AttributeReader
 from ep_nnapi.ort.tensors import view
-from ep_nnapi.value import Array, Constant, Dim, Value
+from ep_nnapi.value import READABLE_RANK, Array, Constant, Dim, Value
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import NodeFacts, Tensor, ValueFacts
@@ -92,6 +92,8 @@ class Reader:
         kind = dtype(facts.dtype)
         if not facts.has_shape:
             return Value(name, kind)
+        if facts.rank > READABLE_RANK:
+            return Value(name, kind, (None,) * facts.rank)
         dims = ffi.unpack(facts.dims, facts.rank)
         if facts.constant:
             constant = Constant(tuple(dims), kind, lambda: self._load(name, handle))
