@@ -22,7 +22,8 @@ from ep_nnapi.ranges import narrowed
 from ep_nnapi.rejection import Reason, Reject, Rejection
 from ep_nnapi.requantize import settled
 from ep_nnapi.target import Target
-from ep_nnapi.value import Value
+from ep_nnapi.value import READABLE_RANK, Value
+from ep_nnapi.workspace import require_32_bits, require_room
 
 logger = logging.getLogger(__name__)
 NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
@@ -51,6 +52,7 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
+    _require_readable(node)
     node = narrowed(node)
     # an empty constant may stand for "none given"; it must only not become an operand
     _require_countable(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
@@ -97,10 +99,21 @@ def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call
     origin = tuple(part.name for part in node.originals)
     calls = tuple(replace(c, origin=origin) for c in settled(given, target.feature_level))
     for call in calls:
+        require_32_bits(call)
         call.match(target.feature_level)
         check_shapes(call)
         _require_countable(arg for arg in call.inputs if isinstance(arg, Value))
+    require_room(node, calls)
     return calls
+
+
+def _require_readable(node: GraphNode) -> None:
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.dims is not None and len(value.dims) > READABLE_RANK:
+            rank = len(value.dims)
+            raise Reject(
+                Reason.RANK, f"{value.name} has rank {rank}; up to {READABLE_RANK} are read"
+            )
 
 
 def _require_countable(values: Iterable[Value]) -> None:

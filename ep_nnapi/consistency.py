@@ -16,9 +16,8 @@ def check_shapes(call: Call) -> None:
     Raises Reject(SHAPE) when the operands do not fit one another on NNAPI, and SpecError when they
     do but give other sizes than the lowering says, which is its defect.
     """
-    operands: Operands = {name: _operand(given) for name, given in call.named().items()}
     try:
-        inferred = infer(call.spec, operands, len(call.outputs))
+        inferred = infer(call.spec, operands_of(call), len(call.outputs))
     except ShapeError as error:
         raise Reject(Reason.SHAPE, f"{call.spec.name}: {error}") from None
     for dims, out in zip(inferred, call.outputs, strict=True):
@@ -26,6 +25,11 @@ def check_shapes(call: Call) -> None:
         if dims is not None and not _agree(dims, declared):
             name = out.value.name if isinstance(out, View) else out.name
             raise SpecError(f"{call.spec.name} computes {list(dims)} for {name}, not {declared}")
+
+
+def operands_of(call: Call) -> Operands:
+    """The call's operands by name, as NNAPI's shape inference takes them."""
+    return {name: _operand(given) for name, given in call.named().items()}
 
 
 def _agree(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:

@@ -48,8 +48,9 @@ ALLOWED = {
     "requantize": "ops.quantizing rewrite nnapi.call nnapi.spec rejection value numpy",
     "floats": "graph ops.quantizing nnapi.call nnapi.spec value",
     "consistency": "nnapi.call nnapi.shapes rejection value",
+    "workspace": "consistency dag graph nnapi.call nnapi.scratch rejection value",
     "capability": "consistency dag floats graph qdq ranges requantize ops nnapi.call nnapi.operand"
-    " rejection target value",
+    " rejection target value workspace",
     # one cluster
     "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
     "rewrite": "nnapi.call nnapi.codes nnapi.spec value",

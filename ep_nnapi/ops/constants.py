@@ -66,8 +66,11 @@ def eye_like(n: Node) -> Iterator[Call]:
 
     Source: ONNX EyeLike-9, EyeLike-22; NDK ANEURALNETWORKS_RESHAPE.
     """
-    rows, columns = n.input(0).shape
-    yield from _handed_on(n, np.eye(rows, columns, n.integer("k", 0)))
+    y, (rows, columns) = narrow(n.output()), n.input(0).shape
+    k = max(-rows, min(n.integer("k", 0), columns))
+    to = y.dtype.numpy
+    matrix = Constant((rows, columns), y.dtype, lambda: np.eye(rows, columns, k, to))
+    yield from reshape(n, n.value("numbers", matrix), y)
 
 
 @op("Range", since=11, emits=EMITS)

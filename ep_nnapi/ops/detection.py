@@ -33,7 +33,7 @@ from ep_nnapi.ops.steps import Steps, as_number, compute, each, indices, reshape
 from ep_nnapi.ops.transposition import transpose
 from ep_nnapi.ops.widening import widened
 from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Constant, DType, Value
+from ep_nnapi.value import Array, Constant, DType, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,16 @@ class _Side:
     pixels: int
     scale: float
     half: bool
+
+    def points(self, dtype: DType) -> Constant:
+        """Where the points are, [1, bins * samples], counted in bins from the region's edge."""
+
+        def numbers() -> Array:
+            within = (np.arange(self.samples) + 0.5) / self.samples
+            every = np.arange(self.bins)[:, None] + within
+            return every.reshape(1, -1).astype(dtype.numpy)
+
+        return Constant((1, self.bins * self.samples), dtype, numbers)
 
 
 @op("RoiAlign", since=10, emits=(FULLY_CONNECTED, BATCH_MATMUL))
@@ -138,9 +148,7 @@ def _weights(n: Node, start: Value, end: Value, side: _Side) -> Steps:
     if not side.half:
         size = yield from compute(n, MAXIMUM, size, n.scalar(1, size))
     step = yield from compute(n, DIV, size, n.scalar(side.bins, size))
-    points = np.arange(side.bins)[:, None] + (np.arange(side.samples) + 0.5) / side.samples
-    along = Constant.of(points.reshape(1, -1).astype(step.dtype.numpy))
-    moved = yield from compute(n, MUL, step, along)
+    moved = yield from compute(n, MUL, step, side.points(step.dtype))
     places = yield from compute(n, ADD, scaled[0], moved)
     hats = yield from _hats(n, places, side.pixels)
     if side.samples == 1:

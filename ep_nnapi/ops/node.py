@@ -224,7 +224,10 @@ def ops_of(module: ModuleType) -> tuple[Op, ...]:
 
 
 def int32(numbers: Sequence[int]) -> Constant:
-    """A constant TENSOR_INT32 of rank 1 (shapes, axes, permutations)."""
+    """A constant TENSOR_INT32 of rank 1 (shapes, axes, permutations); raises Reject(SIZE)."""
+    beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
+    if beyond:
+        raise Reject(Reason.SIZE, f"{beyond[0]} has more than the 32 bits of NNAPI's numbers")
     return Constant.of(np.array(numbers, np.int32))
 
 

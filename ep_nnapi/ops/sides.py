@@ -67,9 +67,12 @@ class Side:
         return self._within(-self.before, self.size + self.padded)
 
     def _within(self, first: int, end: int) -> Array:
-        places = np.arange(self.out)[:, np.newaxis] * self.stride - self.before
-        taps = places + np.arange(self.kernel) * self.dilation
-        found: Array = ((taps >= first) & (taps < end)).sum(axis=1)
+        places = np.arange(self.out) * self.stride - self.before
+        # the first tap at `first` or after it, and at `end` or after it
+        low, high = (
+            np.clip(-((places - at) // self.dilation), 0, self.kernel) for at in (first, end)
+        )
+        found: Array = high - low
         return found
 
 

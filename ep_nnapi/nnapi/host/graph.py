@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
@@ -24,6 +25,10 @@ from ep_nnapi.value import Array
 
 _PLANS = 8
 """How many sets of input shapes a model keeps plans for."""
+
+_MOST_FOLDED = 1 << 24
+"""Bytes up to which the results of a step on constants become constants, beside as many as it
+reads four times over, as numbers of 8 bits do that become floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,9 @@ class PreparedGraph:
         shapes = {i: _fact(value) for i, value in enumerate(values)}
         try:
             dims = infer_step(step, self._operands, lambda i: shapes[i])
+            read = sum(v.nbytes for v in values if v is not None)
+            if self._bytes(dims, step) > _MOST_FOLDED + 4 * read:
+                return None
             outs = [
                 _receiver(None, _whole(d), self._operands[i])
                 for d, i in zip(dims, step.outputs, strict=True)
@@ -132,6 +140,12 @@ class PreparedGraph:
         described = step.at.operation.spec.code, step.at.types.named, self._halves
         key = key_of(described, [_present(values[i]) for i in step.inputs])
         return cache.results(key, known, compute)
+
+    def _bytes(self, dims: Sequence[Dims | None], step: Step) -> int:
+        """Of the step's outputs, as far as their shapes are known."""
+        shapes = [_whole(d) or () for d in dims]
+        sizes = [self._operands[i].type.numpy.itemsize for i in step.outputs]
+        return sum(prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
 
     def execute(
         self,

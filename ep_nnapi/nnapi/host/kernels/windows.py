@@ -126,10 +126,10 @@ def _counts(sliding: Sliding) -> Array:
 
 def _seen(sliding: Sliding, axis: int) -> Array:
     starts = np.arange(sliding.extent[axis]) * sliding.stride[axis] - sliding.pads[axis]
-    taps = np.arange(sliding.taps[axis]) * sliding.dilation[axis]
-    at = starts[:, np.newaxis] + taps
-    inside: Array = (at >= 0) & (at < sliding.image[axis])
-    seen: Array = inside.sum(axis=1, dtype=np.float32)
+    taps, step = sliding.taps[axis], sliding.dilation[axis]
+    # the first tap inside, and the first beyond
+    first, end = (np.clip(-((starts - at) // step), 0, taps) for at in (0, sliding.image[axis]))
+    seen: Array = (end - first).astype(np.float32)
     return seen
 
 
