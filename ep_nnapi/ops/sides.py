@@ -105,7 +105,8 @@ Factors: TypeAlias = Callable[[Plane], tuple[Array, Array]]
 def sides(n: Node, x: Value, y: Value) -> list[Side]:
     """The windows of a pool from `x` [N, C, ...] to `y`."""
     kernel = n.integers("kernel_shape")
-    axes = len(kernel)
+    axes, ceil = len(kernel), n.integer("ceil_mode", 0)
+    n.require(ceil in (0, 1), Reason.ATTRIBUTE, f"ceil_mode is {ceil}; ONNX has 0 and 1")
     n.require(
         x.rank == axes + 2,
         Reason.ATTRIBUTE,
