@@ -32,7 +32,8 @@ asks for is constant (it asks by name, as a kernel does, and may ask for `types`
 held once, in the form that the kernel wants. The name may be new: `cell=pack` adds an argument.
 
 Results must be right within one quantum of the exact result rounded, for 8- and 16-bit types; real
-kernels compute in float32, and in float64 only where a long sum would lose more than that.
+kernels compute in float32, and take long sums from `sums`: a millionth of the greatest result is
+what a sum of a million numbers may be off. `tests/nnapi/host/test_accuracy.py` asks each operation.
 No loop over elements; scratch memory in blocks that stay in the cache.
 """
 

@@ -11,6 +11,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish, read
+from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
@@ -131,10 +132,10 @@ def _multiply(columns: Array, filter: Filter, out: Array) -> None:
     """Unrolled windows [groups, M, K] times the filter, finished, to `out` [M, O]."""
     sums = filter.finish.receiver(out)
     if len(columns) == 1:
-        np.matmul(columns[0], filter.matrix[0].T, out=sums)
+        multiply(columns[0], filter.matrix[0].T, sums)
     else:
         split = sums.reshape(sums.shape[0], len(columns), -1).transpose(1, 0, 2)
-        np.matmul(columns, filter.matrix.transpose(0, 2, 1), out=split)
+        multiply(columns, filter.matrix.transpose(0, 2, 1), split)
     filter.finish(sums, out)
 
 

@@ -22,6 +22,8 @@ _BLOCK = 1 << 20
 """Bytes of input and output, as they are computed, at once."""
 _STRETCH = 1024
 """Elements that one inner loop best multiplies."""
+_SHORT = 128
+"""Taps whose products are summed in float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,12 +86,19 @@ def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, o
         sums = filter.finish.receiver(part)
         if multiplier == 1:
             target = sums.reshape(*windows.shape[:2], -1)
-            np.einsum("rwijc,ijc->rwc", windows, weights, out=target)
+            _accumulate("rwijc,ijc->rwc", windows, weights, target)
         else:
             each = weights.reshape(*sliding.taps, image.shape[2], multiplier)
             target = sums.reshape(*sums.shape[:2], image.shape[2], multiplier)
-            np.einsum("rwijc,ijcm->rwcm", windows, each, out=target)
+            _accumulate("rwijc,ijcm->rwcm", windows, each, target)
         filter.finish(sums, part)
+
+
+def _accumulate(subscripts: str, windows: Array, weights: Array, out: Array) -> None:
+    """Sums of products over all taps: in float64 where there are many."""
+    long = weights.shape[0] * weights.shape[1] > _SHORT
+    dtype = np.float64 if long else out.dtype
+    np.einsum(subscripts, windows, weights, out=out, dtype=dtype, casting="same_kind")
 
 
 @lru_cache(maxsize=1024)

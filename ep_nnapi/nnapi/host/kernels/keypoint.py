@@ -35,10 +35,11 @@ def heatmap_max_keypoint(
     pixels = maps.reshape(*maps.shape[:2], -1)
     y, x = np.divmod(pixels.argmax(axis=2), size)
     halves = types["heatmap"].type is OperandCode.TENSOR_FLOAT16
-    shifts, scores = _maxima(_around(pixels, size, (y, x)), _FLAT_HALVES if halves else _FLAT)
-    places = (np.stack((x, y), axis=-1) + shifts + np.float32(0.5)) / size
+    near = _around(pixels, size, (y, x)).astype(np.float64)
+    shifts, scores = _maxima(near, _FLAT_HALVES if halves else _FLAT)
+    places = (np.stack((x, y), axis=-1) + shifts + 0.5) / size
     low, high = boxes[:, np.newaxis, :2], boxes[:, np.newaxis, 2:]
-    np.copyto(out[0], scores)
+    np.copyto(out[0], scores, casting="same_kind")
     np.copyto(out[1], places * (high - low) + low, casting="same_kind")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.activation import logistic
+from ep_nnapi.nnapi.host.kernels.normalization import centre
 from ep_nnapi.nnapi.host.kernels.recurrence import (
     Gathered,
     Pass,
@@ -20,6 +21,7 @@ from ep_nnapi.nnapi.host.kernels.recurrence import (
     columns,
     linked,
     one_way,
+    product,
 )
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
@@ -94,7 +96,7 @@ class Cell:
     def step(self, sums: Array, state: State) -> State:
         """The next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
         hidden, cell = state
-        sums += hidden @ self.recurrent
+        sums += product(hidden, self.recurrent)
         gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
         self._look(gates[:, :-2], cell, slice(None, -1))
         self._normalize(gates[:, :-1], slice(None, -1))
@@ -111,7 +113,7 @@ class Cell:
         hidden *= output[:, 0]
         if self.projection is not None:
             weights, bias = self.projection
-            hidden = self._clipped(hidden @ weights + bias, self.clips[1])
+            hidden = self._clipped(product(hidden, weights) + bias, self.clips[1])
         return hidden, cell
 
     def _look(self, gates: Array, cell: Array, which: slice) -> None:
@@ -123,9 +125,11 @@ class Cell:
         """Layer normalization of each of these gates, if it is wanted, and their bias."""
         if self.norm is not None:
             weights, bias = self.norm
-            gates -= gates.mean(axis=-1, keepdims=True)
-            variance = np.square(gates).mean(axis=-1, keepdims=True)
-            gates *= weights[which] / np.sqrt(variance + np.float32(_EPSILON))
+            variance, rest = centre(gates, (-1,), gates)
+            scale = 1 / np.sqrt(variance + _EPSILON)
+            gates *= scale.astype(np.float32)
+            gates -= (rest * scale).astype(np.float32)
+            gates *= weights[which]
             gates += bias[which]
 
     @staticmethod

@@ -10,6 +10,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.codec import scaled
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, exact, factors, finish, furthest
+from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
 
@@ -35,7 +36,7 @@ def fully_connected(
     rows = as_factors(input, types["input"], weights.matrix.dtype)
     sums = weights.finish.receiver(out)
     depth = weights.matrix.shape[0]
-    np.matmul(rows.reshape(out.shape[0], depth), weights.matrix, out=sums)
+    multiply(rows.reshape(out.shape[0], depth), weights.matrix, sums)
     weights.finish(sums, out)
 
 
@@ -43,7 +44,7 @@ def batch_matmul(
     input1: Array, input2: Array, adj_x: bool = False, adj_y: bool = False, *, out: Array
 ) -> None:
     """Matrix products, either factor transposed. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
-    np.matmul(_matrix(input1, adj_x), _matrix(input2, adj_y), out=out)
+    multiply(_matrix(input1, adj_x), _matrix(input2, adj_y), out)
 
 
 def batch_matmul_quantized(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
+from ep_nnapi.nnapi.host.kernels.sums import total, total_of_squares
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 from ep_nnapi.value import Array
@@ -17,22 +20,20 @@ def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
     np.exp(out, out=out)
-    out /= out.sum(axis=axis, keepdims=True)
+    out /= total(out, (axis,)).astype(out.dtype)
 
 
 def log_softmax(input: Array, beta: float, axis: int, *, out: Array) -> None:
     """The logarithm of `softmax`. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
-    out -= np.log(np.exp(out).sum(axis=axis, keepdims=True))
+    out -= np.log(total(np.exp(out), (axis,))).astype(out.dtype)
 
 
 def l2_normalization(input: Array, axis: int = -1, *, out: Array) -> None:
     """X divided by its length along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
-    rows = np.moveaxis(input, axis, -1)
-    length = np.sqrt(np.einsum("...i,...i->...", rows, rows))
-    divisor = np.expand_dims(np.maximum(length, np.float32(_LEAST_LENGTH)), axis)
-    np.multiply(input, 1 / divisor, out=out)
+    length = np.sqrt(total_of_squares(input, (axis,)))
+    np.multiply(input, (1 / np.maximum(length, _LEAST_LENGTH)).astype(np.float32), out=out)
 
 
 def local_response_normalization(
@@ -50,14 +51,29 @@ def local_response_normalization(
     Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     source, result = np.moveaxis(input, axis, 0), np.moveaxis(out, axis, 0)
-    squares = np.square(source)
-    sums = squares.copy(order="K")
-    for shift in range(1, min(radius, len(squares) - 1) + 1):
-        sums[shift:] += squares[:-shift]
-        sums[:-shift] += squares[shift:]
+    sums = _near(np.square(source), min(radius, max(0, len(source) - 1)))
     sums *= np.float32(alpha)
     sums += np.float32(bias)
     np.multiply(source, np.power(sums, np.float32(-beta), out=sums), out=result)
+
+
+def _near(squares: Array, radius: int) -> Array:
+    """Each number with those as far as `radius` before and after it along the first axis, summed.
+
+    Wide sums are differences of sums from the start, in float64, unless infinity is among them.
+    """
+    if radius > _NARROW and np.isfinite(squares).all():
+        starts = np.concatenate([np.zeros_like(squares[:1], np.float64), squares])
+        np.cumsum(starts, axis=0, out=starts)
+        at = np.arange(len(squares))
+        last = np.minimum(at + radius + 1, len(squares))
+        found: Array = (starts[last] - starts[np.maximum(at - radius, 0)]).astype(squares.dtype)
+        return found
+    sums = squares.copy(order="K")
+    for shift in range(1, radius + 1):
+        sums[shift:] += squares[:-shift]
+        sums[:-shift] += squares[shift:]
+    return sums
 
 
 def instance_normalization(
@@ -73,15 +89,31 @@ def instance_normalization(
 
     Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
-    axes, images = ((2, 3), "nchw,nchw->nc") if layout else ((1, 2), "nhwc,nhwc->nc")
-    np.subtract(input, input.mean(axis=axes, keepdims=True), out=out)
-    variance = np.einsum(images, out, out) / np.float32(input.shape[axes[0]] * input.shape[axes[1]])
-    out *= np.expand_dims(np.float32(gamma) / np.sqrt(variance + np.float32(epsilon)), axes)
-    out += np.float32(beta)
+    variance, rest = centre(input, (2, 3) if layout else (1, 2), out)
+    scale = gamma / np.sqrt(variance + epsilon)
+    out *= scale.astype(np.float32)
+    out += (beta - rest * scale).astype(np.float32)
+
+
+def centre(input: Array, axes: tuple[int, ...], out: Array) -> tuple[Array, Array]:
+    """Stores the input less its mean along `axes`; returns the variance, and the mean of `out`.
+
+    That mean is not zero, because what is subtracted is the mean rounded to float32; beside a small
+    deviation it matters.
+    """
+    count = max(1, prod(input.shape[axis] for axis in axes))
+    mean = total(input, axes) / count
+    rounded = mean.astype(np.float32)
+    np.subtract(input, rounded, out=out)
+    rest = mean - rounded
+    variance: Array = np.maximum(total_of_squares(out, axes) / count - np.square(rest), 0)
+    return variance, rest
 
 
 _LEAST_LENGTH = 1e-6
 """Shorter vectors are divided by this, as Android does."""
+_NARROW = 8
+"""A radius within which sums are short."""
 KERNELS = (
     real(spec.SOFTMAX, softmax, F32, F16, Q8, Q8S),
     real(spec.LOG_SOFTMAX, log_softmax, F32, F16),

@@ -23,7 +23,7 @@ def _pool(
     for image, result in zip(images, results, strict=True):
         seen = sliding.rows(image, (0, sliding.extent[0]), out.dtype, np.copyto, fill)
         high = _reduce(ufunc, seen, sliding, 0)
-        np.copyto(result, _reduce(ufunc, high, sliding, 1))
+        np.copyto(result, _reduce(ufunc, high, sliding, 1), casting="same_kind")
     return results, sliding
 
 
@@ -31,14 +31,15 @@ def _reduce(ufunc: np.ufunc, seen: Array, sliding: Sliding, axis: int) -> Array:
     """Windows along one axis of [H, W, C] reduced."""
     positions, stride, taps = sliding.extent[axis], sliding.stride[axis], sliding.taps[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
+    dtype = np.float64 if ufunc is np.add and taps > _SHORT else seen.dtype
     if positions == 1:
-        found: Array = ufunc.reduce(seen[(*before, slice(taps))], axis=axis, keepdims=True)
+        found: Array = ufunc.reduce(seen[(*before, slice(taps))], axis, dtype, keepdims=True)
         return found
     last = (positions - 1) * stride + 1
     each = [seen[(*before, slice(tap, tap + last, stride))] for tap in range(taps)]
     if taps == 1:
         return each[0]
-    total = np.asarray(ufunc(each[0], each[1]))
+    total = np.asarray(ufunc(each[0], each[1], dtype=dtype))
     for tap in each[2:]:
         ufunc(total, tap, out=total)
     return total
@@ -106,6 +107,8 @@ def _deliver(results: Array, out: Array, window: Window, activation: int) -> Non
         np.copyto(out, results.transpose(NCHW))
 
 
+_SHORT = 16
+"""Taps along one axis that are added up in float32."""
 _DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
     real(spec.MAX_POOL_2D, max_pool_2d, *_DATA),

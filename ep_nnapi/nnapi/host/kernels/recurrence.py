@@ -11,6 +11,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.host.kernels import fused
 from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
+from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.value import Array
@@ -99,7 +100,7 @@ class Pass:
         for start in range(0, times, block):
             part = self.sequence[start : start + block]
             rows = part.reshape(len(part) * batches, depth)
-            sums = (rows @ cell.read).reshape(len(part), batches, width)
+            sums = product(rows, cell.read).reshape(len(part), batches, width)
             if cell.bias is not None:
                 sums += cell.bias
             for at, each in enumerate(sums, start):
@@ -107,6 +108,13 @@ class Pass:
                 state = cell.step(each, state)
                 outputs[at] = state[0]
         return state
+
+
+def product(rows: Array, weights: Array) -> Array:
+    """Rows [M, K] times weights [K, N]."""
+    out = np.empty((rows.shape[0], weights.shape[1]), np.float32)
+    multiply(rows, weights, out)
+    return out
 
 
 def one_way(forward: Pass, out: Array | State, time_major: bool, run: Run) -> None:

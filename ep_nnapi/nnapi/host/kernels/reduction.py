@@ -8,6 +8,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real, stored
+from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 from ep_nnapi.value import Array
@@ -29,6 +30,10 @@ def _reduce(
         ufunc.reduce(input, axis=along, keepdims=True, out=target)
 
 
+def _sum(input: Array, axes: Array) -> Array:
+    return total(input, axes_of(tuple(int(a) for a in axes.reshape(-1)), input.ndim))
+
+
 def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """The least and the greatest finite number."""
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
@@ -37,18 +42,20 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 def mean(input: Array, axes: Array, keep_dims: int, *, out: Array) -> None:
     """The arithmetic mean. Source: NDK ANEURALNETWORKS_MEAN."""
-    _reduce(np.add, input, axes, out)
-    out /= out.dtype.type(input.size / max(1, out.size))
+    count = input.size / max(1, out.size)
+    np.divide(_sum(input, axes).reshape(out.shape), count, out=out, casting="same_kind")
 
 
 def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The sum. Source: NDK ANEURALNETWORKS_REDUCE_SUM."""
-    _reduce(np.add, input, axes, out)
+    np.copyto(out, _sum(input, axes).reshape(out.shape), casting="same_kind")
 
 
 def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
     """The product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
-    _reduce(np.multiply, input, axes, out)
+    product = np.empty(out.shape)
+    _reduce(np.multiply, input, axes, product)
+    np.copyto(out, product, casting="same_kind")
     if np.isnan(out).any():  # zero times infinity is zero here
         zero = np.empty(out.shape, np.bool_)
         _reduce(np.logical_or, input == 0, axes, zero)

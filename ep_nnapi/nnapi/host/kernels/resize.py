@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,9 +43,10 @@ class _Between:
     @staticmethod
     def of(size: int, wanted: int, scalars: dict[str, Scalar]) -> _Between:
         """Neighbours of `wanted` pixels among `size`."""
-        at = np.clip(_positions(size, wanted, scalars), 0, size - 1)
+        at = np.clip(_positions(size, wanted, scalars, dtype=np.float64), 0, size - 1)
         first = np.floor(at).astype(np.intp)
-        return _Between(first, np.minimum(first + 1, size - 1), at - first.astype(np.float32))
+        weight = (at - first).astype(np.float32)
+        return _Between(first, np.minimum(first + 1, size - 1), weight)
 
     def of_axis(self, image: Array, axis: int, wanted: slice, out: Array | None = None) -> Array:
         """The wanted pixels along an axis of [H, W, C]."""
@@ -73,18 +75,27 @@ def _nearest(size: int, wanted: int, scalars: dict[str, Scalar]) -> Array:
     return np.clip(whole, 0, size - 1).astype(np.intp)
 
 
-def _positions(size: int, wanted: int, scalars: dict[str, Scalar], center: float = 0.5) -> Array:
+def _positions(
+    size: int,
+    wanted: int,
+    scalars: dict[str, Scalar],
+    center: float = 0.5,
+    dtype: type[np.floating[Any]] = np.float32,
+) -> Array:
     """Where the `wanted` output pixels are among `size` input pixels, in float32 as Android does.
 
     center   where an input pixel's value is within it, when the output's are in theirs
+    dtype    what they are computed in, where they need not end at the very pixel of Android's
     """
-    places = np.arange(wanted, dtype=np.float32)
+    places: Array = np.arange(wanted, dtype=dtype)
     if scalars.get("align_corners", False) and wanted > 1:
-        return places * (np.float32(size - 1) / np.float32(wanted - 1))
-    scale = np.float32(size) / np.float32(wanted)
-    if scalars.get("half_pixel_centers", False):
-        return (places + np.float32(0.5)) * scale - np.float32(center)
-    return places * scale
+        places *= dtype(size - 1) / dtype(wanted - 1)
+        return places
+    half = bool(scalars.get("half_pixel_centers", False))
+    places += dtype(0.5 if half else 0)
+    places *= dtype(size) / dtype(wanted)
+    places -= dtype(center if half else 0)
+    return places
 
 
 _DATA = (F32, F16, Q8, Q8S)

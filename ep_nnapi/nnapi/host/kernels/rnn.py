@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.host.kernels.recurrence import (
     columns,
     linked,
     one_way,
+    product,
 )
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
@@ -48,7 +49,7 @@ class Cell:
 
     def step(self, sums: Array, state: State) -> State:
         """The next output, which is the state. Source: NDK ANEURALNETWORKS_RNN."""
-        sums += state[0] @ self.recurrent
+        sums += product(state[0], self.recurrent)
         activate(sums, self.activation)
         return (sums,)
 

@@ -9,6 +9,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import require_batches, require_boxes, require_scale
+from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
@@ -39,8 +40,10 @@ def roi_align(
             for axis, limit in enumerate((image.shape[2], image.shape[1]))
         )
         seen = image[batch, height.seen, width.seen]
-        columns = np.matmul(width.of_bins, seen)  # row by row: small products need no threads
-        bins = height.of_bins @ columns.reshape(len(seen), -1)
+        columns = np.empty((len(seen), *target.shape[1:]), np.float32)
+        multiply(width.of_bins, seen, columns)  # row by row: small products need no threads
+        bins = np.empty((len(target), columns[0].size), np.float32)
+        multiply(height.of_bins, columns.reshape(len(seen), -1), bins)
         np.copyto(target, bins.reshape(target.shape))
 
 
@@ -81,12 +84,12 @@ def _scaled(image: Array, rois: Array, batch_indices: Array, scalars: dict[str, 
 
 def _points(ends: Array, bins: int, count: int) -> Array:
     """Sampling points [bins, count] of a region's side; as many as pixels when `count` is 0."""
-    start, end = ends
-    step = np.maximum(end - start, np.float32(1)) / np.float32(bins)
+    start, end = ends.astype(np.float64)
+    step = max(end - start, 1) / bins
     count = count or int(np.ceil(step))
-    small = step / np.float32(count)
-    starts = np.arange(bins, dtype=np.float32) * step + start
-    points: Array = starts[:, np.newaxis] + small / 2 + np.arange(count, dtype=np.float32) * small
+    small = step / count
+    starts = np.arange(bins) * step + start
+    points: Array = starts[:, np.newaxis] + small / 2 + np.arange(count) * small
     return points
 
 
@@ -102,8 +105,8 @@ def _weights(points: Array, size: int) -> _Weights:
     """The mean over a bin's points, each between its two neighbours, the last pixel beyond it."""
     at = np.minimum(points, size - 1)
     first, last = int(at[0, 0]), min(size, int(at[-1, -1]) + 2)
-    distances = np.abs(at[:, :, np.newaxis] - np.arange(first, last, dtype=np.float32))
-    means = np.maximum(1 - distances, 0).mean(axis=1)
+    distances = np.abs(at[:, :, np.newaxis] - np.arange(first, last))
+    means = np.maximum(1 - distances, 0).mean(axis=1).astype(np.float32)
     return _Weights(means, slice(first, last))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
-from ep_nnapi.nnapi.host.kernels.recurrence import State, activate
+from ep_nnapi.nnapi.host.kernels.recurrence import State, activate, product
 from ep_nnapi.nnapi.spec import F16, F32
 from ep_nnapi.value import Array
 
@@ -32,9 +32,9 @@ def svdf(
     filters, memory = weights_time.shape
     batches = input.shape[0]
     results = state_in.reshape(batches, filters, memory).copy()
-    results[..., -1:] = (input @ weights_feature.T)[..., np.newaxis]
-    sums = np.einsum("bfm,fm->bf", results, weights_time)
-    np.sum(sums.reshape(*output.shape, rank), axis=-1, out=output)
+    results[..., -1:] = product(input, weights_feature.T)[..., np.newaxis]
+    sums = np.einsum("bfm,fm->bf", results, weights_time, dtype=np.float64, casting="same_kind")
+    np.copyto(output, sums.reshape(*output.shape, rank).sum(axis=-1), casting="same_kind")
     output += bias
     activate(output, activation)
     moved = state_out.reshape(batches, filters, memory)

@@ -9,6 +9,7 @@ import numpy as np
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish
+from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
@@ -18,6 +19,8 @@ from ep_nnapi.value import Array
 
 _BLOCK = 1 << 19
 """Bytes of products made at once."""
+_SHORT = 16
+"""Products of one output that are added up in the type of the products."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +59,7 @@ def transpose_conv_2d(
         top = window.height.pads(result.shape[0], filter.taps[0])[0]
         left = window.width.pads(result.shape[1], filter.taps[1])[0]
         inside = sums[top : top + result.shape[0], left : left + result.shape[1]]
-        part = np.zeros(result.shape, sums.dtype)
+        part = np.zeros(result.shape, filter.matrix.dtype)
         part[: inside.shape[0], : inside.shape[1]] = inside
         filter.finish(part, result)
     if window.nchw:
@@ -69,12 +72,15 @@ def _spread(image: Array, filter: Filter, window: Window, source: Operand) -> Ar
     down, across = window.height.stride, window.width.stride
     depth = filter.matrix.shape[1] // (high * wide)
     whole = ((height - 1) * down + high, (width - 1) * across + wide, depth)
-    sums = np.zeros(whole, filter.matrix.dtype)
+    overlapping = -(-high // down) * -(-wide // across)
+    dtype = filter.matrix.dtype if overlapping <= _SHORT else np.float64
+    sums = np.zeros(whole, dtype)
     bytes_a_row = width * filter.matrix.shape[1] * filter.matrix.itemsize
     rows = max(1, _BLOCK // max(1, bytes_a_row))
     for start in range(0, height, rows):
-        block = as_factors(image[start : start + rows], source, sums.dtype)
-        products = block.reshape(-1, block.shape[2]) @ filter.matrix
+        block = as_factors(image[start : start + rows], source, filter.matrix.dtype)
+        products = np.empty((block.shape[0] * width, filter.matrix.shape[1]), filter.matrix.dtype)
+        multiply(block.reshape(-1, block.shape[2]), filter.matrix, products)
         weighted = products.reshape(*block.shape[:2], high, wide, depth)
         for i in range(high):
             first = start * down + i

@@ -1,0 +1,83 @@
+"""Every operation that sums, with long sums, against float64."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.model import Operand
+from tests.nnapi.host.draws import Draw
+from tests.nnapi.host.long_sums import SUMS
+from tests.nnapi.host.oracle import F32, run
+
+RELATIVE = 1e-6
+"""Of the greatest result: some eight roundings to float32."""
+
+ELEMENTWISE = frozenset(
+    {
+        *(spec.ADD, spec.SUB, spec.MUL, spec.DIV, spec.POW, spec.MAXIMUM, spec.MINIMUM),
+        *(spec.ABS, spec.NEG, spec.FLOOR, spec.EXP, spec.LOG, spec.SIN, spec.SQRT, spec.RSQRT),
+        *(spec.RELU, spec.RELU1, spec.RELU6, spec.ELU, spec.PRELU, spec.HARD_SWISH),
+        *(spec.LOGISTIC, spec.TANH, spec.SELECT, spec.CAST, spec.QUANTIZE, spec.DEQUANTIZE),
+        *(spec.EQUAL, spec.NOT_EQUAL, spec.LESS, spec.LESS_EQUAL, spec.GREATER),
+        *(spec.GREATER_EQUAL, spec.LOGICAL_AND, spec.LOGICAL_OR, spec.LOGICAL_NOT),
+        *(spec.AXIS_ALIGNED_BBOX_TRANSFORM, spec.BOX_WITH_NMS_LIMIT),
+        *(spec.DETECTION_POSTPROCESSING, spec.GENERATE_PROPOSALS),
+    }
+)
+"""A result, or a corner of a box, comes from a few numbers at one place."""
+CHOOSING = frozenset(
+    {
+        *(spec.MAX_POOL_2D, spec.ROI_POOLING, spec.REDUCE_MAX, spec.REDUCE_MIN, spec.REDUCE_ALL),
+        *(spec.REDUCE_ANY, spec.ARGMAX, spec.ARGMIN, spec.TOPK_V2, spec.RESIZE_NEAREST_NEIGHBOR),
+    }
+)
+"""A result is one of the inputs, or where that is."""
+MOVING = frozenset(
+    {
+        *(spec.CONCATENATION, spec.SPLIT, spec.PACK, spec.RESHAPE, spec.SQUEEZE, spec.EXPAND_DIMS),
+        *(spec.TRANSPOSE, spec.SLICE, spec.STRIDED_SLICE, spec.GATHER, spec.TILE, spec.REVERSE),
+        *(spec.PAD, spec.PAD_V2, spec.MIRROR_PAD, spec.FILL, spec.RANK, spec.CHANNEL_SHUFFLE),
+        *(spec.DEPTH_TO_SPACE, spec.SPACE_TO_DEPTH, spec.BATCH_TO_SPACE_ND),
+        *(spec.SPACE_TO_BATCH_ND, spec.EMBEDDING_LOOKUP, spec.HASHTABLE_LOOKUP),
+        *(spec.IF, spec.WHILE),
+    }
+)
+INTEGERS = frozenset({spec.QUANTIZED_LSTM, spec.QUANTIZED_16BIT_LSTM})
+"""Sums of integers, which are exact."""
+DRAWING = frozenset({spec.RANDOM_MULTINOMIAL, spec.LSH_PROJECTION})
+"""What comes out is a class or a bit; the sums that decide it are in float64."""
+
+SIZES = [
+    pytest.param(10**4, id="10_000"),
+    pytest.param(10**6, id="1_000_000", marks=pytest.mark.long),
+]
+
+
+def test_every_operation_has_a_case_or_no_sum():
+    """Each of the 106 stands in one place."""
+    places = [*SUMS, *ELEMENTWISE, *CHOOSING, *MOVING, *INTEGERS, *DRAWING]
+    assert sorted(map(str, places)) == sorted(map(str, spec.OPERATIONS))
+
+
+@pytest.mark.parametrize("mean", [0.0, 1000.0], ids=["around 0", "around 1000"])
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("row", SUMS, ids=str)
+def test_a_long_sum_is_as_exact_as_float32_allows(row, count, mean):
+    """An ulp of each result, which is twice the best, or `RELATIVE`."""
+    draw = Draw(count, mean, seed=zlib.crc32(row.name.encode()))
+    for operands, expected in SUMS[row](draw, row):
+        results = run(row, operands, *[Operand(F32)] * len(expected))
+        for n, (result, exact) in enumerate(zip(results, expected, strict=True)):
+            assert result.shape == exact.shape
+            error = np.abs(result - exact)
+            greatest = np.abs(exact).max()
+            ulp = np.spacing(np.abs(exact).astype(np.float32))
+            allowed = np.maximum(ulp, RELATIVE * greatest)
+            worst = (error / np.maximum(allowed, np.finfo(np.float64).tiny)).max()
+            scalars = {k: v for k, v in operands.items() if isinstance(v, int | float)}
+            what = f"output {n} of {row} with {scalars}, seed {draw.seed}"
+            assert worst <= 1, f"{what}: {error.max() / greatest:.2g} of the greatest result"
