@@ -156,10 +156,10 @@ def _run(given: argparse.Namespace) -> int:
         given.model, given.input, seed=given.seed, tolerance=given.tolerance, **options_of(given)
     )
     if given.json:
-        _dump(printing.run_data(result, given.tolerance))
+        _dump(printing.run_data(result))
     else:
-        printing.run_result(result, given.tolerance)
-    return DONE if result.worst <= given.tolerance else NEGATIVE
+        printing.run_result(result)
+    return NEGATIVE if result.verdict.negative else DONE
 
 
 def _prepare(given: argparse.Namespace) -> int:

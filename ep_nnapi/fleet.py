@@ -74,7 +74,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     out       a directory, or for one model a file, whose suffix then says the format
     verify    compare each with the original on nnapi-reference, in a process without the original
     inputs    files to compare on, as `run` takes them (default: random numbers)
-    tolerance relative to max(1, the largest value) (default: 1e-4, 0.05 with quantized layers)
+    tolerance relative to an output's spread (default: by its kind, 1e-4 for float32)
     jobs      models at a time (default: one for each CPU)
     timeout   seconds for one model, all its steps together
     memory    GB for each of its worker processes (default: half of the machine's)

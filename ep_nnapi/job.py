@@ -88,7 +88,7 @@ class Verification:
     """What a prepared model is compared with the original on, and how close it must be.
 
     inputs     files as `read_feeds` takes them; random numbers without, the same each time
-    tolerance  relative to max(1, the largest value); None: what fits the model
+    tolerance  relative to an output's spread; None: by its kind
     """
 
     inputs: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from ep_nnapi.files import digest_of, write_atomically
 from ep_nnapi.rejection import OptionError, printable
 from ep_nnapi.requirements import merged
 
-_VERSION = 1
+_VERSION = 2
 
 
 class Status(StrEnum):
@@ -74,8 +74,8 @@ class Prepared:
 
     @property
     def worst(self) -> float | None:
-        """The largest relative difference; None where nothing was compared."""
-        apart = [d["absolute"] / max(1.0, d["largest"]) for d in self.differences]
+        """The largest difference relative to a spread; None where there is none."""
+        apart = [d["relative"] for d in self.differences if d["relative"] is not None]
         return max(apart, default=None)
 
     def to_json(self) -> dict[str, Any]:

@@ -83,8 +83,8 @@ def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
     argument(
         "--tolerance",
         type=float,
-        help="fail when an output differs by more, relative to max(1, its largest value) "
-        "(default 1e-4, 0.05 with quantized layers)",
+        help="fail when an output differs by more, relative to its spread (default: "
+        "by its kind, 1e-4 for float32), unless a more exact computation clears NNAPI",
     )
 
 

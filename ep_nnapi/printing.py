@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ep_nnapi.rejection import ADVICE, Rejection
+from ep_nnapi.wording import sentences
 
 if TYPE_CHECKING:
     from ep_nnapi.calibration import Calibration
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.runtime import Device
     from ep_nnapi.ops.node import Op
     from ep_nnapi.report import ClusterReport, Report
-    from ep_nnapi.running import Difference, RunResult
+    from ep_nnapi.running import RunResult
 
 _A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
 
@@ -121,7 +122,7 @@ def _cluster_row(index: int, cluster: ClusterReport) -> tuple[str, ...]:
     return (str(index), *sizes, members)
 
 
-def run_result(result: RunResult, tolerance: float) -> None:
+def run_result(result: RunResult) -> None:
     """The report, what was recognised, and the differences."""
     report(result.report)
     print()
@@ -136,52 +137,49 @@ def run_result(result: RunResult, tolerance: float) -> None:
             "`prepare` compares it with the original."
         )
     else:
-        _differences(result, tolerance)
+        _differences(result)
     for failure in result.failures:
         print(f"A device failed and another engine stood in: {failure}")
     if result.on_reference:
-        print(_blame(result, tolerance))
+        print(_blame(result))
 
 
-def _differences(result: RunResult, tolerance: float) -> None:
+def _differences(result: RunResult) -> None:
+    """How far each output is, and what that shows."""
     _table(
-        ("output", f"largest difference from {result.against}", "largest value"),
-        ((d.output, f"{d.absolute:.3g}", f"{d.largest:.3g}") for d in result.differences),
+        ("output", "kind", f"largest difference from {result.against}", "spread"),
+        ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
     )
-    verdict = "within" if result.worst <= tolerance else "beyond"
-    print(
-        f"{result.worst:.3g} relative to max(1, largest value): "
-        f"{verdict} the tolerance of {tolerance:g}"
-    )
+    print("\n".join(sentences(result.verdict)))
 
 
-def _blame(result: RunResult, tolerance: float) -> str:
+def _number(found: float | None) -> str:
+    return "-" if found is None else f"{found:.3g}"
+
+
+def _blame(result: RunResult) -> str:
     """Whether a device's own arithmetic makes the difference."""
     devices = ", ".join(sorted({c.device for c in result.report.clusters}))
     on_reference = max(d.relative for d in result.on_reference)
-    if on_reference <= tolerance:
+    if not any(d.beyond for d in result.on_reference):
         return f"On nnapi-reference it is {on_reference:.3g}: device {devices} computes wrongly."
     return f"On nnapi-reference it is {on_reference:.3g} too: not the arithmetic of {devices}."
 
 
-def run_data(result: RunResult, tolerance: float) -> dict[str, object]:
+def run_data(result: RunResult) -> dict[str, object]:
     """A run as plain data."""
     data: dict[str, object] = {
         "report": result.report.to_json(),
-        "tolerance": tolerance,
+        "verdict": result.verdict.to_json(),
         "against": result.against,
-        "differences": _differences_data(result.differences),
-        "on_reference": _differences_data(result.on_reference),
+        "differences": [d.to_json() for d in result.differences],
+        "on_reference": [d.to_json() for d in result.on_reference],
         "failures": [str(failure) for failure in result.failures],
     }
     if result.recognised is not None and result.labels is not None:
         data["recognised"] = result.recognised.tolist()
         data["labels"] = result.labels.tolist()
     return data
-
-
-def _differences_data(found: Sequence[Difference]) -> list[dict[str, object]]:
-    return [{"output": d.output, "absolute": d.absolute, "largest": d.largest} for d in found]
 
 
 @contextmanager
@@ -217,7 +215,7 @@ def _prepared_row(model: Prepared) -> tuple[str, ...]:
     taken = "-"
     if found is not None:
         taken = f"{sum(len(c['nodes']) for c in found['clusters'])} of {found['nodes']}"
-    apart = "-" if model.worst is None else f"{model.worst:.3g}"
+    apart = _number(model.worst)
     written = ", ".join(model.outputs) or "-"
     return (model.model, str(model.status), clusters, taken, apart, written)
 

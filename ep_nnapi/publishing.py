@@ -124,18 +124,18 @@ def _prepared(task: Task, shift: Shift) -> Prepared:
         operators=staged["operators"],
     )
     if task.verification is not None:
-        tolerance = shift.ask("record", asked)["tolerance"]
-        entry = replace(entry, differences=shift.ask("verify", asked)["differences"])
-        worst = entry.worst or 0.0
-        if worst > tolerance:
-            return replace(entry, error=_beyond(worst, tolerance))
+        shift.ask("record", asked)
+        verdict = shift.ask("verify", asked)
+        entry = replace(entry, differences=verdict["differences"])
+        if verdict["refused"] is not None:
+            return replace(entry, error=_beyond(verdict["refused"]))
     return replace(entry, outputs=_publish(work, out.name, task))
 
 
-def _beyond(worst: float, tolerance: float) -> str:
+def _beyond(sentences: str) -> str:
     return (
-        f"the prepared model differs from the original by {worst:.3g}, more than the tolerance of "
-        f"{tolerance:g}, and nothing is written; allow more with tolerance, or {UNCOMPARED}"
+        f"the prepared model differs from the original. {sentences} Nothing is written; allow more "
+        f"with tolerance, or {UNCOMPARED}"
     )
 
 

@@ -16,8 +16,9 @@ from ep_nnapi.checking import (
     source,
 )
 from ep_nnapi.contents import contents
-from ep_nnapi.cpu import CPU, exact_options
+from ep_nnapi.cpu import CPU, exact_options, saturates
 from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
+from ep_nnapi.kinds import Traits
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_values import Fixed
 from ep_nnapi.options import parse
@@ -26,24 +27,27 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider import Provider
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import Report
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE
+from ep_nnapi.target import NnapiFlag
+from ep_nnapi.third import third_opinion
+from ep_nnapi.traits import traits_of
 from ep_nnapi.value import Array
+from ep_nnapi.verdict import (
+    Difference,
+    Runs,
+    Side,
+    Third,
+    Verdict,
+    differences_of,
+    judged,
+)
 
 THE_CPU = "the CPU"
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """The largest difference of one output from what it is compared with, and the largest there."""
-
-    output: str
-    absolute: float
-    largest: float
-
-    @property
-    def relative(self) -> float:
-        """`absolute` over max(1, the largest reference value)."""
-        return self.absolute / max(1.0, self.largest)
+_SATURATES = (
+    "On this processor, which lacks VNNI, the CPU provider's sums of uint8 x int8 products "
+    "saturate in 16 bits where session.x64quantprecision does not reach."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class RunResult:
     """What a run gave.
 
     outputs       one dictionary a run
-    differences   one for each output, over all runs; none where there is nothing to compare with
+    verdict       how far the outputs are from what they are compared with, and which side is off
     on_reference  the same on nnapi-reference, where another device differs beyond the tolerance
     failures      of devices, where another engine stood in
     recognised    the largest output of each row, where the rows have labels
@@ -60,7 +64,7 @@ class RunResult:
 
     report: Report
     outputs: tuple[Mapping[str, Array], ...]
-    differences: tuple[Difference, ...]
+    verdict: Verdict
     on_reference: tuple[Difference, ...]
     failures: tuple[RuntimeFailure, ...]
     recognised: Array | None
@@ -68,9 +72,14 @@ class RunResult:
     against: str | None = THE_CPU
 
     @property
+    def differences(self) -> tuple[Difference, ...]:
+        """One for each output, over all runs; none where there is nothing to compare with."""
+        return self.verdict.differences
+
+    @property
     def worst(self) -> float:
         """The largest relative difference."""
-        return max((d.relative for d in self.differences), default=0.0)
+        return self.verdict.worst
 
 
 def run(
@@ -78,42 +87,77 @@ def run(
     inputs: Sequence[str] = (),
     *,
     seed: int = 0,
-    tolerance: float = DEFAULT_TOLERANCE,
+    tolerance: float | None = None,
     **options: object,
 ) -> RunResult:
     """Runs `model` with files as inputs (random ones without), beside the CPU provider.
 
     inputs     paths as `read_feeds` takes them
-    tolerance  relative to max(1, the largest value); beyond it the reference device is asked too,
-               which tells a device's arithmetic from a defect of the lowering
+    tolerance  relative to an output's spread (default: by its kind). Beyond it a more exact
+               computation says which side is further off, and the reference device whether
+               that is a device's arithmetic or a defect of the lowering
     Clusters that were compiled ahead of time are nothing that the CPU provider can run: another
     device is compared with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
     """
     if contents(model):
-        return _run_compiled(model, inputs, seed, options)
+        return _run_compiled(model, inputs, seed, tolerance, options)
     cpu = open_session(source(model), exact_options(), [CPU])
     feeds = _feeds(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, got = on_nnapi(model, feeds, options)
-    result = _result(provider, got, feeds, differences_of(got, want))
-    if result.worst <= tolerance or _on_reference(result.report):
+    verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
+    result = _result(provider, got, feeds, verdict)
+    if verdict.side is Side.NONE or _on_reference(result.report):
         return result
     again = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
-    return replace(result, on_reference=differences_of(again, want))
+    traits = traits_of(model, half=relaxed(options))
+    return replace(result, on_reference=differences_of(again, want, traits, tolerance))
+
+
+def compared(
+    model: ModelSource,
+    feeds: Sequence[Mapping[str, Array]],
+    sides: tuple[Runs, Runs],
+    tolerance: float | None,
+    *,
+    half: bool = False,
+) -> Verdict:
+    """The verdict on outputs of NNAPI and of the CPU provider for the same inputs.
+
+    half   NNAPI may compute float32 in float16
+    """
+    traits = traits_of(model, half=half)
+    found = differences_of(*sides, traits, tolerance)
+    verdict = judged(*sides, found, lambda: third_opinion(model, feeds))
+    if verdict.side is Side.CPU and traits.quantized and saturates():
+        return replace(verdict, note=_SATURATES)
+    return verdict
+
+
+def relaxed(options: Mapping[str, object]) -> bool:
+    """Whether float32 may be computed in float16."""
+    return NnapiFlag.USE_FP16 in parse(options).flags
 
 
 def _run_compiled(
-    model: ModelSource, inputs: Sequence[str], seed: int, options: Mapping[str, object]
+    model: ModelSource,
+    inputs: Sequence[str],
+    seed: int,
+    tolerance: float | None,
+    options: Mapping[str, object],
 ) -> RunResult:
+    """Compares a device with the reference, which is right by definition."""
     provider, session = _nnapi_session(model, options)
     feeds = _feeds(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
-    result = replace(_result(provider, got, feeds, ()), against=None)
+    result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report):
         return result
     want = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
-    return replace(result, differences=differences_of(got, want), against=REFERENCE_DEVICE)
+    found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
+    verdict = judged(got, want, found, lambda: Third(tuple(want), REFERENCE_DEVICE))
+    return replace(result, verdict=verdict, against=REFERENCE_DEVICE)
 
 
 def _feeds(
@@ -129,12 +173,12 @@ def _result(
     provider: Provider,
     got: Sequence[Mapping[str, Array]],
     feeds: Feeds,
-    differences: tuple[Difference, ...],
+    verdict: Verdict,
 ) -> RunResult:
     labels = feeds.labels
     recognised = None if labels is None else _recognised(got, len(labels))
     return RunResult(
-        provider.report, tuple(got), differences, (), provider.failures, recognised, labels
+        provider.report, tuple(got), verdict, (), provider.failures, recognised, labels
     )
 
 
@@ -188,30 +232,3 @@ def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | N
     """The class of each row: where the first output is largest."""
     scores = np.concatenate([np.atleast_2d(next(iter(o.values()))) for o in outputs])
     return scores.reshape(len(scores), -1).argmax(axis=1) if len(scores) == count else None
-
-
-def differences_of(
-    got: Sequence[Mapping[str, Array]], want: Sequence[Mapping[str, Array]]
-) -> tuple[Difference, ...]:
-    """How far each output is from what it should be, over all runs."""
-    found = []
-    none = np.empty(0)  # sequences may be longer in one run than in another
-    for name in dict.fromkeys(name for w in want for name in w):
-        pairs = [(g.get(name, none), w.get(name, none)) for g, w in zip(got, want, strict=True)]
-        largest = max((_largest(w) for _, w in pairs), default=0.0)
-        found.append(Difference(name, max(_apart(g, w) for g, w in pairs), largest))
-    return tuple(found)
-
-
-def _largest(array: Array) -> float:
-    numbers = array[np.isfinite(array)] if array.dtype.kind == "f" else array
-    return float(np.abs(numbers.astype(np.float64)).max(initial=0.0))
-
-
-def _apart(got: Array, want: Array) -> float:
-    """The largest difference; infinite where shapes differ or only one is a number."""
-    if got.shape != want.shape:
-        return float("inf")
-    a, b = got.astype(np.float64), want.astype(np.float64)
-    apart = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-    return float(np.nan_to_num(apart, nan=np.inf).max(initial=0.0))

@@ -18,7 +18,6 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import NoReturn
 
@@ -28,6 +27,7 @@ from ep_nnapi.options import to_strings
 from ep_nnapi.preparing import stage
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 from ep_nnapi.verifying import compare, record
+from ep_nnapi.wording import sentences
 
 
 def _stage(task: Data) -> Data:
@@ -54,7 +54,10 @@ def _verify(task: Data) -> Data:
     """Compares `out` with what was recorded."""
     options = to_strings(job_of(task["job"]).options)
     found = compare(Path(task["out"]), Path(task["recorded"]), options)
-    return {"differences": [asdict(d) for d in found]}
+    return {
+        "differences": [d.to_json() for d in found.differences],
+        "refused": " ".join(sentences(found)) if found.negative else None,
+    }
 
 
 TASKS: Mapping[str, Callable[[Data], Data]] = {

@@ -118,27 +118,32 @@ ALLOWED = {
     "elsewhere": "onnxfile google onnx",
     "preparing": "checking contents contextmodel elsewhere fixing job onnxfile rejection report"
     " staging onnxruntime",
-    "tolerance": "",
-    "verifying": "checking cpu inputs job nnapi.runtime rejection running sizes tolerance value"
-    " numpy onnxruntime",
+    "kinds": "value numpy",
+    "verdict": "kinds value numpy",
+    "wording": "verdict",
+    "unrounded": "numpy onnx",
+    "third": "checking cpu unrounded value verdict google numpy onnx onnxruntime",
+    "traits": "checking kinds third unrounded onnx",
+    "verifying": "checking cpu inputs job kinds onnxfile nnapi.runtime rejection running sizes"
+    " traits value verdict numpy onnxruntime",
     "crew": "rejection",
-    "worker": "crew job options preparing rejection verifying",
+    "worker": "crew job options preparing rejection verifying wording",
     "requirements": "",
     "manifest": "files rejection requirements",
     "publishing": "crew files job manifest rejection",
     "fleet": "crew files job manifest publishing rejection",
     "checking": "cpu options ort.names ort.session provider rejection report seal onnxruntime",
     "inputs": "rejection sizes value numpy PIL",
-    "running": "checking contents cpu inputs option_values options ort.names ort.session provider"
-    " rejection report tolerance nnapi.runtime value numpy onnxruntime",
+    "running": "checking contents cpu inputs kinds option_values options ort.names ort.session"
+    " provider rejection report target third traits verdict nnapi.runtime value numpy onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
     "printing": "calibration contents fleet manifest ops.node rejection report running"
-    " nnapi.runtime rich",
+    " wording nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
     "plain": "",
-    "arguments": "job options rejection tolerance",
+    "arguments": "job options rejection",
     "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
     " rejection running runtimes staging nnapi.capi nnapi.listing",
     "__main__": "cli",

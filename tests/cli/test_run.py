@@ -51,10 +51,21 @@ def test_random_inputs_are_the_same_for_a_seed(cli):
     assert first != other
 
 
-def test_run_beyond_the_tolerance_is_exit_1(cli):
-    code, out, err = cli("run", DIGITS, "--tolerance", "1e-12")
+def test_run_beyond_the_tolerance_says_who_is_further_off(cli):
+    """Exit 1 where that is NNAPI, as it is where a device miscalculates."""
+    with installed(FaultyDevice(wrong=0.5)):
+        code, out, err = cli("run", DIGITS, "--tolerance", "1e-12")
     assert (code, err) == (NEGATIVE, "")
     assert "beyond the tolerance of 1e-12" in out
+    assert "NNAPI is further off." in out
+
+
+def test_run_that_is_no_further_off_than_the_cpu_is_exit_0(cli):
+    """Rounding alone is beyond this tolerance; which side it favours depends on the processor."""
+    code, out, _ = cli("run", DIGITS, "--tolerance", "1e-12", "--json")
+    verdict = json.loads(out)["verdict"]
+    assert verdict["side"] in ("nnapi", "cpu", "alike")
+    assert code == (NEGATIVE if verdict["side"] == "nnapi" else DONE)
 
 
 def test_run_whose_device_fails_is_exit_3(cli):

@@ -89,7 +89,7 @@ def prepared(bad: Path) -> Outcome:
     stage(bad, out, job_of({}))
     record(bad, Verification(), {}, recorded)
     found = compare(out, recorded, {})
-    return {"worst": max(d.relative for d in found)}
+    return {"worst": found.worst}
 
 
 def checked(bad: Path) -> Outcome:

@@ -14,9 +14,9 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.cpu import exact_options, session_of
 from ep_nnapi.job import Job, job_of
+from ep_nnapi.kinds import TOLERANCES, Kind
 from ep_nnapi.onnxfile import graphs
 from ep_nnapi.staging import save_onnx, save_ort
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from models import zoo
 from tests.prepare.fresh import CPU
 from tests.prepare.test_zoo import SIZES
@@ -110,7 +110,7 @@ def test_attention_kept_computes_the_same_in_plain_onnxruntime(tmp_path: Path) -
     source = attention(tmp_path)
     (made,) = ep_nnapi.prepare(source, tmp_path / "out").models
     assert made.worst is not None
-    assert made.worst <= DEFAULT_TOLERANCE
+    assert made.worst <= TOLERANCES[Kind.FLOAT32]
     outputs = {o.name for o in onnxruntime.InferenceSession(str(source)).get_outputs()}
     saved = session_of(str(tmp_path / "out" / made.output))
     assert {o.name for o in saved.get_outputs()} == outputs
@@ -188,7 +188,7 @@ def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> Non
     """What was written from an .ort file has no names of inner graphs, without which none loads."""
     (made,) = ep_nnapi.prepare(choosing(tmp_path), tmp_path / "out", format=form).models
     assert made.worst is not None
-    assert made.worst <= DEFAULT_TOLERANCE
+    assert made.worst <= TOLERANCES[Kind.FLOAT32]
 
 
 def test_a_quantized_convolution_that_is_left_is_laid_out(tmp_path: Path) -> None:

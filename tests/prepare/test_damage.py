@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
+from ep_nnapi.kinds import TOLERANCES, Kind
 from ep_nnapi.manifest import Prepared
 from ep_nnapi.rejection import ModelError, OptionError
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from tests.prepare.damage import Outcome, damaged, outcomes
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
@@ -42,7 +42,7 @@ def are_clear(found: list[Outcome]) -> Counter[str]:
     for one in found:
         kinds[next(k for k in ("died", "refused", "worst", "clusters", "bug") if k in one)] += 1
         assert "bug" not in one, one
-        assert float(str(one.get("worst", 0))) <= DEFAULT_TOLERANCE, one
+        assert float(str(one.get("worst", 0))) <= TOLERANCES[Kind.FLOAT32], one
         assert is_sentence(str(one.get("refused", "it says why"))), one
     return kinds
 
@@ -70,7 +70,7 @@ def refused_in_a_sentence(bad: Path, out: Path) -> None:
     if said is None:
         assert made is not None
         assert made.worst is not None
-        assert made.worst <= DEFAULT_TOLERANCE
+        assert made.worst <= TOLERANCES[Kind.FLOAT32]
         return
     assert bad.name in said
     assert is_sentence(said)
@@ -94,7 +94,7 @@ def test_names_need_not_be_utf_8(suffix: str, tmp_path: Path) -> None:
     path.write_bytes(renamed)
     (made,) = ep_nnapi.prepare(path, tmp_path / "out").models
     assert made.worst is not None
-    assert made.worst <= DEFAULT_TOLERANCE
+    assert made.worst <= TOLERANCES[Kind.FLOAT32]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -13,13 +13,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cpu import session_of
 from ep_nnapi.job import COMBINATIONS, Format, Job, Level, job_of
 from ep_nnapi.preparing import stage
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE
 from models import zoo
 from tests.end_to_end.sessions import MNIST, quiet, without_mnist
 from tests.prepare.fresh import Arrays, apart

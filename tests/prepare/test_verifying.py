@@ -12,25 +12,28 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.job import Verification
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
+from ep_nnapi.kinds import TOLERANCES, Kind
+from ep_nnapi.verdict import Side, differences_of
 from ep_nnapi.verifying import compare, record
 from models import zoo
-from tests.prepare.fresh import apart, original
+from tests.prepare.fresh import original
 from tests.prepare.test_fleet import tiny
 
 
 def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
     path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
-    assert record(path, Verification(), {}, recorded) == DEFAULT_TOLERANCE
-    (found,) = compare(path, recorded, {})
+    assert record(path, Verification(), {}, recorded) is None  # by the kind of each output
+    (found,) = compare(path, recorded, {}).differences
+    assert found.tolerance == TOLERANCES[Kind.FLOAT32]
     assert found.relative <= 1e-6  # sums of four products, in another order
 
 
 def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
-    tolerance = record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
-    (found,) = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
-    assert found.relative > tolerance
+    record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    found = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
+    assert found.side is Side.NNAPI
+    assert found.negative
 
 
 def ends_in(path: Path, kind: onnx.ValueInfoProto, *nodes: onnx.NodeProto) -> Path:
@@ -52,7 +55,7 @@ def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
         (ends_in(tmp_path / "b.onnx", sequence, both, several), ["y[0]", "y[1]"]),
     ):
         record(path, Verification(), {}, tmp_path / "recorded.npz")
-        found = compare(path, tmp_path / "recorded.npz", {})
+        found = compare(path, tmp_path / "recorded.npz", {}).differences
         assert [(d.output, d.absolute) for d in found] == [(name, 0.0) for name in names]
 
 
@@ -88,5 +91,7 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
         count = sum(k.startswith("in.0.") and k.count(".") == 2 for k in arrays)
         feeds = {str(arrays[f"in.0.{k}.name"]): arrays[f"in.0.{k}"] for k in range(count)}
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    own = apart(original(model, feeds, level), original(model, feeds))
-    assert tolerance == pytest.approx(max(QUANTIZED_TOLERANCE, 2 * own))
+    pair = [original(model, feeds, level)], [original(model, feeds)]
+    own = max(d.relative for d in differences_of(*pair))
+    least = TOLERANCES[Kind.QUANTIZED]
+    assert tolerance == (pytest.approx(2 * own) if 2 * own > least else None)

@@ -18,10 +18,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.kinds import TOLERANCES, Kind
 from ep_nnapi.preparing import Staged, stage
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.target import RuleSet
-from ep_nnapi.tolerance import DEFAULT_TOLERANCE, QUANTIZED_TOLERANCE
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
 from tests.prepare.fresh import Load, apart, loading, original, run_all
@@ -154,11 +154,11 @@ def round_trips(case: Case, folder: Path, *, every: bool) -> None:
     feeds = zoo.sample_inputs(model)
     want = original(model, feeds)
     made = prepared(model, case, folder, every=every)
-    tolerance = DEFAULT_TOLERANCE
+    tolerance = TOLERANCES[Kind.FLOAT32]
     if case.scheme is not None:
         level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         unfused = original(model, feeds, level)  # in a deep network steps add up: twice as far
-        tolerance = max(QUANTIZED_TOLERANCE, 2 * apart(unfused, want))
+        tolerance = max(TOLERANCES[Kind.QUANTIZED], 2 * apart(unfused, want))
     for plain in (False, True):
         wanted = list(loads(made, plain=plain))
         outputs, said = run_all(wanted, feeds, folder, plain=plain)

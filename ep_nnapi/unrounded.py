@@ -1,0 +1,249 @@
+"""Quantized operators as formulas of real numbers: stored numbers are scaled but not rounded.
+
+A stored number becomes a float64 tensor of what it would be between two steps, clipped to its
+type's range, because quantizers leave a Relu to that. Each formula adds ONNX nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+_LIMITS: Mapping[int, tuple[float, float]] = {
+    TensorProto.UINT8: (0.0, 255.0),
+    TensorProto.INT8: (-128.0, 127.0),
+    TensorProto.UINT16: (0.0, 65535.0),
+    TensorProto.INT16: (-32768.0, 32767.0),
+}
+STORED = frozenset((*_LIMITS, TensorProto.INT32))
+"""Types of stored numbers, and of sums of their products."""
+
+
+class Unknown(Exception):
+    """There is no formula for it; the message names it."""
+
+
+@dataclass
+class Formulas:
+    """Nodes of a graph that is written anew.
+
+    types     element types of the original's values, by name
+    ranks     their numbers of dimensions
+    carried   stored values that are float64 in the new graph
+    """
+
+    types: Mapping[str, int]
+    ranks: Mapping[str, int]
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    tensors: list[onnx.TensorProto] = field(default_factory=list)
+    carried: set[str] = field(default_factory=set)
+
+    def constant(self, number: object, dtype: type = np.float64) -> str:
+        """The name of a new constant."""
+        name = f"{len(self.tensors)}~constant"
+        self.tensors.append(numpy_helper.from_array(np.asarray(number, dtype), name))
+        return name
+
+    def add(self, op_type: str, *inputs: str, to: str | None = None) -> str:
+        """The output of a new node, `to` if it has a name already."""
+        name = to or f"{len(self.nodes)}~{op_type}"
+        self.nodes.append(helper.make_node(op_type, list(inputs), [name]))
+        return name
+
+    def attach(self, name: str, value: object) -> None:
+        """Gives the newest node an attribute."""
+        self.nodes[-1].attribute.append(helper.make_attribute(name, value))
+
+    def cast(self, name: str, dtype: int, to: str | None = None) -> str:
+        """The value in another type."""
+        made = self.add("Cast", name, to=to)
+        self.attach("to", dtype)
+        return made
+
+    def number(self, name: str) -> str:
+        """The value in float64."""
+        if name in self.carried or self.types.get(name, 0) not in STORED:
+            return name
+        return self.cast(name, TensorProto.DOUBLE)
+
+    def real(self, given: Sequence[str], axis: int | None = None) -> str:
+        """(stored - zero point) * scale, per channel along `axis` where the scale has a rank."""
+        stored, scale, *zero = given
+        scale, *zeros = (self._along(n, stored, axis) for n in (scale, *(z for z in zero if z)))
+        number = self.number(stored)
+        number = self.add("Sub", number, zeros[0]) if zeros else number
+        return self.add("Mul", number, scale)
+
+    def stored(self, real: str, given: Sequence[str], to: str, axis: int | None = None) -> str:
+        """Real / scale + zero point, within the range of the stored type."""
+        scale, *zero = (self._along(n, to, axis) for n in given if n)
+        number = self.add("Div", real, scale)
+        number = self.add("Add", number, zero[0]) if zero else number
+        ends = [self.constant(limit) for limit in _LIMITS[self._type(to)]]
+        self.carried.add(to)
+        return self.add("Clip", number, *ends, to=to)
+
+    def _type(self, name: str) -> int:
+        found = self.types.get(name, 0)
+        if found not in _LIMITS:
+            raise Unknown(f"quantization to type {found}")
+        return found
+
+    def _along(self, name: str, of: str, axis: int | None) -> str:
+        """A scale or zero point in float64, shaped to go along `axis`."""
+        number, rank = self.number(name), self.ranks.get(name, 0)
+        if rank == 0 or axis is None or axis >= self.ranks[of]:
+            return number
+        if rank > 1:
+            raise Unknown("quantization by blocks")
+        shape = [1] * self.ranks[of]
+        shape[axis] = -1
+        return self.add("Reshape", number, self.constant(shape, np.int64))
+
+
+def attribute(node: onnx.NodeProto, name: str, default: object) -> object:
+    """The value of an attribute."""
+    found = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    return found.get(name, default)
+
+
+def _padded(node: onnx.NodeProto, count: int) -> list[str]:
+    return [*node.input, *[""] * (count - len(node.input))]
+
+
+def _quantize(f: Formulas, node: onnx.NodeProto) -> None:
+    axis = int(str(attribute(node, "axis", 1)))
+    f.stored(node.input[0], node.input[1:], node.output[0], axis)
+
+
+def _dequantize(f: Formulas, node: onnx.NodeProto) -> None:
+    axis = int(str(attribute(node, "axis", 1)))
+    f.add("Identity", f.real(node.input, axis), to=node.output[0])
+
+
+def _dynamic_quantize(f: Formulas, node: onnx.NodeProto) -> None:
+    """Stored as it is: scale 1, zero point 0."""
+    f.add("Identity", node.input[0], to=node.output[0])
+    for name, number in zip(node.output[1:], (1.0, 0.0), strict=True):
+        f.add("Identity", f.constant(number), to=name)
+    f.carried |= {node.output[0], node.output[2]}
+
+
+def _without_zero(f: Formulas, stored: str, zero: str, axis: int) -> str:
+    """Stored numbers less their zero point, which may be one for each index along `axis`."""
+    number = f.number(stored)
+    if not zero:
+        return number
+    shaped = f.number(zero)
+    if f.ranks.get(zero, 0) == 1:
+        shape = [1] * f.ranks[stored]
+        shape[axis] = -1
+        shaped = f.add("Reshape", shaped, f.constant(shape, np.int64))
+    return f.add("Sub", number, shaped)
+
+
+def _matmul_integer(f: Formulas, node: onnx.NodeProto) -> None:
+    a, b, za, zb = _padded(node, 4)
+    made = _without_zero(f, a, za, -2), _without_zero(f, b, zb, -1)
+    f.carried.add(f.add("MatMul", *made, to=node.output[0]))
+
+
+def _conv_integer(f: Formulas, node: onnx.NodeProto) -> None:
+    x, w, zx, zw = _padded(node, 4)
+    made = _without_zero(f, x, zx, 0), _without_zero(f, w, zw, 0)
+    f.carried.add(_convolution(f, node, *made, to=node.output[0]))
+
+
+def _convolution(f: Formulas, node: onnx.NodeProto, *inputs: str, to: str | None = None) -> str:
+    if attribute(node, "channels_last", 0):
+        raise Unknown("QLinearConv with channels_last")
+    narrow = [f.cast(name, TensorProto.FLOAT) for name in inputs]  # there is no float64 kernel
+    made = f.add("Conv", *narrow)
+    f.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
+    return f.cast(made, TensorProto.DOUBLE, to)
+
+
+def _qlinear_conv(f: Formulas, node: onnx.NodeProto) -> None:
+    x, sx, zx, w, sw, zw, sy, zy, bias = _padded(node, 9)
+    found = _convolution(f, node, f.real((x, sx, zx)), f.real((w, sw, zw), 0))
+    if bias:
+        scale = f.add("Mul", f.number(sx), f.number(sw))
+        added = f.add("Mul", f.number(bias), scale)
+        shape = [1, -1, *[1] * (f.ranks[x] - 2)]
+        found = f.add("Add", found, f.add("Reshape", added, f.constant(shape, np.int64)))
+    f.stored(found, (sy, zy), node.output[0])
+
+
+def _qlinear_matmul(f: Formulas, node: onnx.NodeProto) -> None:
+    a, b = node.input[:3], node.input[3:6]
+    found = f.add("MatMul", f.real(a), f.real(b, -1))
+    f.stored(found, node.input[6:], node.output[0])
+
+
+def _qgemm(f: Formulas, node: onnx.NodeProto) -> None:
+    a, sa, za, b, sb, zb, bias, sy, zy = _padded(node, 9)
+    turned = attribute(node, "transB", 0)
+    weights = f.real((b, sb, zb), 0 if turned else 1)
+    weights = f.add("Transpose", weights) if turned else weights
+    found = f.add("MatMul", f.real((a, sa, za)), weights)
+    if bias:
+        scale = f.add("Mul", f.number(sa), f.number(sb))
+        found = f.add("Add", found, f.add("Mul", f.number(bias), scale))
+    found = f.add("Mul", found, f.constant(attribute(node, "alpha", 1.0)))
+    if sy:
+        f.stored(found, (sy, zy), node.output[0])
+    else:
+        f.add("Identity", found, to=node.output[0])
+
+
+def _two(op_type: str) -> Callable[[Formulas, onnx.NodeProto], None]:
+    def formula(f: Formulas, node: onnx.NodeProto) -> None:
+        found = f.add(op_type, f.real(node.input[:3]), f.real(node.input[3:6]))
+        f.stored(found, node.input[6:], node.output[0])
+
+    return formula
+
+
+def _one(op_type: str) -> Callable[[Formulas, onnx.NodeProto], None]:
+    def formula(f: Formulas, node: onnx.NodeProto) -> None:
+        if attribute(node, "channels_last", 0):
+            raise Unknown(f"{node.op_type} with channels_last")
+        found = f.add(op_type, f.real(node.input[:3]))
+        kept = [a for a in node.attribute if a.name not in ("channels_last", "opset")]
+        f.nodes[-1].attribute.extend(kept)
+        f.stored(found, node.input[3:], node.output[0])
+
+    return formula
+
+
+def _concat(f: Formulas, node: onnx.NodeProto) -> None:
+    rest = node.input[2:]
+    parts = [f.real(rest[i : i + 3]) for i in range(0, len(rest), 3)]
+    found = f.add("Concat", *parts)
+    f.attach("axis", attribute(node, "axis", 0))
+    f.stored(found, node.input[:2], node.output[0])
+
+
+FORMULAS: Mapping[str, Callable[[Formulas, onnx.NodeProto], None]] = {
+    "QuantizeLinear": _quantize,
+    "DequantizeLinear": _dequantize,
+    "DynamicQuantizeLinear": _dynamic_quantize,
+    "MatMulInteger": _matmul_integer,
+    "ConvInteger": _conv_integer,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+    "QGemm": _qgemm,
+    "QLinearAdd": _two("Add"),
+    "QLinearMul": _two("Mul"),
+    "QLinearSigmoid": _one("Sigmoid"),
+    "QLinearLeakyRelu": _one("LeakyRelu"),
+    "QLinearSoftmax": _one("Softmax"),
+    "QLinearAveragePool": _one("AveragePool"),
+    "QLinearGlobalAveragePool": _one("GlobalAveragePool"),
+    "QLinearConcat": _concat,
+}
+"""Each adds the nodes for one node of the original."""
