@@ -37,7 +37,7 @@ class Difference:
     largest    the largest magnitude of a number there
     spread     the largest number less the smallest; of a single number its magnitude
     tolerance  what may be, relative to the spread
-    floor      a difference that rounding alone makes
+    floor      a difference that rounding alone makes; None where the tolerance was given
     """
 
     output: str
@@ -46,7 +46,7 @@ class Difference:
     largest: float
     spread: float
     tolerance: float
-    floor: float = 0.0
+    floor: float | None = None
 
     @property
     def relative(self) -> float:
@@ -62,7 +62,8 @@ class Difference:
         """Whether it is more than may be."""
         if self.absolute is None:
             return True
-        return self.relative > self.tolerance and self.absolute > self.floor
+        rounded = self.floor is not None and self.absolute <= self.floor
+        return self.relative > self.tolerance and not rounded
 
     @property
     def shows_nothing(self) -> bool:
