@@ -35,10 +35,12 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py
 	PYTHONPATH=. .venv-torch/bin/python -W ignore examples/torch_nnapi.py
 
-# Random calls of the C API; the seed is printed, SEED= repeats it.
+# Random calls of the C API, models and contexts that somebody made; then the C parts under gcc's
+# sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi, models, contexts.
 SECONDS ?= 600
 fuzz: $(READY)
-	$(BIN)/python -m tests.capi.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+	$(BIN)/python -m tests.fuzz.sanitized --seconds 60 $(if $(SEED),--seed $(SEED))
 
 # ONNX's backend node tests in stock sessions; ONLY= a part of their names.
 LEVELS ?= 8 4 3 1

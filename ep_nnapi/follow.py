@@ -140,13 +140,13 @@ def _reduction(call: Call, perm: Perm) -> Changes | None:
     x, axes = named["input"], named["axes"]
     if not isinstance(x, Value) or x.rank != len(perm):
         return None
-    if not isinstance(axes, Value) or axes.constant is None:
+    if not isinstance(axes, Value) or axes.constant is None or len(axes.shape) != 1:
         return None
     gone = {int(a) % x.rank for a in axes.constant.array.reshape(-1)}
     stay = [p for p in perm if p not in gone]
-    if not named["keep_dims"] and stay != sorted(stay):
+    if len(gone) < axes.size or (not named["keep_dims"] and stay != sorted(stay)):
         return None
-    moved = Constant.of(axes.constant.array * 0 + [perm.index(a) for a in sorted(gone)])
+    moved = Constant.of(np.array([perm.index(a) for a in sorted(gone)], np.int32))
     return {"input": View(x, perm), "axes": moved.cast(axes.dtype)}
 
 

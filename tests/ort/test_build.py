@@ -69,13 +69,13 @@ def test_libraries_are_hardened():
     if shutil.which("readelf") is None:
         pytest.skip("no readelf")
     libraries = [*(ROOT / "ep_nnapi").rglob("*.so")]
-    assert len(libraries) == 3
+    assert len(libraries) >= 3
     for library in libraries:
         said = subprocess.run(
             ["readelf", "-Wdls", library], check=True, capture_output=True, text=True
         ).stdout
         assert "GNU_RELRO" in said
-        assert "BIND_NOW" in said or ("FLAGS_1" in said and " NOW" in said), library
+        assert "BIND_NOW" in said, library
         (stack,) = [line for line in said.splitlines() if "GNU_STACK" in line]
         assert " RWE " not in stack
 
@@ -92,7 +92,7 @@ def test_a_flag_that_the_compiler_lacks_is_left_out(source: Path):
     bare = {"CC": str(compiler), "CFLAGS": "", "LDSHARED": f"{compiler} -shared"}
     done = build(source, "setup.py", "-q", "build_ext", "--inplace", **bare)
     assert done.returncode == 0, done.stderr
-    assert len([*(source / "ep_nnapi").rglob("*.so")]) == 3
+    assert len([*(source / "ep_nnapi").rglob("*.so")]) >= 3
 
 
 @pytest.mark.skipif(

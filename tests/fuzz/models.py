@@ -1,0 +1,34 @@
+"""Crafted and damaged models, each by its seed, through `check` and through a session."""
+
+from __future__ import annotations
+
+import random
+
+from tests.fuzz.mutation import mutated
+from tests.fuzz.trial import Ended, Result, limit_memory, on_cpu, on_nnapi
+from tests.random_graphs.trial import Subject, draw
+
+
+def made(seed: int) -> tuple[bytes, Subject]:
+    """The damaged model, and the sound one that it was."""
+    rng = random.Random(seed)
+    subject = draw(rng.getrandbits(31))
+    return mutated(subject.model, rng), subject
+
+
+def attempt(seed: int) -> Result:
+    """Where the CPU provider answers, so must a session with ours; nothing may end the process."""
+    limit_memory()
+    model, subject = made(seed)
+    refused = on_cpu(model, subject.feeds)
+    result = on_nnapi(model, subject.feeds, {})
+    if refused is None and result.ended is Ended.REFUSED:
+        return Result(Ended.WORSE, result.detail)
+    return result
+
+
+def alone(seed: int) -> Result:
+    """The same model without ours."""
+    limit_memory()
+    model, subject = made(seed)
+    return Result(Ended.REFUSED, on_cpu(model, subject.feeds) or "")

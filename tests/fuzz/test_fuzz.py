@@ -1,0 +1,65 @@
+"""Short runs of what `make fuzz` runs for longer, each in processes that it may end."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.fuzz.models import made
+from tests.fuzz.mutation import mutated
+from tests.fuzz.sanitized import runtime
+from tests.fuzz.trial import Ended, on_cpu, on_nnapi
+from tests.random_graphs.trial import draw
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.long
+
+
+def program(*arguments: str, seconds: int) -> None:
+    """Runs it; what it prints has the seed."""
+    command = [sys.executable, "-m", *arguments, "--seconds", str(seconds)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds + 500, check=False, cwd=ROOT
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("models", "contexts"))]
+    assert done.returncode == 0, "\n".join(lines) or done.stdout[-3000:] + done.stderr[-3000:]
+
+
+@pytest.mark.parametrize("kind", ["models", "contexts"])
+def test_nothing_crafted_does_harm(kind: str) -> None:
+    """A fixed seed, so that the suite does the same each time; `make fuzz` draws others."""
+    program("tests.fuzz", "--only", kind, "--seed", "1", seconds=60)
+
+
+def test_the_c_parts_under_sanitizers() -> None:
+    if runtime() is None:
+        pytest.skip("gcc has no AddressSanitizer here")
+    program("tests.fuzz.sanitized", seconds=60)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_repeats_its_model(seed: int) -> None:
+    assert made(seed)[0] == made(seed)[0]
+
+
+def test_most_models_are_changed() -> None:
+    """What is not changed shows nothing."""
+    subject = draw(1)
+    whole = subject.model.SerializeToString()
+    changed = [mutated(subject.model, random.Random(seed)) for seed in range(100)]
+    assert sum(one != whole for one in changed) > 80
+
+
+def test_a_sound_model_computes_and_another_is_refused() -> None:
+    """The trial itself tells the two apart."""
+    subject = draw(1)
+    whole = subject.model.SerializeToString()
+    assert on_cpu(whole, subject.feeds) is None
+    assert on_nnapi(whole, subject.feeds, {}).ended is Ended.COMPUTED
+    broken = onnx.ModelProto.FromString(whole)
+    broken.graph.node[0].input[0] = "nowhere"
+    assert on_cpu(broken.SerializeToString(), subject.feeds) is not None
+    assert on_nnapi(broken.SerializeToString(), subject.feeds, {}).ended is Ended.REFUSED

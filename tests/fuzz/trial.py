@@ -1,0 +1,100 @@
+"""What becomes of one model that somebody made: refused in a sentence, or computed."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import onnxruntime
+
+import ep_nnapi
+from ep_nnapi.rejection import ModelError, NnapiError
+from tests.onnx_backend.delegation import CPU, DEFECT, provider_session
+from tests.onnx_backend.trial import quiet
+
+MEMORY = 6 << 30
+"""Address space of a worker: what asks for more gets an error in both providers."""
+MOST_ELEMENTS = 1 << 24
+Feeds = Mapping[str, np.ndarray]
+
+
+class Ended(StrEnum):
+    """How a trial ended; the last three are faults."""
+
+    REFUSED = "refused"
+    COMPUTED = "computed"
+    CPU_DIED = "ended onnxruntime's own session too"
+    WORSE = "computed by the CPU provider only"
+    UNEXPLAINED = "computed, a node refused for a lowering that does not fit it"
+    DEFECT = "an error that nobody expected"
+    DIED = "ended the process"
+
+
+FAULTS = {Ended.WORSE, Ended.DEFECT, Ended.DIED}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How it ended, and what was said."""
+
+    ended: Ended
+    detail: str = ""
+
+
+def limit_memory() -> None:
+    """Of this process, once and for all that follows."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def line(error: BaseException) -> str:
+    """The error in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+
+
+def on_cpu(model: bytes, feeds: Feeds) -> str | None:
+    """Why the CPU provider cannot run the model; None: it can."""
+    try:
+        session = onnxruntime.InferenceSession(model, quiet(), providers=[CPU])
+        session.run(None, _fitting(session, feeds))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        return line(error)
+    return None
+
+
+def on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) -> Result:
+    """What `check` and a session say of the model."""
+    try:
+        report = ep_nnapi.check(model, **options)
+    except NnapiError as error:
+        return _refusal(error)
+    except Exception as error:
+        return Result(Ended.DEFECT, line(error))
+    try:
+        with provider_session(model, quiet(), options) as (session, _):  # type: ignore[arg-type]
+            session.run(None, _fitting(session, feeds))
+    except Exception as error:
+        return Result(Ended.REFUSED, line(error))
+    defects = [r.detail for r in report.rejections if DEFECT in r.detail]
+    return Result(Ended.UNEXPLAINED, defects[0]) if defects else Result(Ended.COMPUTED)
+
+
+def _refusal(error: NnapiError) -> Result:
+    """ModelError in one line is an answer; anything else is not."""
+    answers = isinstance(error, ModelError) and "\n" not in str(error)
+    return Result(Ended.REFUSED if answers else Ended.DEFECT, line(error))
+
+
+def _fitting(session: onnxruntime.InferenceSession, feeds: Feeds) -> dict[str, np.ndarray]:
+    """The feeds that the session asks for, and zeros for others; sizes that are open are 1."""
+    types = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(bool)": np.bool_}
+    types |= {f"tensor({k})": np.dtype(k) for k in ("int32", "int64", "uint8", "int8", "double")}
+    found = {}
+    for given in session.get_inputs():
+        shape = [d if isinstance(d, int) else 1 for d in given.shape]
+        if np.prod(shape, dtype=np.float64) > MOST_ELEMENTS or given.type not in types:
+            raise ValueError(f"{given.name} is {given.type} {shape}, too much to feed")
+        found[given.name] = feeds.get(given.name, np.zeros(shape, types[given.type]))
+    return found
