@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 
 import networkx as nx
 
-from partitioner.indexed import Indexed, indexed
+from partitioner.graph import Indexed, indexed
 from partitioner.region import whole
 from partitioner.sequence import sequence
 from partitioner.solve import solved

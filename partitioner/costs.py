@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 from partitioner.tensors import carried
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 from partitioner.union import Union
 
 

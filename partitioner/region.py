@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 
 
 def sequence(graph: Indexed, block: Sequence[int]) -> list[list[int]]:

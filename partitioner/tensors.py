@@ -8,7 +8,7 @@ from itertools import chain
 
 import networkx as nx
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 from partitioner.region import Region
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import networkx as nx
 
-from partitioner.indexed import Indexed
+from partitioner.graph import Indexed
 from partitioner.region import Region
 from partitioner.tensors import Tensor, every_tensor, summed
 

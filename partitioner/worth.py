@@ -12,7 +12,7 @@ from partitioner.clusters import grouped
 from partitioner.costs import Costs, carriages
 from partitioner.cut import FAR, NEAR, Network, near_side
 from partitioner.forest import forest
-from partitioner.indexed import Indexed, indexed
+from partitioner.graph import Indexed, indexed
 from partitioner.union import Union
 
 ROUNDS = 8  # cuts along a new forest, from each start
