@@ -1,28 +1,26 @@
-"""Chains: nodes that some best partition keeps with a neighbour, so that both count as one."""
+"""Chains: nodes that some best partition keeps with a neighbour, so that both count as one.
+
+Definition: if a node reads nothing but `u`, and no more than one capable node reads it, it can
+move from any cluster to that of `u`: the cluster it leaves stays connected, and nothing waits for
+more than before. The same holds with edges turned round, and for incapable nodes next to
+incapable ones.
+Guarantee: if that costs no bytes, wherever the other nodes are, some best partition keeps it with
+`u`. So a region of such units has the same lowest cost. Of a chain of capable nodes, the cheapest
+places to cut are left.
+Cost: O(m) for each node that becomes part of another, at worst.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
 
-from partitioner.region import Region
+from partitioner.graph import Region
 from partitioner.tensors import Tensor, renamed
 
 
-def contracted(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
-    """A smaller region with the same lowest cost, made of units of its nodes.
-
-    If a node reads nothing but `u`, and no more than one capable node reads it, it can move from
-    any cluster to that of `u`: the cluster it leaves stays connected, and nothing waits for more
-    than before. So if that costs no bytes, wherever the other nodes are, some best partition
-    keeps it with `u`: both become one unit. The same holds with edges turned round, and for
-    incapable nodes next to incapable ones. Of a chain of capable nodes, the cheapest places to
-    cut are left.
-
-    Returns the units as a region (`names` are nodes of `region`), its tensors, and for each node
-    the number of its unit.
-    Cost: O(m) for each node that becomes part of another, at worst.
-    """
+def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
+    """The units as a region (names are nodes of `region`), its tensors, and each node's unit."""
     units = _Units(region, tensors)
     waiting = list(range(len(region.preds) - 1, -1, -1))
     while waiting:
@@ -30,38 +28,28 @@ def contracted(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[
         host = units.host(v) if units.into[v] == v else None
         if host is not None:
             waiting += units.move(v, host)
-    names = [v for v, host in enumerate(units.into) if v == host]
-    number = {v: i for i, v in enumerate(names)}
-    smaller = Region(
-        [region.names[v] for v in names],
-        [tuple(sorted([number[u] for u in units.reads[v]])) for v in names],
-        [region.rank[v] for v in names],
-        bytearray([region.capable[v] for v in names]),
-    )
-    unit = [number[units.find(v)] for v in range(len(units.into))]
+    smaller, unit = region.contracted([units.find(v) for v in range(len(units.into))])
     return smaller, renamed(tensors, unit), unit
 
 
 class _Units:
     """A region whose nodes grow together.
 
-    into      the unit that each node was moved to last
-    reads     units that each unit reads
-    read_by   units that read each unit
+    into     the unit that each node was moved to last
+    reads    units that each unit reads
+    read_by  units that read each unit
+    touched  units that touch each tensor
+    touches  tensors that each unit touches
     """
 
     def __init__(self, region: Region, tensors: Sequence[Tensor]) -> None:
-        size = len(region.preds)
         self.capable = region.capable
-        self.tensors = tensors
-        self.into = list(range(size))
+        self.into = list(range(len(region.preds)))
         self.reads = [set(row) for row in region.preds]
-        self.read_by: list[set[int]] = [set() for _ in range(size)]
-        for v, row in enumerate(region.preds):
-            for u in row:
-                self.read_by[u].add(v)
+        self.read_by = [set(row) for row in region.succs()]
+        self.apart = [tensor.price(2) - tensor.price(1) for tensor in tensors]
         self.touched = [set(tensor.touched) for tensor in tensors]
-        self.touches: list[set[int]] = [set() for _ in range(size)]
+        self.touches: list[set[int]] = [set() for _ in self.into]
         for t, tensor in enumerate(tensors):
             for v in tensor.touched:
                 self.touches[v].add(t)
@@ -89,12 +77,10 @@ class _Units:
         """Whether moving `v` to the cluster of `host` costs no bytes, wherever others are."""
         balance = 0
         for t in self.touches[v]:
-            touched, tensor = self.touched[t], self.tensors[t]
-            apart = tensor.price(2) - tensor.price(1)
-            if host not in touched:
-                balance -= apart if len(touched) > 1 else 0
-            elif len(touched) == 2:
-                balance += apart
+            if host not in self.touched[t]:
+                balance -= self.apart[t] if len(self.touched[t]) > 1 else 0
+            elif len(self.touched[t]) == 2:
+                balance += self.apart[t]
         return balance >= 0
 
     def move(self, v: int, host: int) -> list[int]:

@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import networkx as nx
 
+from partitioner.constraints import Budget
+
 Cluster = Sequence[Hashable]
 
 
@@ -16,15 +18,19 @@ def violations(
     *,
     connected: bool = True,
     taken: Iterable[Hashable] | None = None,
+    groups: Iterable[Iterable[Hashable]] = (),
+    budget: Budget | None = None,
 ) -> list[str]:
     """Every way in which `clusters` is not a partition as `partition` defines it; none is [].
 
     Clusters must be non-empty and disjoint, hold capable nodes only and cover `taken` (default:
     all of `capable`) exactly; be connected (if `connected`) and convex; contracted, leave the
     graph acyclic; stand in an order in which they can run, their members in topological order;
-    and no two may be mergeable, that is, form one cluster that keeps all of this.
+    and no two may be mergeable, that is, form one cluster that keeps all of this. Each of `groups`
+    must lie in one cluster, and one beyond `budget` hold a single node, or a group and what is
+    between.
 
-    Shares no code with `partition`, so each checks the other.
+    Shares no code with `partition`, so each checks the other, but for what a `Budget` counts.
 
     >>> dag = nx.DiGraph([("a", "x"), ("x", "b"), ("a", "b")])
     >>> violations(dag, {"a", "b"}, [("a",), ("b",)])
@@ -40,13 +46,35 @@ def violations(
         return found
     block = {node: i for i, members in enumerate(clusters) for node in members}
     quotient = _quotient(dag, block)
+    whole = [set(group) for group in groups]
+    found += _groups(block, whole)
+    if budget is not None:
+        held = set().union(*whole)
+        found += [
+            f"cluster {i} is beyond the budget"
+            for i, members in enumerate(clusters)
+            if held.isdisjoint(members) and len(members) > 1 and not budget.fits(dag, members)
+        ]
     if connected:
         found += _disconnected(dag, clusters)
     found += _member_order(dag, clusters)
     if not nx.is_directed_acyclic_graph(quotient):
         return found + _cyclic(dag, clusters, quotient)
     found += _running_order(quotient, len(clusters))
-    return found + list(_mergeable(dag, quotient, block, connected))
+    pairs = _mergeable(dag, quotient, block, connected)
+    return found + [
+        f"clusters {min(i, j)} and {max(i, j)} can be merged"
+        for i, j in pairs
+        if budget is None or budget.fits(dag, [*clusters[i], *clusters[j]])
+    ]
+
+
+def _groups(block: dict[Hashable, int], groups: Sequence[set[Hashable]]) -> Iterator[str]:
+    """Groups that are not in one cluster."""
+    for group in groups:
+        homes = sorted({block.get(node, -1) for node in group})
+        if len(homes) > 1:
+            yield f"group {sorted(group, key=repr)} is not in one cluster"
 
 
 def _membership(
@@ -150,7 +178,7 @@ def _running_order(quotient: nx.DiGraph, count: int) -> list[str]:
 
 def _mergeable(
     dag: nx.DiGraph, quotient: nx.DiGraph, block: dict[Hashable, int], connected: bool
-) -> Iterator[str]:
+) -> Iterator[tuple[int, int]]:
     """Pairs of clusters that could be one."""
     count = len(set(block.values()))
     neighbours: dict[int, set[int]] = {i: set() for i in range(count)}
@@ -168,7 +196,7 @@ def _mergeable(
             before = {j for kind, j in nx.ancestors(quotient, (0, i)) if kind == 0}
             candidates = set(range(i + 1, count)) - before - after | (after - beyond)
         for j in sorted(candidates):
-            yield f"clusters {min(i, j)} and {max(i, j)} can be merged"
+            yield i, j
 
 
 def _beyond(quotient: nx.DiGraph, name: tuple[int, Hashable]) -> set[Hashable]:

@@ -50,7 +50,7 @@ class Carriage:
 def carriages(graph: Indexed, dag: nx.DiGraph, per_byte: float) -> list[Carriage]:
     """Every tensor that a capable node makes or reads."""
     here = -1
-    at = [v if flag else here for v, flag in enumerate(graph.capable)]
+    at = [v if flag else here for v, flag in enumerate(graph.region.capable)]
     sizes: dict[tuple[int, Hashable], int] = {}
     readers: dict[tuple[int, Hashable], list[int]] = {}
 

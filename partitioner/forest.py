@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from partitioner.graph import Indexed
-from partitioner.union import Union
+from partitioner.graph import Indexed, Union
 
 
 def forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> list[int]:
@@ -21,9 +20,9 @@ def forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -
         for v in members:
             cluster[v] = i
     inside, outside = [], []
-    for v, row in enumerate(graph.preds):
+    for v, row in enumerate(graph.region.preds):
         for u in row:
-            if graph.capable[u] and graph.capable[v]:
+            if graph.region.capable[u] and graph.region.capable[v]:
                 if cluster[u] == cluster[v] >= 0:
                     inside.append((u, v))
                 elif cluster[u] < 0 or cluster[v] < 0:

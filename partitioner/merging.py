@@ -1,32 +1,49 @@
-"""Merging: nodes join the clusters that they read from, one after the other."""
+"""Merging: nodes join the clusters that they read from, one after the other, in several orders.
+
+Definition: a node can join a cluster that it reads from unless that cluster also leads to it
+through another block that it reads from. Clusters that it can join do not lead to each other, so
+it joins them all, and they become one.
+Guarantee: clusters are connected and convex, the quotient is acyclic, and no two clusters can be
+merged, because a path between two blocks never disappears.
+Cost: near-linear while of two blocks that a node reads one leads straight to the other, or both
+are at one level; otherwise a search among the blocks between them, so quadratic at worst.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from random import Random
 
-from partitioner.region import Region
+from partitioner.graph import Region, Union
+
+Fits = Callable[[Sequence[int]], bool]
+SHARES = (0.1, 0.3, 0.5)  # of the clusters that a rebuilding dissolves, in turn
 
 
-def merged(region: Region, order: Iterable[int]) -> list[int]:
-    """The block of each node after every capable node joined all the clusters that it can.
+def merged(
+    reads: Sequence[Sequence[int]], order: Iterable[int], capable: bytearray, fits: Fits | None
+) -> list[int]:
+    """The block of each node, by one of its nodes, after all of `order`.
 
-    A node can join a cluster that it reads from unless that cluster also leads to it through
-    another block that it reads from. Clusters that it can join do not lead to each other, so
-    it joins them all, and they become one.
-
-    order  a topological order of the region
-    Guarantee: clusters are connected and convex, the quotient is acyclic, and no two clusters
-    can be merged, because a path between two blocks never disappears.
-    Cost: near-linear while of two blocks that a node reads one leads straight to the other, or
-    both are at one level; otherwise a search among the blocks between them, so quadratic at worst.
+    reads  what each node reads; or what reads it, to merge backwards
+    order  a topological order along those
+    fits   whether nodes are within the limits of one cluster, if there are any
     """
-    blocks = _Blocks(len(region.preds))
+    blocks = _Blocks(len(reads))
     block = blocks.block
     for v in order:
-        read = {block[u] for u in region.preds[v]}
-        joined = [b for b in read if region.capable[b]] if region.capable[v] else []
+        row = reads[v]
+        if not row:
+            continue
+        read = {block[row[0]]} if len(row) == 1 else {block[u] for u in row}
+        if len(read) == 1 and capable[v] and capable[b := next(iter(read))] and fits is None:
+            blocks.join(v, b)  # as below, which it is most often
+            continue
+        joined = [b for b in read if capable[b]] if capable[v] else []
         if joined and len(read) > 1:
             joined = blocks.unfollowed(joined, read)
+        if joined and fits is not None:
+            joined = blocks.fitting(joined, v, fits)
         blocks.add(v, read, joined)
     return block
 
@@ -49,6 +66,16 @@ class _Blocks:
         self._level = [0] * size
         self._leads: set[tuple[int, frozenset[int]]] = set()  # a block, and some it leads to
 
+    def fitting(self, joined: Sequence[int], v: int, fits: Fits) -> list[int]:
+        """The blocks that a node may join within limits, those of most nodes first."""
+        found, nodes = [], [v]
+        for b in sorted(joined, key=lambda b: (-len(self._members.get(b, ())), b)):
+            more = [*nodes, *self._members.get(b, [b])]
+            if fits(more):
+                found.append(b)
+                nodes = more
+        return found
+
     def unfollowed(self, candidates: Sequence[int], blocks: set[int]) -> list[int]:
         """Those candidates that lead to none of the other `blocks`."""
         level = self._level
@@ -60,17 +87,17 @@ class _Blocks:
 
         Searched from both ends, each step at the one that has fewer edges to follow.
         """
-        level = self._level
-        goals = frozenset([b for b in blocks if level[b] > level[start]])
+        level, block = self._level, self.block
+        low, high = level[start], max([level[b] for b in blocks])
+        goals = frozenset([b for b in blocks if level[b] > low])
         if (start, goals) in self._leads:
             return True
-        low, high = level[start], max([level[b] for b in goals])
         edges = (self._following, self._preceding)
         seen = [{start}, set(goals)]  # from either end; those met last are the rims
         rims = [{start}, set(goals)]
         while True:
             here = min((0, 1), key=lambda k: sum([len(edges[k].get(b, ())) for b in rims[k]]))
-            found = {self.block[v] for b in rims[here] for v in edges[here].get(b, ())}
+            found = {block[v] for b in rims[here] for v in edges[here].get(b, ())}
             if not found.isdisjoint(seen[1 - here]):
                 self._leads.add((start, goals))
                 return True
@@ -84,21 +111,27 @@ class _Blocks:
         level = self._level
         block, height = v, 0
         if joined:
-            block = max(joined, key=lambda b: len(self._members.get(b, ())))
-            height = max([level[b] for b in joined])
-            level[v] = height
-            for b in (v, *joined):
-                if b != block:
-                    self._absorb(block, b)
-        uneven = len(joined) > 1
-        for b in read:
+            block = joined[0]
+            if len(joined) > 1:
+                block = max(joined, key=lambda b: (len(self._members.get(b, ())), b))
+                height = max([level[b] for b in joined])
+                for b in joined:
+                    if b != block:
+                        self._absorb(block, b)
+            self.join(v, block)
+        for b in read if len(read) > len(joined) else ():
             if b not in joined:
                 self._following.setdefault(b, set()).add(block)
                 self._preceding.setdefault(block, set()).add(b)
                 height = max(height, level[b] + 1)
-        if uneven or height > level[block]:
-            level[block] = height
+        if height > level[block] or len(joined) > 1:
+            level[block] = max(height, level[block])
             self._lift(block)
+
+    def join(self, v: int, block: int) -> None:
+        """Make node `v` a member of a block."""
+        self.block[v] = block
+        self._members.setdefault(block, [block]).append(v)
 
     def _absorb(self, block: int, other: int) -> None:
         """Make the members of `other` members of `block`."""
@@ -121,3 +154,76 @@ class _Blocks:
                 if level[other] < least:
                     level[other] = least
                     stack.append(other)
+
+
+def forward(region: Region, fits: Fits | None = None) -> list[int]:
+    """Merged in the order of numbers."""
+    return merged(region.preds, range(len(region.preds)), region.capable, fits)
+
+
+def backward(region: Region, fits: Fits | None = None) -> list[int]:
+    """Merged against the order of numbers, with every edge turned round."""
+    order = range(len(region.preds) - 1, -1, -1)
+    return merged(region.succs(), order, region.capable, fits)
+
+
+def earliest(
+    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
+) -> list[int]:
+    """The first wave that each node can be in, from 1; of an incapable node, the last before it.
+
+    Definition: the wave of a capable node is the largest number of blocks of capable nodes,
+    separated by incapable ones, on a path that ends in it.
+    Guarantee: nodes of one wave make a convex set, and waves can run in ascending order. No
+    partition has fewer clusters than there are waves: each block of the path with most blocks
+    needs a cluster of its own.
+    Source: ONNX Runtime's partitioning_utils.cc forms its groups by these waves.
+    """
+    wave = [0] * len(reads)
+    for v in order:
+        least = capable[v]
+        for u in reads[v]:
+            w = wave[u] + 1 if capable[v] > capable[u] else wave[u]
+            least = max(w, least)
+        wave[v] = least
+    return wave
+
+
+def starts(region: Region) -> Iterator[list[int]]:
+    """Partitions to start from: forward, backward, and by the earliest and the latest waves."""
+    yield forward(region)
+    succs = region.succs()
+    back = range(len(succs) - 1, -1, -1)
+    yield merged(succs, back, region.capable, None)
+    yield by_waves(region, earliest(region.preds, range(len(succs)), region.capable))
+    yield by_waves(region, earliest(succs, back, region.capable))
+
+
+def by_waves(region: Region, wave: Sequence[int]) -> list[int]:
+    """The connected parts of waves, merged as far as they can be."""
+    union = Union(len(wave))
+    flags = region.capable
+    for v, row in enumerate(region.preds):
+        if flags[v]:
+            w = wave[v]
+            union.join([(u, v) for u in row if wave[u] == w and flags[u]])
+    return maximal(region, union.names(), forward)
+
+
+def maximal(
+    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]]
+) -> list[int]:
+    """The partition after clusters that can be merged have been, in the order of `merge`."""
+    smaller, where = region.contracted(label)
+    block = [smaller.names[b] for b in merge(smaller)]
+    return [block[i] for i in where]
+
+
+def rebuilt(region: Region, label: Sequence[int], random: Random, turn: int) -> list[int]:
+    """Another partition: some clusters dissolved to nodes, then all merged anew."""
+    names = sorted({b for v, b in enumerate(label) if region.capable[v]})
+    share = SHARES[turn // 2 % len(SHARES)]
+    dissolved = {b for b in names if random.random() < share}
+    own: dict[int, int] = {}  # a kept block goes by its first node, so that it is not taken for one
+    kept = [v if b in dissolved else own.setdefault(b, v) for v, b in enumerate(label)]
+    return maximal(region, kept, backward if turn % 2 else forward)

@@ -1,4 +1,10 @@
-"""A plan for searching a region: the order of its nodes, and what changes at each step."""
+"""A plan for searching a region: the order of its nodes, and what changes at each step.
+
+Definition: a node is live from its own step to the last step of what reads it. The order is
+topological, and greedily keeps few nodes live.
+Guarantee: a region has the same partitions at the same costs in any order.
+Cost: O((n + m) log n), and the sum of the live nodes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from partitioner.region import Region
+from partitioner.graph import Region
 from partitioner.tensors import Tensor
 
 
@@ -38,78 +44,96 @@ class Step:
 class Plan:
     """A region as steps.
 
-    steps    one for each node, in a topological order that keeps few nodes live
+    region   the region
     tensors  by bit
+    order    its nodes, in a topological order that keeps few of them live
+    ends     for each place, the nodes that are live no longer
+    width    live nodes, summed over the places: what one state of a search costs
     unit     what one cluster counts in a cost: more than any number of bytes
     """
 
-    steps: list[Step]
+    region: Region
     tensors: Sequence[Tensor]
-    unit: int
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A region in the order in which a plan goes through it.
-
-    nodes    in a topological order that keeps few of them live
-    reads    what each node reads, or, backwards, what reads it
-    read_by  the reverse
-    ends     for each place, the nodes that are live no longer
-    width    live nodes, summed over the places: what one state of a search costs
-    """
-
-    nodes: list[int]
-    reads: Sequence[Sequence[int]]
-    read_by: Sequence[Sequence[int]]
+    order: list[int]
     ends: list[list[int]]
     width: int
+    unit: int
+
+    def steps(self) -> list[Step]:
+        """One for each node, in order."""
+        bits = self._bits()
+        preds, flags = self.region.preds, self.region.capable
+        touches, opened = _touches(self.tensors, _places(self.order))
+        rows = zip(self.order, self.ends, touches, opened, self._tails(bits), strict=True)
+        return [
+            Step(
+                v,
+                bits[v],
+                flags[v],
+                sum(bits[u] for u in preds[v]),
+                sum(bits[u] for u in ends),
+                touched,
+                still,
+                tails,
+            )
+            for v, ends, touched, still, tails in rows
+        ]
+
+    def _bits(self) -> list[int]:
+        """A bit for each node that no other node has while both are live."""
+        bits = [0] * len(self.order)
+        free: list[int] = []
+        used = 0
+        for v, ends in zip(self.order, self.ends, strict=True):
+            if free:
+                bits[v] = heappop(free)
+            else:
+                bits[v] = 1 << used
+                used += 1
+            for u in ends:
+                heappush(free, bits[u])
+        return bits
+
+    def _tails(self, bits: Sequence[int]) -> list[tuple[tuple[int, int], ...]]:
+        """For each step, how many further clusters must follow the cluster of each live node.
+
+        Each time a path leaves an incapable node for a capable one, it enters a new cluster.
+        """
+        preds, flags = self.region.preds, self.region.capable
+        tail = [0] * len(bits)
+        later: list[list[int]] = [[0] for _ in bits]  # by readers not yet placed, the last first
+        for v in reversed(self.order):
+            tail[v] = later[v][-1]
+            for u in preds[v]:
+                more = tail[v] + (1 if flags[v] and not flags[u] else 0)
+                later[u].append(max(more, later[u][-1]))
+        by_length: dict[int, int] = {}  # bits of the live nodes with a tail, by its length
+        rows = []
+        for v in self.order:
+            _recount(by_length, bits[v], 0, tail[v])
+            for u in preds[v]:
+                before = later[u].pop()
+                _recount(by_length, bits[u], before, later[u][-1])
+            rows.append(tuple(sorted(by_length.items(), reverse=True)))
+        return rows
 
 
-def ordered(region: Region, *, backwards: bool = False) -> Order:
-    """A narrow order from the sources of a region, or from its sinks with every edge turned round.
-
-    Cost: O((n + m) log n).
-    """
-    reads, read_by = region.preds, region.succs()
-    if backwards:
-        reads, read_by = read_by, reads
-    nodes = narrow_order(reads, read_by)
-    place = places(nodes)
-    ends: list[list[int]] = [[] for _ in nodes]
+def planned(region: Region, tensors: Sequence[Tensor]) -> Plan:
+    """The plan for a region."""
+    succs = region.succs()
+    order = _narrow_order(region.preds, succs)
+    place = _places(order)
+    ends: list[list[int]] = [[] for _ in order]
     width = 0
-    for i, v in enumerate(nodes):
-        last = max((place[w] for w in read_by[v]), default=i)
+    for i, v in enumerate(order):
+        last = max((place[w] for w in succs[v]), default=i)
         ends[last].append(v)
         width += last - i + 1
-    return Order(nodes, reads, read_by, ends, width)
+    unit = 1 + 2 * sum(t.size * len(t.touched) for t in tensors)
+    return Plan(region, tensors, order, ends, width, unit)
 
 
-def planned(region: Region, tensors: Sequence[Tensor], order: Order) -> Plan:
-    """The plan for a region. It has the same partitions at the same costs in any order.
-
-    Cost: the width of the order.
-    """
-    bits = _bits(order)
-    touches, opened = _touches(tensors, places(order.nodes))
-    tails = _tails(region.capable, order, bits)
-    steps = [
-        Step(
-            v,
-            bits[v],
-            region.capable[v],
-            sum(bits[u] for u in order.reads[v]),
-            sum(bits[u] for u in order.ends[i]),
-            touches[i],
-            opened[i],
-            tail,
-        )
-        for i, (v, tail) in enumerate(zip(order.nodes, tails, strict=True))
-    ]
-    return Plan(steps, tensors, 1 + 2 * sum(t.size * len(t.touched) for t in tensors))
-
-
-def places(nodes: Sequence[int]) -> list[int]:
+def _places(nodes: Sequence[int]) -> list[int]:
     """The place of each node."""
     place = [0] * len(nodes)
     for i, v in enumerate(nodes):
@@ -117,7 +141,7 @@ def places(nodes: Sequence[int]) -> list[int]:
     return place
 
 
-def narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
+def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
     """A topological order that keeps few nodes live.
 
     The next node is the one that adds fewest live nodes; of several, the one that reads what
@@ -152,22 +176,6 @@ def narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]
     return order
 
 
-def _bits(order: Order) -> list[int]:
-    """A bit for each node that no other node has while both are live."""
-    bits = [0] * len(order.nodes)
-    free: list[int] = []
-    used = 0
-    for v, ends in zip(order.nodes, order.ends, strict=True):
-        if free:
-            bits[v] = heappop(free)
-        else:
-            bits[v] = 1 << used
-            used += 1
-        for u in ends:
-            heappush(free, bits[u])
-    return bits
-
-
 def _touches(tensors: Sequence[Tensor], place: Sequence[int]) -> tuple[list[int], list[int]]:
     """For each step, the tensors it touches and those that later steps touch, as bits."""
     touches, closed = [0] * len(place), [0] * len(place)
@@ -182,31 +190,6 @@ def _touches(tensors: Sequence[Tensor], place: Sequence[int]) -> tuple[list[int]
         still &= ~bits
         opened.append(still)
     return touches, opened
-
-
-def _tails(
-    capable: Sequence[int], order: Order, bits: Sequence[int]
-) -> list[tuple[tuple[int, int], ...]]:
-    """For each step, how many further clusters must follow the cluster of each live node.
-
-    Each time a path leaves an incapable node for a capable one, it enters a new cluster.
-    """
-    tail = [0] * len(bits)
-    later: list[list[int]] = [[] for _ in bits]  # by readers not yet placed, the last one first
-    for v in reversed(order.nodes):
-        tail[v] = later[v][-1] if later[v] else 0
-        for u in order.reads[v]:
-            most = tail[v] + (1 if capable[v] and not capable[u] else 0)
-            later[u].append(max([most, *later[u][-1:]]))
-    by_length: dict[int, int] = {}  # bits of the live nodes with a tail, by its length
-    rows = []
-    for v in order.nodes:
-        _recount(by_length, bits[v], 0, later[v][-1] if later[v] else 0)
-        for u in order.reads[v]:
-            before = later[u].pop()
-            _recount(by_length, bits[u], before, later[u][-1] if later[u] else 0)
-        rows.append(tuple(sorted(by_length.items(), reverse=True)))
-    return rows
 
 
 def _recount(by_length: dict[int, int], bit: int, before: int, after: int) -> None:

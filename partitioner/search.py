@@ -1,10 +1,21 @@
-"""The best partition of a region: dynamic programming over its nodes, with a bound on states."""
+"""The best partition of a region: dynamic programming over its nodes, with a bound on states.
+
+Definition: a state is all that matters of how the nodes so far were partitioned: the clusters that
+hold live nodes, which must precede which, and which tensors they touch. Every partition into
+connected clusters is built by one choice at each node: which of the clusters that it reads from it
+joins. It may join any that lead to it by no other way, and several become one.
+Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
+the best are kept: by a lower bound on the clusters, then by bytes; the lowest bound of those that
+were dropped bounds what was missed. Of equal states the one that compares lower is kept.
+Cost: O(width · states · 2^j) for `width` of the plan and j clusters that a node may join.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf
 
 from partitioner.plan import Plan, Step
 from partitioner.tensors import Tensor
@@ -25,33 +36,24 @@ class Found:
 
     cost   clusters times `Plan.unit`, plus bytes; None if nothing is below the limit
     block  for each node, a node of its cluster by which the cluster goes
+    least  clusters that every partition cheaper than the one found and than the limit has
     exact  whether no state was dropped, so that nothing costs less
     work   blocks looked at
     """
 
     cost: int | None
     block: list[int]
+    least: float
     exact: bool
     work: int
 
 
-def search(plan: Plan, states: int, below: int | None = None) -> Found:
-    """The partition of lowest cost, and lower than `below`, found with so many states.
-
-    A state is all that matters of how the nodes so far were partitioned: the clusters that hold
-    live nodes, which must precede which, and which tensors they touch. Every partition into
-    connected clusters is built by one choice at each node: which of the clusters that it reads
-    from it joins. It may join any that lead to it by no other way, and several become one.
-
-    Guarantee: if no more than `states` states were needed, the cost is the lowest there is.
-    Otherwise the best are kept: by a lower bound on the clusters, then by bytes.
-    Tie rule: the state that compares lower.
-    Cost: O(width · states · 2^j) for `width` of the plan and j clusters that a node may join.
-    """
-    exact = True
+def search(plan: Plan, steps: Sequence[Step], states: int, below: int | None = None) -> Found:
+    """The partition of lowest cost, and lower than `below`, found with so many states."""
+    least = inf
     work = 0
     kept: dict[State, tuple[int, Joins]] = {((), 0): (0, None)}
-    for step in plan.steps:
+    for step in steps:
         reached: dict[State, tuple[int, Joins]] = {}
         for state, (cost, joins) in kept.items():
             for following, price, joined in _choices(state, step, plan):
@@ -59,15 +61,14 @@ def search(plan: Plan, states: int, below: int | None = None) -> Found:
                 known = reached.get(following)
                 if known is None or cost + price < known[0]:
                     reached[following] = (cost + price, (joins, joined))
-        ranked = _ranked(reached, step, plan.unit, below)
-        exact = exact and len(ranked) <= states
-        kept = {state: reached[state] for _, _, state in sorted(ranked)[:states]}
-    if not kept:
-        return Found(None, [], exact, work)
-    lowest, joins = min(kept.values(), key=lambda found: found[0])
-    if below is not None and lowest >= below:
-        return Found(None, [], exact, work)
-    return Found(lowest, _blocks(plan, joins), exact, work)
+        ranked = sorted(_ranked(reached, step, plan.unit, below))
+        if len(ranked) > states:
+            least = min(least, ranked[states][0] // plan.unit)
+        kept = {state: reached[state] for _, _, state in ranked[:states]}
+    lowest, joins = min(kept.values(), key=lambda found: found[0], default=(None, None))
+    if lowest is None or (below is not None and lowest >= below):
+        return Found(None, [], least, least == inf, work)
+    return Found(lowest, _blocks(steps, joins), least, least == inf, work)
 
 
 def _ranked(
@@ -212,13 +213,13 @@ def _single_bits(bits: int) -> Iterator[int]:
         yield bit
 
 
-def _blocks(plan: Plan, joins: Joins) -> list[int]:
+def _blocks(steps: Sequence[Step], joins: Joins) -> list[int]:
     """For each node, a node of its cluster by which the cluster goes."""
     joined_bits = []
     while joins:
         joins, bits = joins
         joined_bits.append(bits)
-    block = list(range(len(plan.steps)))
+    block = list(range(len(steps)))
 
     def find(v: int) -> int:
         while block[v] != v:
@@ -226,7 +227,7 @@ def _blocks(plan: Plan, joins: Joins) -> list[int]:
         return v
 
     holder: dict[int, int] = {}
-    for step, bits in zip(plan.steps, reversed(joined_bits), strict=True):
+    for step, bits in zip(steps, reversed(joined_bits), strict=True):
         for bit in _single_bits(bits):
             block[find(holder[bit])] = step.node
         holder[step.bit] = step.node

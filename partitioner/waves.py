@@ -1,59 +1,42 @@
-"""Waves: the fewest clusters there can be, if a cluster need not be connected."""
+"""Waves: the fewest clusters there can be, if a cluster need not be connected.
+
+Definition: as few waves as can be (see `earliest`), with few bytes between them: every node is as
+early or as late as can be, whichever has fewer bytes over the border, and then moves to the wave
+where most bytes are saved, of those that its neighbours allow, in sweeps from the sinks until
+nothing moves or there were `SWEEPS`.
+Guarantee: the fewest waves are certain, the fewest bytes are not.
+Cost: O(n + m) for the tensors' touches.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from partitioner.region import Region
+from partitioner.graph import Region
+from partitioner.merging import earliest
 from partitioner.tensors import Tensor
 
 SWEEPS = 4
 
 
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
-    """The first node of the wave of each capable node; an incapable node is its own.
-
-    As few waves as can be, with few bytes between them: every node is as early or as late as can
-    be, whichever has fewer bytes over the border, and then moves to the wave where most bytes are
-    saved, of those that its neighbours allow, in sweeps from the sinks until nothing moves or
-    there were `SWEEPS`. The fewest waves are certain, the fewest bytes are not.
-    """
-    early = earliest(region)
+    """The first node of the wave of each capable node; an incapable node is its own."""
+    flags, size = region.capable, len(region.preds)
+    early = earliest(region.preds, range(size), flags)
     count = max(early, default=0)
-    late = [count + 1 - w for w in reversed(earliest(region.turned()))]
-    wave = min(early, late, key=lambda labels: _bytes(tensors, labels))
-    sweeps = _Sweeps(region, tensors, wave)
+    back = earliest(region.succs(), range(size - 1, -1, -1), flags)
+    late = [count + 1 - w for w in back]
+
+    def paid(wave: Sequence[int]) -> int:
+        return sum(tensor.price(len({wave[v] for v in tensor.touched})) for tensor in tensors)
+
+    sweeps = _Sweeps(region, tensors, min(early, late, key=paid))
     for _ in range(SWEEPS):
         if not sweeps.sweep(count):
             break
     first: dict[int, int] = {}
-    return [first.setdefault(w, v) if region.capable[v] else v for v, w in enumerate(sweeps.wave)]
-
-
-def earliest(region: Region) -> list[int]:
-    """The first wave that each node can be in, from 1; of an incapable node, the last before it.
-
-    Definition: the wave of a capable node is the largest number of blocks of capable nodes,
-    separated by incapable ones, on a path that ends in it.
-    Guarantee: nodes of one wave make a convex set, and waves can run in ascending order. No
-    partition has fewer clusters than there are waves: each block of the path with most blocks
-    needs a cluster of its own.
-    Cost: O(n + m).
-    """
-    wave: list[int] = []
-    for v, row in enumerate(region.preds):
-        capable = region.capable[v]
-        least = 1 if capable else 0
-        for u in row:
-            least = max(least, wave[u] + (1 if capable and not region.capable[u] else 0))
-        wave.append(least)
-    return wave
-
-
-def _bytes(tensors: Sequence[Tensor], wave: Sequence[int]) -> int:
-    """Bytes over the border of a partition into waves."""
-    return sum(tensor.price(len({wave[v] for v in tensor.touched})) for tensor in tensors)
+    return [first.setdefault(w, v) if flags[v] else v for v, w in enumerate(sweeps.wave)]
 
 
 class _Sweeps:
@@ -66,7 +49,6 @@ class _Sweeps:
         self.wave = list(wave)
         self._region = region
         self._tensors = tensors
-        self._succs = region.succs()
         self._touching: list[list[int]] = [[] for _ in wave]
         self._counts = [Counter([wave[v] for v in tensor.touched]) for tensor in tensors]
         for t, tensor in enumerate(tensors):

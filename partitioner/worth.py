@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import networkx as nx
 
@@ -12,8 +12,7 @@ from partitioner.clusters import grouped
 from partitioner.costs import Costs, carriages
 from partitioner.cut import FAR, NEAR, Network, near_side
 from partitioner.forest import forest
-from partitioner.graph import Indexed, indexed
-from partitioner.union import Union
+from partitioner.graph import Indexed, Union, indexed
 
 ROUNDS = 8  # cuts along a new forest, from each start
 QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a step
@@ -73,7 +72,7 @@ def worth_it(
     """
     graph = indexed(dag, capable)
     market = _Market(graph, dag, costs, connected)
-    every = market.choice(graph.capable, effort=1.0)
+    every = market.choice(graph.region.capable, effort=1.0)
     none = market.choice(bytearray(len(graph.nodes)))
     starts = every, market.choice(market.cut(None))
     best = min([market.improved(start) for start in starts], key=_Choice.rank)
@@ -93,7 +92,7 @@ def savings(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]], costs: Cost
     graph = indexed(dag, taken)
     market = _Market(graph, dag, costs, connected=True)
     numbers = [[graph.number[node] for node in members] for members in clusters]
-    return [-market.loss(members, graph.capable) for members in numbers]
+    return [-market.loss(members, graph.region.capable) for members in numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +126,8 @@ class _Market:
 
     def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
-        graph = replace(self._graph, capable=taken)
-        clusters = grouped(graph, self._dag, connected=self._connected, effort=effort)
+        graph = self._graph.taking(taken)
+        clusters, _ = grouped(graph, self._dag, connected=self._connected, effort=effort)
         sides = zip(taken, self._here, self._there, strict=True)
         cost = sum(there if flag else here for flag, here, there in sides)
         cost += sum(carriage.paid(taken) for carriage in self._carriages)
@@ -149,7 +148,7 @@ class _Market:
     def cut(self, parent: Sequence[int] | None) -> bytearray:
         """What to take at the lowest cost, clusters counted along a forest, or not at all."""
         network = Network()
-        at = [network.node() if flag else FAR for flag in self._graph.capable]
+        at = [network.node() if flag else FAR for flag in self._graph.region.capable]
         for v, node in enumerate(at):
             if node == FAR:
                 continue
@@ -197,15 +196,17 @@ class _Market:
         A piece may be several clusters, where what cannot be taken lies between its nodes.
         """
         graph = self._graph
-        left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.capable)])
+        left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.region.capable)])
         union = Union(len(left))
-        union.join((u, v) for v, row in enumerate(graph.preds) for u in row if left[u] and left[v])
+        union.join(
+            (u, v) for v, row in enumerate(graph.region.preds) for u in row if left[u] and left[v]
+        )
         pieces: dict[int, list[int]] = {}
         piece = union.names()
         for v, flag in enumerate(left):
             if flag:
                 pieces.setdefault(piece[v], []).append(v)
-        alone = grouped(replace(graph, capable=left), self._dag, connected=True) if pieces else []
+        alone = grouped(graph.taking(left), self._dag, connected=True)[0] if pieces else []
         clusters = Counter(piece[members[0]] for members in alone)
         return [
             GivenUp(
