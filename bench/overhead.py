@@ -23,7 +23,7 @@ from ep_nnapi.graph import Graph
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.compute import FusedNode
-from ep_nnapi.ort.contract import Allocate
+from ep_nnapi.ort.contract import Allocate, Stop
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.value import Array
@@ -74,7 +74,7 @@ class Idle:
         """The runner."""
         return self
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Notes when it was entered and when it had its output."""
         entered = perf_counter_ns()
         allocate(0, SHAPE)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ep_nnapi.border import Allocate
 from ep_nnapi.compiling import Compiler, Declined
-from ep_nnapi.engine import CompiledCluster, Engine, Failures, on_cpu
+from ep_nnapi.engine import CompiledCluster, Engine, Failures, Stop, on_cpu
 from ep_nnapi.graph import Attribute, GraphNode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
@@ -91,7 +91,7 @@ class DynamicRunner:
     _compiling: ForkableLock = field(default_factory=ForkableLock)
     _cpu: Engine | None = None
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes the outputs; the first run with new sizes compiles for them."""
         named = dict(zip(self.inputs, inputs, strict=True))
         numbers = tuple(named[name].tobytes() for name in self.cluster.numbers)
@@ -100,7 +100,7 @@ class DynamicRunner:
         if engine is None:
             with self._compiling:  # others wait for it only with sizes that are new as well
                 engine = self._known(key) or self._keep(key, self._specialized(named))
-        engine(inputs, allocate)
+        engine(inputs, allocate, stop)
 
     def _known(self, key: _Key) -> Engine | None:
         with self._lock:

@@ -23,8 +23,9 @@ from ep_nnapi.submodel import CpuModel
 from ep_nnapi.value import Array
 
 logger = logging.getLogger(__name__)
-Engine: TypeAlias = Callable[[Sequence[Array], Allocate], None]
-_RUN = RunOptions()
+Stop: TypeAlias = Callable[[], None]
+"""Called between operations; what it raises ends the run."""
+Engine: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 _KEPT_FAILURES = 8
 
 
@@ -87,14 +88,14 @@ class Runner:
     _stand_in: Engine | None = None
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes the outputs into what `allocate` gives.
 
         When the device fails, the cluster runs as the option `fallback` says, now and from now on,
         and a warning says so. Raises RuntimeFailure where there is nothing to fall back on.
         """
         if self._stand_in is not None:
-            self._stand_in(inputs, allocate)
+            self._stand_in(inputs, allocate, stop)
             return
         buffers: dict[int, Array] = {}
 
@@ -104,9 +105,9 @@ class Runner:
             return buffers[index]
 
         try:
-            self.border.run(self.cluster.compilation, inputs, once, _RUN)
+            self.border.run(self.cluster.compilation, inputs, once, RunOptions(stop=stop))
         except RuntimeFailure as failure:
-            self._replacement(failure)(inputs, once)
+            self._replacement(failure)(inputs, once, stop)
 
     def _replacement(self, failure: RuntimeFailure) -> Engine:
         with self._lock:
@@ -135,13 +136,17 @@ class Runner:
             return None
         runtime, reference = fallback_device()
         compilation = runtime.compile(self.cluster.lowered.model, reference)
-        return lambda inputs, allocate: self.border.run(compilation, inputs, allocate, _RUN)
+
+        def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+            self.border.run(compilation, inputs, allocate, RunOptions(stop=stop))
+
+        return run
 
 
 def on_cpu(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Engine:
     """What computes a cluster from its ONNX nodes, with tensors in this order."""
 
-    def run(arrays: Sequence[Array], allocate: Allocate) -> None:
+    def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         feeds = dict(zip(inputs, arrays, strict=True))
         for i, result in enumerate(model.run(feeds, outputs)):
             np.copyto(allocate(i, result.shape), result)

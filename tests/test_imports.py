@@ -99,7 +99,7 @@ ALLOWED = {
     " rounds runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
-    "ort.plugin": "ort provider",
+    "ort.plugin": "ort graph nnapi.interrupts provider",
     "ort.session": "ort nnapi.forks options rejection target onnxruntime",
     "ort._build": "cffi",
     "ort": "graph rejection value numpy",

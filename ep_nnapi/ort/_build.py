@@ -17,13 +17,22 @@ _OPAQUE = (
     *("OrtStatus", "OrtValue", "OrtGraph", "OrtNode", "OrtValueInfo", "OrtTypeInfo", "OrtOpAttr"),
     *("OrtTensorTypeAndShapeInfo", "OrtKernelContext", "OrtSessionOptions", "OrtKeyValuePairs"),
     *("OrtHardwareDevice", "OrtEpDevice", "OrtLogger", "OrtEpGraphSupportInfo"),
-    *("OrtNodeComputeContext", "OrtDataTransferImpl", "OrtEp", "OrtEpFactory"),
+    *("OrtNodeComputeContext", "OrtDataTransferImpl", "OrtEp", "OrtEpFactory", "OrtEnv"),
+    *("OrtSession", "OrtRunOptions"),
     *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
 )
 
 _ORT_API = {
     0: "OrtStatus *(*CreateStatus)(int, const char *)",
     2: "const char *(*GetErrorMessage)(const OrtStatus *)",
+    3: "OrtStatus *(*CreateEnv)(int, const char *, OrtEnv **)",
+    8: "OrtStatus *(*CreateSessionFromArray)"
+    "(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **)",
+    9: "OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, "
+    "const OrtValue *const *, size_t, const char *const *, size_t, OrtValue **)",
+    10: "OrtStatus *(*CreateSessionOptions)(OrtSessionOptions **)",
+    22: "OrtStatus *(*SetSessionLogSeverityLevel)(OrtSessionOptions *, int)",
+    24: "OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int)",
     51: "OrtStatus *(*GetTensorMutableData)(OrtValue *, void **)",
     55: "OrtStatus *(*CastTypeInfoToTensorInfo)"
     "(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **)",
@@ -35,8 +44,10 @@ _ORT_API = {
     90: "OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **)",
     91: "OrtStatus *(*KernelContext_GetOutput)"
     "(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)",
+    92: "void (*ReleaseEnv)(OrtEnv *)",
     93: "void (*ReleaseStatus)(OrtStatus *)",
     96: "void (*ReleaseValue)(OrtValue *)",
+    100: "void (*ReleaseSessionOptions)(OrtSessionOptions *)",
     272: "OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *)",
     289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
     290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
@@ -117,6 +128,8 @@ _EP = {
     2: "OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, "
     "OrtNodeComputeInfo **, OrtNode **)",
     3: "void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t)",
+    7: "OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *)",
+    8: "OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool)",
     11: "void *GetCompiledModelCompatibilityInfo",
 }
 
@@ -130,7 +143,7 @@ _CALLBACKS = (
     "int py_create_factory(PyFactory **, OrtStatus **)",
     "int py_supported_devices(PyFactory *, const OrtHardwareDevice *const *, size_t, "
     "OrtEpDevice **, size_t, size_t *, OrtStatus **)",
-    "int py_create_ep(void *, const OrtSessionOptions *, PyEp **, OrtStatus **)",
+    "int py_create_ep(void *, const OrtSessionOptions *, int, PyEp **, OrtStatus **)",
     "void py_release_ep(void *, void *, PyEp *)",
     "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
     "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, OrtStatus **)",
@@ -168,7 +181,11 @@ def _source(header: str) -> str:
             f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
             header,
             *(f"static {callback};" for callback in _CALLBACKS),
-            *((_HERE / name).read_text(encoding="utf-8") for name in ("native.c", "callbacks.c")),
+            (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
+            *(
+                (_HERE / name).read_text(encoding="utf-8")
+                for name in ("native.c", "termination.c", "callbacks.c")
+            ),
         )
     )
 

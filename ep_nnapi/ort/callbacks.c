@@ -14,7 +14,9 @@ struct PyFactory { OrtEpFactory base; void *later[16]; void *self; const char *n
 struct PyEp { OrtEp base; void *later[16]; void *self; const char *name; };
 struct PyCompute { OrtNodeComputeInfo base; void *later[8]; void *self; size_t inputs, outputs; };
 
+/* Of every callback that may fail: its status, and what it leaves to be raised. */
 static OrtStatus *outcome(int failed, OrtStatus *status) {
+  pass_on_interrupt();
   if (failed && status == NULL) return create_status("ep_nnapi: the Python callback could not run");
   return status;
 }
@@ -47,7 +49,7 @@ static OrtStatus *run(PyCompute *compute, OrtKernelContext *context, Tensor *inp
   }
   failed = py_compute(compute->self, &call);
   if (!failed && call.outputs_made < compute->outputs)
-    return create_status("ep_nnapi: a cluster did not compute all of its outputs");
+    call.status = create_status("ep_nnapi: a cluster did not compute all of its outputs");
   return outcome(failed, call.status);
 }
 
@@ -104,6 +106,7 @@ static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode *
 
 static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
   py_release_computes(((PyEp *)ep)->self, (PyCompute **)infos, count);
+  pass_on_interrupt();
 }
 
 PyEp *new_ep(void *self, const char *name) {
@@ -114,6 +117,8 @@ PyEp *new_ep(void *self, const char *name) {
   ep->base.GetCapability = Ep_GetCapability;
   ep->base.Compile = Ep_Compile;
   ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+  ep->base.OnRunStart = Ep_OnRunStart;
+  ep->base.OnRunEnd = Ep_OnRunEnd;
   ep->self = self;
   ep->name = name;
   return ep;
@@ -137,12 +142,18 @@ static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
   return outcome(failed, status);
 }
 
+/* 1 from when ONNX Runtime ranks devices by a policy, on this thread, until it creates a provider.
+ * It compares vendors then, and at no other time. */
+static _Thread_local int ranked;
+
 static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
                                    const OrtKeyValuePairs *const *metadata, size_t count,
                                    const OrtSessionOptions *options, const OrtLogger *logger,
                                    OrtEp **ep) {
   OrtStatus *status = NULL;
-  int failed = py_create_ep(((PyFactory *)factory)->self, options, (PyEp **)ep, &status);
+  int by_policy = ranked, failed;
+  ranked = 0;
+  failed = py_create_ep(((PyFactory *)factory)->self, options, by_policy, (PyEp **)ep, &status);
   (void)hardware;
   (void)metadata;
   (void)count;
@@ -152,11 +163,13 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
 
 static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
   py_release_ep(((PyFactory *)factory)->self, ((PyEp *)ep)->self, (PyEp *)ep);
+  pass_on_interrupt();
 }
 
 /* No PCI vendor. Called, without a check for NULL, when a device is selected by policy. */
 static uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
   (void)factory;
+  ranked = 1;
   return 0;
 }
 

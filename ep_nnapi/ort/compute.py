@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,36 @@ import numpy as np
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 from ep_nnapi.ort.contract import Runner
+from ep_nnapi.rejection import NnapiError
 from ep_nnapi.value import Array, Value
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, Tensor
+
+
+_LOOK_AFTER = 5_000_000
+"""Nanoseconds from one look at a run's terminate flag to the next: a look takes some thousands."""
+
+
+class Terminated(NnapiError):
+    """The caller has ended the run."""
+
+
+class Termination:
+    """Raises Terminated when it is called after RunOptions.terminate was set for this run."""
+
+    __slots__ = ("_looked",)
+
+    def __init__(self) -> None:
+        self._looked = time.monotonic_ns()
+
+    def __call__(self) -> None:
+        """Looks at the flag, unless it did so just before."""
+        now = time.monotonic_ns()
+        if now - self._looked > _LOOK_AFTER:
+            self._looked = now
+            if lib.run_terminated():
+                raise Terminated("the run ends early: RunOptions.terminate is set")
 
 
 class FusedNode:
@@ -38,7 +65,8 @@ class FusedNode:
         """One run; raises what the runner raises."""
         tensors = call.inputs
         inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
-        self._runner(inputs, lambda index, shape: self._allocate(call, index, shape))
+        stop = Termination()
+        self._runner(inputs, lambda index, shape: self._allocate(call, index, shape), stop)
 
     def _allocate(self, call: Call, index: int, shape: tuple[int, ...]) -> Array:
         dtype = self._dtypes[index]

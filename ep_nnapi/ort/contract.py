@@ -9,17 +9,19 @@ from ep_nnapi.graph import Graph
 from ep_nnapi.value import Array
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
+Stop: TypeAlias = Callable[[], None]
 
 
 class Runner(Protocol):
     """A compiled cluster with the fused node's order of inputs and outputs; any threads."""
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes every output into the array that `allocate` gives for it.
 
         inputs     ONNX Runtime's buffers: valid during the call, not to be written
         allocate   (output index, shape) to the writable buffer of that output, once per output;
                    what is written there is the result
+        stop       to be called between operations; what it raises ends the run
         """
         ...
 

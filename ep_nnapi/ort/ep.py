@@ -12,7 +12,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, Provider
-from ep_nnapi.ort.graph import awaits_inlining, read_graph
+from ep_nnapi.ort.graph import awaits_inlining, claimable, read_graph
 from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
 from ep_nnapi.rejection import NnapiError
@@ -33,9 +33,26 @@ class Ep:
         self._writes_context = writes_context
         self._planned: dict[frozenset[str], Cluster] = {}
         self._keys: Counter[str] = Counter()
+        self._interrupt: BaseException | None = None
 
     def claim(self, handle: int, support: CData) -> None:
-        """GetCapability: takes the clusters that the provider plans for this graph."""
+        """GetCapability: takes the clusters that the provider plans for this graph.
+
+        ONNX Runtime takes no failure for an answer, and would go on without NNAPI. So that Ctrl-C
+        ends the session, one node is taken then, and compiling it is what fails.
+        """
+        try:
+            self._claim(handle, support)
+        except Exception:
+            raise
+        except BaseException as interrupt:
+            node = claimable(handle)
+            if not node:
+                raise
+            check(lib.add_cluster(support, ffi.new("uintptr_t[]", [node]), 1))
+            self._interrupt = interrupt.with_traceback(None)
+
+    def _claim(self, handle: int, support: CData) -> None:
         reader = Reader()
         self._planned = {}
         if awaits_inlining(handle):
@@ -72,6 +89,8 @@ class Ep:
                 f"{WRITES_CONTEXT} is set, but what ONNX Runtime itself writes has no checksum; "
                 "compile models with ep-nnapi prepare --format context"
             )
+        if self._interrupt is not None:
+            raise self._interrupt
         reader = Reader()
         nodes = read_graph(cluster_graph, reader).nodes
         fused = reader.node(fused_node)

@@ -59,6 +59,14 @@ def awaits_inlining(handle: int) -> bool:
     return (holder.domain, holder.op_type) == ("", "SequenceMap")
 
 
+def claimable(handle: int) -> int:
+    """The first node of the graph that no provider has; 0 where there is none."""
+    for node in _members(handle).nodes:
+        if not Reader().node(node).claimed_by:
+            return node
+    return 0
+
+
 def _members(handle: int) -> _Members:
     facts: GraphFacts = ffi.new("GraphFacts *")
     check(lib.read_graph(handle, facts))

@@ -65,6 +65,12 @@ typedef struct {
 /* 1 from the moment that the Python callbacks exist. */
 extern int py_ready;
 
+/* Has pass_on_interrupt act when the callback has returned to C. */
+static void interrupt_later(void);
+
+/* 1 when the run of this thread, if any, is to end: RunOptions.terminate is set. */
+int run_terminated(void);
+
 OrtStatus *create_status(const char *message);
 const char *status_message(const OrtStatus *status);
 void release_status(OrtStatus *status);

@@ -6,23 +6,34 @@ Python not even get to run it, cffi answers FAILED and the C side makes the stat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
+from ep_nnapi.graph import Graph
+from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, config, status_of
 from ep_nnapi.ort.compute import FusedNode
-from ep_nnapi.ort.contract import OpenProvider, Provider
+from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, own_entries, semantic_version
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
 
+logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _OK, _FAILED = 0, 1
 _CPU = 0  # Source: OrtHardwareDeviceType.
+_ESCAPED = escaped(lib.interrupt_later)
+
+_CHOSEN_BY_POLICY = (
+    f"a selection policy has chosen {EP_NAME}, whose device is a reference and slower than the CPU "
+    "provider: it leaves all nodes to that; ep_nnapi.append_execution_provider or providers= "
+    "selects it"
+)
 
 # The Python objects behind the C structs, by the struct: C holds only a handle.
 alive: dict[CData, tuple[CData, object]] = {}
@@ -40,10 +51,28 @@ class Factory:
     def __init__(self, open_provider: OpenProvider) -> None:
         self.open_provider = open_provider
 
-    def create_ep(self, options: CData) -> Ep:
-        """The provider for a session with these OrtSessionOptions."""
+    def create_ep(self, options: CData, by_policy: bool) -> Ep:
+        """The provider for a session with these OrtSessionOptions.
+
+        ONNX Runtime's selection policies prefer any CPU device to its own: where one of them has
+        chosen (`by_policy`), and nobody has set an option, every node is left to the CPU provider.
+        """
         entries = config(options)
-        return Ep(self.open_provider(own_entries(entries)), entries.get(WRITES_CONTEXT) == "1")
+        own = own_entries(entries)
+        if by_policy and not own:
+            logger.warning("%s", _CHOSEN_BY_POLICY)
+            return Ep(Bystander())
+        return Ep(self.open_provider(own), entries.get(WRITES_CONTEXT) == "1")
+
+
+class Bystander:
+    """The provider of a session that nobody selected it for: it takes no nodes."""
+
+    error: Exception | None = None
+
+    def plan(self, graph: Graph) -> Sequence[Cluster]:
+        """No clusters."""
+        return ()
 
 
 factory = Factory(_open_provider)
@@ -69,20 +98,21 @@ def _status(function: Callable[_P, None]) -> Callable[_P, int]:
             function(*args, **kwargs)
         except BaseException as error:
             args[-1][0] = status_of(error)  # type: ignore[index]
+            hold(error, lib.interrupt_later)
             return _FAILED
         return _OK
 
     return callback
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_create_factory(out: CData, status: CData) -> None:
     """The one factory of this library, which is never freed."""
     out[0] = _twin(lib.new_factory, factory, *_strings)
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_supported_devices(
     this: CData,
@@ -100,22 +130,22 @@ def py_supported_devices(
             count[0] += 1
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
-def py_create_ep(this: CData, options: CData, out: CData, status: CData) -> None:
+def py_create_ep(this: CData, options: CData, by_policy: int, out: CData, status: CData) -> None:
     """The provider of one session."""
     maker: Factory = ffi.from_handle(this)
-    out[0] = _twin(lib.new_ep, maker.create_ep(options), _strings[0])
+    out[0] = _twin(lib.new_ep, maker.create_ep(options, bool(by_policy)), _strings[0])
 
 
-@ffi.def_extern()
+@ffi.def_extern(onerror=_ESCAPED)
 def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
     """The session is gone."""
     del alive[struct]
     lib.free_ep(struct)
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_get_capability(this: CData, graph: int, support: CData, status: CData) -> None:
     """Which nodes of a graph the provider takes."""
@@ -123,7 +153,7 @@ def py_get_capability(this: CData, graph: int, support: CData, status: CData) ->
     ep.claim(graph, support)
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_compile(
     this: CData, graphs: CData, fused: CData, count: int, out: CData, status: CData
@@ -135,7 +165,7 @@ def py_compile(
         out[i] = _twin(lib.new_compute, node, node.input_count, node.output_count)
 
 
-@ffi.def_extern()
+@ffi.def_extern(onerror=_ESCAPED)
 def py_release_computes(this: CData, structs: CData, count: int) -> None:
     """The fused nodes are gone."""
     for i in range(count):
@@ -144,7 +174,7 @@ def py_release_computes(this: CData, structs: CData, count: int) -> None:
             lib.free_compute(structs[i])
 
 
-@ffi.def_extern(error=_FAILED)
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 def py_compute(this: CData, call: Call) -> int:
     """One run of one fused node: the hot path, so without the wrapper."""
     node: FusedNode = ffi.from_handle(this)
@@ -152,6 +182,7 @@ def py_compute(this: CData, call: Call) -> int:
         node.compute(call)
     except BaseException as error:
         call.status = status_of(error)
+        hold(error, lib.interrupt_later)
         return _FAILED
     return _OK
 

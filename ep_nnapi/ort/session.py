@@ -54,7 +54,7 @@ def append_execution_provider(
         if "flags" in options:
             raise OptionError("flags is given twice, as the argument and as an option")
         options["flags"] = flags
-    strings = option_table.to_strings(option_table.parse(options))
+    strings = option_table.to_strings(option_table.parse(options)) or {"flags": "0"}
     plugin.factory.open_provider(strings)
     register()
     with _lock:

@@ -49,8 +49,6 @@ def test_every_function_fails_when_its_work_raises(
     ("error", "code"),
     [
         (KeyError("x"), OP_FAILED),
-        (KeyboardInterrupt(), OP_FAILED),
-        (SystemExit(0), OP_FAILED),
         (NnapiError("x"), OP_FAILED),
         (MemoryError(), ResultCode.OUT_OF_MEMORY),
         (SpecError("x"), ResultCode.BAD_DATA),
@@ -66,6 +64,17 @@ def test_what_an_exception_is_for_c(
     function = next(f for f in FUNCTIONS if f.python_name == "Model_finish")
     rebound.bind(function, raising(error))
     assert nn.Model_finish(None) == code
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt("held"), SystemExit(7)], ids=repr)
+def test_an_interrupt_is_raised_again_once_c_has_a_code(
+    nn: Library, rebound: ModuleType, error: BaseException
+) -> None:
+    function = next(f for f in FUNCTIONS if f.python_name == "Model_finish")
+    rebound.bind(function, raising(error))
+    with pytest.raises(type(error)) as raised:
+        nn.Model_finish(None)
+    assert raised.value is error
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

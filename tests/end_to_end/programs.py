@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HANG = 240
+HANG = 120
 """Seconds after which a program counts as hanging; it takes a few on an idle machine."""
 
 

@@ -29,7 +29,9 @@ class Runner:
     inputs: Sequence[Array] = ()
     outputs: Sequence[Array] = ()
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate) -> None:
+    def __call__(
+        self, inputs: Sequence[Array], allocate: Allocate, stop: Callable[[], None] | None = None
+    ) -> None:
         known = dict(self.constants) | dict(zip(self.names[0], inputs, strict=True))
         for node in self.nodes:
             arguments = [known[value.name] for value in node.inputs]

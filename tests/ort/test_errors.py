@@ -24,7 +24,6 @@ ERRORS = [
     pytest.param(OURS, SENTENCE, id="ours"),
     pytest.param(KeyError("w"), "KeyError: 'w'", id="foreign"),
     pytest.param(NnapiError("größer als 2³¹"), "größer als 2³¹", id="unicode"),
-    pytest.param(KeyboardInterrupt(), "KeyboardInterrupt: ", id="interrupt"),
 ]
 
 
@@ -55,9 +54,9 @@ class Failing(FakeProvider):
         self.reach("Compile")
         runner = bind(inputs, outputs)
 
-        def run(arrays, allocate):
+        def run(arrays, allocate, stop):
             self.reach("Compute")
-            runner(arrays, allocate)
+            runner(arrays, allocate, stop)
 
         return run
 
@@ -172,11 +171,15 @@ class Wrong(FakeProvider):
     ("run", "sentence"),
     [
         pytest.param(
-            lambda inputs, allocate: None, "did not compute all of its outputs", id="none"
+            lambda inputs, allocate, stop: None, "did not compute all of its outputs", id="none"
         ),
-        pytest.param(lambda inputs, allocate: allocate(1, (2, 3)), "IndexError", id="index"),
-        pytest.param(lambda inputs, allocate: allocate(0, (2, -3)), "onnxruntime: ", id="negative"),
-        pytest.param(lambda inputs, allocate: allocate(0, (2, 1.5)), "TypeError", id="fraction"),
+        pytest.param(lambda inputs, allocate, stop: allocate(1, (2, 3)), "IndexError", id="index"),
+        pytest.param(
+            lambda inputs, allocate, stop: allocate(0, (2, -3)), "onnxruntime: ", id="negative"
+        ),
+        pytest.param(
+            lambda inputs, allocate, stop: allocate(0, (2, 1.5)), "TypeError", id="fraction"
+        ),
     ],
 )
 def test_wrong_runner_is_an_error_not_a_crash(install: Install, run, sentence):

@@ -54,16 +54,45 @@ def test_providers_argument_runs_on_the_plugin(install: Install):
     assert fake.entries == {"flags": "1", "device": "x"}
 
 
-@pytest.mark.parametrize("policy", ["DEFAULT", "PREFER_CPU"])
-def test_a_policy_may_select_the_plugin(install: Install, policy: str):
-    """ONNX Runtime compares vendors then, and takes a CPU provider that is not its own."""
-    fake = install("Abs", "Add", together=True)
+POLICIES = [
+    *("DEFAULT", "PREFER_CPU", "PREFER_NPU", "PREFER_GPU"),
+    *("MAX_PERFORMANCE", "MAX_EFFICIENCY", "MIN_OVERALL_POWER"),
+]
+
+
+def by_policy(policy: str) -> onnxruntime.SessionOptions:
     options = settings()
     options.set_provider_selection_policy(
         getattr(onnxruntime.OrtExecutionProviderDevicePolicy, policy)
     )
-    session = onnxruntime.InferenceSession(abs_add(), options)
-    assert session.get_providers()[0] == NAME
+    return options
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_policy_takes_nodes_from_the_cpu_provider(
+    install: Install, caplog: pytest.LogCaptureFixture, policy: str
+):
+    """ONNX Runtime chooses any CPU device before its own: the plugin takes no node then."""
+    fake = install("Abs", "Add", together=True)
+    session = onnxruntime.InferenceSession(abs_add(), by_policy(policy))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.graphs == fake.runners == []
+    assert "it leaves all nodes to that" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["providers", "devices", "append"])
+def test_after_a_policy_the_plugin_can_be_selected(install: Install, way: str):
+    fake = install("Abs", "Add", together=True)
+    onnxruntime.InferenceSession(abs_add(), by_policy("DEFAULT"))
+    options, providers = settings(), None
+    if way == "providers":
+        providers = [NAME, "CPUExecutionProvider"]
+    elif way == "append":
+        nnapi.append_execution_provider(options)
+    else:
+        devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+        options.add_provider_for_devices(devices, {})
+    onnxruntime.InferenceSession(abs_add(), options, providers=providers)
     assert len(fake.runners) == 1
 
 

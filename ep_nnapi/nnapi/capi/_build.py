@@ -40,15 +40,27 @@ def _callback(function: Function) -> str:
     return f"{function.returns} {function.python_name}({parameters})"
 
 
+def _around(function: Function) -> str:
+    """The C function that calls a Python side, and then sees to an interrupt that reached it."""
+    parameters = ", ".join(_PARAMETER.format(p) for p in function.parameters) or "void"
+    name, returns = function.python_name, function.returns
+    call = f"{name}({', '.join(p.name for p in function.parameters)});"
+    body = f"{call} pass_on_interrupt();"
+    if returns != "void":
+        body = f"{returns} result = {call} pass_on_interrupt(); return result;"
+    return f"static {returns} around_{name}({parameters}) {{ {body} }}\n"
+
+
 def _callbacks() -> cffi.FFI:
     declarations = [_callback(f) for f in _FUNCTIONS]
     builder = cffi.FFI()
     builder.cdef(_LIST["STRUCTS"])
-    builder.cdef("uintptr_t table(void);")
+    builder.cdef("uintptr_t table(void); void interrupt_later(void);")
     builder.cdef("ssize_t read_own_memory(uintptr_t address, void *into, size_t size);")
     builder.cdef('extern "Python" {\n' + "".join(f"{d};\n" for d in declarations) + "}")
     statics = "".join(f"static {d};\n" for d in declarations)
-    entries = ",\n    ".join(f"(void (*)(void)){f.python_name}" for f in _FUNCTIONS)
+    around = "".join(_around(f) for f in _FUNCTIONS)
+    entries = ",\n    ".join(f"(void (*)(void))around_{f.python_name}" for f in _FUNCTIONS)
     builder.set_source(
         "ep_nnapi.nnapi.capi._native",
         f"""
@@ -59,6 +71,8 @@ def _callbacks() -> cffi.FFI:
 #include <unistd.h>
 {_LIST["STRUCTS"]}
 {statics}
+{(_HERE.parent / "interrupts.c").read_text(encoding="utf-8")}
+{around}
 static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); }} nn_table = {{
     {IDENTITY}u, {{ {entries} }}
 }};

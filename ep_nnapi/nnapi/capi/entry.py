@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.capi.calls import compilation, device, event, execution, mem
 from ep_nnapi.nnapi.capi.functions import FUNCTIONS, Function
 from ep_nnapi.nnapi.capi.refusal import Refused, code_of
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.rejection import NnapiError
 
 logger = logging.getLogger(__name__)
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 Implementation: TypeAlias = Callable[..., "int | None"]
 FAMILIES = (device, model, compilation, execution, event, memory)
 LOG_VARIABLE = "EP_NNAPI_LOG"
+_ESCAPED = escaped(lib.interrupt_later)
 
 
 @cache
@@ -51,9 +53,10 @@ def bind(function: Function, work: Implementation) -> None:
     guarded = {"int": status, "void": silent}.get(function.returns, number)
     error = ResultCode.OP_FAILED if function.returns == "int" else 0
     if function.returns == "void":
-        ffi.def_extern(name=function.python_name)(guarded(function, work))
+        ffi.def_extern(name=function.python_name, onerror=_ESCAPED)(guarded(function, work))
     else:
-        ffi.def_extern(name=function.python_name, error=error)(guarded(function, work))
+        external = ffi.def_extern(name=function.python_name, error=error, onerror=_ESCAPED)
+        external(guarded(function, work))
 
 
 def status(function: Function, work: Implementation) -> Implementation:
@@ -95,8 +98,14 @@ def number(function: Function, work: Implementation) -> Implementation:
 
 
 def _reported(function: Function, error: BaseException) -> int:
-    """The error's code; refusals are the client's affair, anything else is logged as an error."""
+    """The error's code; refusals are the client's affair, anything else is logged as an error.
+
+    An interrupt is raised again once C has the code.
+    """
     code = code_of(error)
+    if not isinstance(error, Exception):
+        hold(error, lib.interrupt_later)
+        return code
     expected = isinstance(error, Refused | NnapiError)
     logger.log(
         logging.INFO if expected else logging.ERROR,

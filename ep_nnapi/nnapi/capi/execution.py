@@ -203,8 +203,11 @@ class Execution:
             if insufficient:
                 detail = f"outputs {insufficient} do not fit"
                 raise Refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
-        except BaseException as error:
+        except Exception as error:
             raise self._end(error) from error
+        except BaseException as interrupt:
+            self._end(interrupt)
+            raise
         self._leave(ResultCode.NO_ERROR)
 
     def _end(self, error: BaseException) -> Refused:

@@ -1,0 +1,158 @@
+"""Signals that arrive while Python code runs inside of a callback; and runs that are ended."""
+
+from tests.end_to_end.programs import python
+
+PROGRAM = """
+import os, signal, sys, threading, time
+import numpy as np, onnxruntime
+import ep_nnapi
+from tests.ort.models import model, node, tensor
+
+def products(count, size=500):
+    weights = {"w": np.eye(size, dtype=np.float32)}
+    nodes = [node("MatMul", f"x{i} w", f"x{i + 1}") for i in range(count)]
+    return model(nodes, [tensor("x0", (size, size))], [tensor(f"x{count}", (size, size))], weights)
+
+def session(made):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    ep_nnapi.append_execution_provider(options)
+    found = onnxruntime.InferenceSession(made, options)
+    assert found.get_providers()[0] == "NnapiPluginExecutionProvider"
+    return found
+
+def soon(number, after):
+    threading.Timer(after, os.kill, (os.getpid(), number)).start()
+
+FEED = {"x0": np.ones((500, 500), np.float32)}
+"""
+RUN = """
+s = session(products(20))
+s.run(None, FEED)
+"""
+
+
+def test_ctrl_c_during_a_run_is_raised() -> None:
+    done = python(
+        PROGRAM
+        + RUN
+        + """
+caught = 0
+for i in range(10):
+    try:
+        soon(signal.SIGINT, 0.05 * (i + 1))
+        try:
+            while True:
+                s.run(None, FEED)
+        except Exception:
+            for _ in range(600): time.sleep(0.1)  # the interrupt is raised here
+    except KeyboardInterrupt:
+        caught += 1
+s.run(None, FEED)
+print(caught)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "10\n", "")
+
+
+def test_ctrl_c_during_a_run_ends_a_program() -> None:
+    done = python(PROGRAM + RUN + "soon(signal.SIGINT, 0.2)\nwhile True: s.run(None, FEED)")
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr
+
+
+def test_sys_exit_in_a_handler_ends_the_program_with_its_code() -> None:
+    done = python(
+        PROGRAM
+        + RUN
+        + """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+soon(signal.SIGTERM, 0.2)
+while True:
+    try:
+        s.run(None, FEED)
+    except Exception as error:
+        assert "SystemExit" in str(error), error
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (7, "", "")
+
+
+def test_sys_exit_in_a_handler_ends_a_program_that_handles_nothing() -> None:
+    done = python(
+        PROGRAM
+        + RUN
+        + """
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+soon(signal.SIGTERM, 0.2)
+while True:
+    s.run(None, FEED)
+"""
+    )
+    assert (done.returncode, done.stdout) == (7, "")
+
+
+def test_ctrl_c_while_a_session_is_made_makes_none() -> None:
+    """ONNX Runtime takes a failure to plan for a reason to go on without NNAPI."""
+    done = python(
+        PROGRAM
+        + """
+made, caught = products(400, 8), 0
+session(made)
+for i in range(8):
+    try:
+        soon(signal.SIGINT, 0.05 * (i + 1))
+        while True:
+            session(made)
+    except KeyboardInterrupt:
+        caught += 1
+    except Exception:
+        try:
+            for _ in range(600): time.sleep(0.1)
+        except KeyboardInterrupt:
+            caught += 1
+print(caught)
+"""
+    )
+    assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
+
+
+def test_terminate_ends_a_cluster_between_operations() -> None:
+    done = python(
+        PROGRAM
+        + """
+s = session(products(1000))
+options = onnxruntime.RunOptions()
+threading.Timer(0.3, setattr, (options, "terminate", True)).start()
+try:
+    s.run(None, FEED, options)
+except Exception as error:
+    print(error)
+options.terminate = False
+"""
+    )
+    assert done.stdout.endswith("the run ends early: RunOptions.terminate is set\n"), done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_in_a_call_of_the_c_api_is_raised() -> None:
+    done = python(
+        """
+import os, signal, threading, time
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from tests.capi.client import Library
+from tests.capi.world import World
+
+world, caught = World(Library(str(libneuralnetworks_path()))), 0
+for i in range(10):
+    try:
+        threading.Timer(0.05 * (i + 1), os.kill, (os.getpid(), signal.SIGINT)).start()
+        while True:
+            world.nn.getDeviceCount(None)
+            world.nn.Model_finish(None)
+    except KeyboardInterrupt:
+        caught += 1
+print(caught)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "10\n", "")
