@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from typing import TypeAlias
 import onnxruntime
 
 from ep_nnapi.cpu import CPU, session_of
+from ep_nnapi.misnamed import check_excluded, check_fixed
 from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -36,14 +38,19 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def planned(model: ModelSource, **options: object) -> Provider:
     """The provider after it has planned `model`; raises as `check`."""
-    return planned_at(source(model), parse(options), _Level.ORT_ENABLE_BASIC)
+    chosen = parse(options)
+    provider = planned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
+    check_excluded(chosen, provider.report)
+    return provider
 
 
 def planned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
     """The provider after it has planned `model` as ONNX Runtime optimizes it at `level`."""
     with collecting(options) as (strings, found):
-        _plan(model, strings, level)
-        return found()
+        session = _plan(model, strings, level)
+        provider = found()
+    check_fixed(options, inputs_of(session))
+    return provider
 
 
 @contextmanager
@@ -118,7 +125,23 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
 
 
-def _plan(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An input of a session: `dims` holds a name or None where any size goes."""
+
+    name: str
+    type: str
+    dims: tuple[int | str | None, ...]
+
+
+def inputs_of(session: onnxruntime.InferenceSession) -> list[Input]:
+    """The inputs of a session, in order."""
+    return [Input(i.name, i.type, tuple(i.shape)) for i in session.get_inputs()]
+
+
+def _plan(
+    model: str | bytes, strings: dict[str, str], level: _Level
+) -> onnxruntime.InferenceSession:
     """Has ONNX Runtime ask for the plan, with the least work around it.
 
     At most basic optimization comes before the question; what would come after is turned off.
@@ -130,4 +153,4 @@ def _plan(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = 1  # and no arena, since nothing runs
     options.enable_cpu_mem_arena = False
-    open_session(model, options, [(EP_NAME, strings), CPU])
+    return open_session(model, options, [(EP_NAME, strings), CPU])

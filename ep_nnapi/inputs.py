@@ -14,12 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ep_nnapi.nearest import known
 from ep_nnapi.rejection import ModelError, OptionError
 from ep_nnapi.sizes import Shapes, fixed_symbols, settled
 from ep_nnapi.value import Array
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
+_UNNAMED = "arr_0"  # how numpy.savez calls the first array without a name
 _UNREADABLE = (
     AttributeError,
     EOFError,
@@ -81,8 +83,8 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     """The inputs with the sizes that `fixed` settles; raises OptionError where it cannot."""
-    known = fixed_symbols(inputs, fixed)
-    return [replace(s, dims=fixed.get(s.name) or settled(s.dims, known)) for s in inputs]
+    sizes = fixed_symbols(inputs, fixed)
+    return [replace(s, dims=fixed.get(s.name) or settled(s.dims, sizes)) for s in inputs]
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
@@ -108,7 +110,8 @@ def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
     """What the files hold, for the model's inputs.
 
     path        `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs; an .npz has
-                arrays named as the inputs, or one array for the only input, and may have `labels`
+                arrays named as the inputs, and may have `labels`; the array of an only input may
+                have the plural of its name, and none (numpy's arr_0)
     More rows than the model's fixed first dimension become several runs. Raises OptionError.
     """
     labels: Array | None = None
@@ -128,6 +131,9 @@ def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
     name, equals, rest = given.partition("=")
     if equals and any(s.name == name for s in inputs):
         return name, Path(rest)
+    if equals and not Path(given).is_file() and Path(rest).is_file():
+        names = known(name, (s.name for s in inputs))
+        raise OptionError(f"the model has no input {name!r}; its inputs are {names}")
     return None, Path(given)
 
 
@@ -177,12 +183,14 @@ def _named(
     names = {s.name for s in inputs}
     if set(found) <= names:
         return dict(found)
-    if len(found) == 1 and (name or len(inputs) == 1):
-        return {name or inputs[0].name: next(iter(found.values()))}
     strange = next(k for k in found if k not in names)
+    if len(found) == 1:
+        only = inputs[0].name if len(inputs) == 1 else None
+        if name or (only and strange in ("", _UNNAMED, f"{only}s")):
+            return {name or inputs[0].name: found[strange]}
     called = f"array {strange!r}" if strange else "the array"
-    known = ", ".join(sorted(names)) or "none"
-    raise OptionError(f"{path}: {called} is no input; the model's are {known}")
+    there = known(strange, sorted(names))
+    raise OptionError(f"{path}: {called} is no input; the model's are {there}")
 
 
 def _image(path: Path, spec: InputSpec) -> Array:

@@ -140,7 +140,7 @@ def count(option: str) -> Callable[[object], int]:
 
 
 def fix(value: object) -> Fixed:
-    """`x=1,3,224,224;y=8`, several such strings, or a mapping from names to sizes."""
+    """`x=1,3,224,224;batch=8`, several such strings, or a mapping from names to sizes."""
     if isinstance(value, Mapping):
         return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())
     if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
@@ -157,6 +157,8 @@ def fix(value: object) -> Fixed:
 
 
 def _sizes(name: str, given: object) -> tuple[int, ...]:
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = (given,)
     if not isinstance(given, list | tuple):
         raise OptionError(f"fix of {name} is {given!r}; it must be sizes such as (1, 3, 224, 224)")
     sizes = tuple(integer(f"fix of {name}", size) for size in given)

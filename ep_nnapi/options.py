@@ -188,7 +188,8 @@ OPTIONS: tuple[Option, ...] = (
         "fix",
         values.fix,
         "NAME=SIZES",
-        "an input's symbolic sizes, also in what is prepared: name=1,3,224,224; more after a ;",
+        "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
+        "more after a ;",
     ),
 )
 _BY_NAME = {o.name: o for o in OPTIONS}

@@ -15,6 +15,7 @@ from ep_nnapi.contextmodel import save_context
 from ep_nnapi.elsewhere import Elsewhere, elsewhere
 from ep_nnapi.fixing import fixed
 from ep_nnapi.job import Format, Job, Level, Style
+from ep_nnapi.misnamed import check_excluded
 from ep_nnapi.onnxfile import mentions, temporary
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
@@ -41,7 +42,7 @@ class Staged:
 def stage(model: Path, out: Path, job: Job) -> Staged:
     """Writes `model` as `out`, and the weights of a context beside it.
 
-    Raises ModelError, and OptionError where the option `fix` does not fit the model.
+    Raises ModelError, and OptionError where an option names what the model does not have.
     """
     if contents(model):
         raise ModelError(f"{model}: it is compiled already; prepare the original")
@@ -63,7 +64,9 @@ def _check_size(model: Path, held: Elsewhere) -> None:
 
 def _staged(model: Path, out: Path, job: Job) -> Staged:
     if job.format is Format.CONTEXT:
-        return Staged(_context(model, out, job), ())
+        compiled = _context(model, out, job)
+        _check_names(compiled, job)
+        return Staged(compiled, ())
     save = save_ort if job.format is Format.ORT else save_onnx
     report = save(model, out, job)
     if job.style is Style.RUNTIME:
@@ -71,7 +74,14 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
     if report is None:
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         report = planned_at(str(out), job.options, level).report
+    _check_names(report, job)
     return Staged(report, _operators(model, out, job))
+
+
+def _check_names(report: Report, job: Job) -> None:
+    """Where the names of nodes are still those of the model, `exclude` must be some of them."""
+    if job.level is Level.NNAPI_AWARE:
+        check_excluded(job.options, report)
 
 
 def _context(model: Path, out: Path, job: Job) -> Report:

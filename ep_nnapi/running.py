@@ -19,6 +19,7 @@ from ep_nnapi.contents import contents
 from ep_nnapi.cpu import CPU, exact_options, saturates
 from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.kinds import Traits
+from ep_nnapi.misnamed import check_excluded
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_values import Fixed
 from ep_nnapi.options import parse
@@ -106,6 +107,7 @@ def run(
     feeds = _feeds(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, got = on_nnapi(model, feeds, options)
+    check_excluded(parse(options), provider.report)
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
     result = _result(provider, got, feeds, verdict)
     if verdict.side is Side.NONE or _on_reference(result.report):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from ep_nnapi.nearest import known
 from ep_nnapi.rejection import OptionError
 from ep_nnapi.value import Dim
 
@@ -42,17 +43,29 @@ def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
 
 
 def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
-    """The same for the inputs of a model; raises OptionError when `fixed` names none of them."""
-    strange = sorted(fixed.keys() - {v.name for v in inputs})
-    if strange:
-        known = ", ".join(v.name for v in inputs)
-        raise OptionError(f"fix names {strange[0]}, which is no input; the inputs are {known}")
-    return symbols(inputs, fixed)
+    """The same for the inputs of a model, where `fixed` may name symbols with one size, too.
+
+    Raises OptionError when it names neither an input nor a symbol, or gives a symbol two sizes.
+    """
+    names = {v.name for v in inputs}
+    there = dict.fromkeys(d for v in inputs for d in v.dims or () if isinstance(d, str))
+    found = {name: sizes[0] for name, sizes in fixed.items() if name in there.keys() - names}
+    for name, sizes in fixed.items():
+        if name not in names and name not in there:
+            among = known(name, (*(v.name for v in inputs), *there))
+            raise OptionError(f"fix names {name}, no input or symbolic size; there are {among}")
+        if name in found and len(sizes) != 1:
+            raise OptionError(f"fix of {name} is {list(sizes)}; a symbolic size has one number")
+    for value in inputs:
+        for symbol, size in symbols([value], fixed).items():
+            if found.setdefault(symbol, size) != size:
+                raise OptionError(f"fix gives {symbol} two sizes, {found[symbol]} and {size}")
+    return found
 
 
-def settled(dims: Iterable[Dim], known: Mapping[str, int]) -> tuple[Dim, ...]:
+def settled(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
     """The dimensions with numbers for the symbols that are known."""
-    return tuple(known.get(d, d) if isinstance(d, str) else d for d in dims)
+    return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
 
 
 def _fits(dims: Sequence[Dim], shape: Sequence[int]) -> bool:

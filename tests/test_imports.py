@@ -66,7 +66,8 @@ ALLOWED = {
     "submodel": "cpu graph nnapi.forks value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
     " nnapi.runtime rejection value numpy",
-    "sizes": "rejection value",
+    "nearest": "",
+    "sizes": "nearest rejection value",
     "counterpart": "graph qlinear value onnx",
     "settling": "ceiling counterpart dag graph nnapi.operand submodel value numpy onnx",
     "assuming": "dag graph settling submodel value numpy onnxruntime",
@@ -116,8 +117,8 @@ ALLOWED = {
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
     "elsewhere": "onnxfile google onnx",
-    "preparing": "checking contents contextmodel elsewhere fixing job onnxfile rejection report"
-    " staging onnxruntime",
+    "preparing": "checking contents contextmodel elsewhere fixing job misnamed onnxfile rejection"
+    " report staging onnxruntime",
     "kinds": "value numpy",
     "verdict": "kinds value numpy",
     "wording": "verdict",
@@ -132,10 +133,13 @@ ALLOWED = {
     "manifest": "files rejection requirements",
     "publishing": "crew files job manifest rejection",
     "fleet": "crew files job manifest publishing rejection",
-    "checking": "cpu options ort.names ort.session provider rejection report seal onnxruntime",
-    "inputs": "rejection sizes value numpy PIL",
-    "running": "checking contents cpu inputs kinds option_values options ort.names ort.session"
-    " provider rejection report target third traits verdict nnapi.runtime value numpy onnxruntime",
+    "misnamed": "nearest options rejection report sizes onnxruntime",
+    "checking": "cpu misnamed options ort.names ort.session provider rejection report seal"
+    " onnxruntime",
+    "inputs": "nearest rejection sizes value numpy PIL",
+    "running": "checking contents cpu inputs kinds misnamed option_values options ort.names"
+    " ort.session provider rejection report target third traits verdict nnapi.runtime value numpy"
+    " onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",

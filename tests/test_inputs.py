@@ -89,17 +89,36 @@ def test_an_equals_sign_that_names_no_input_is_part_of_the_path(tmp_path: Path):
     assert feeds["x"].tolist() == [1, 1]
 
 
+def test_a_file_for_an_input_that_is_none_names_those_there_are(tmp_path: Path):
+    path = npy(tmp_path / "1.npy", np.ones(2))
+    with pytest.raises(OptionError) as refused:
+        read_feeds([f"imagee={path}"], [spec("image", 2), spec("mask", 3)])
+    says = "the model has no input 'imagee'; its inputs are image, mask; did you mean image?"
+    assert str(refused.value) == says
+
+
 def test_npz_by_the_names_of_inputs(tmp_path: Path):
     np.savez(tmp_path / "a.npz", a=np.ones(2), b=np.zeros(3))
     (feeds,) = read_feeds([str(tmp_path / "a.npz")], [spec("a", 2), spec("b", 3)]).runs
     assert {n: a.shape for n, a in feeds.items()} == {"a": (2,), "b": (3,)}
 
 
-def test_npz_with_one_array_and_labels(tmp_path: Path):
-    np.savez(tmp_path / "a.npz", pictures=np.ones((2, 3)), labels=np.array([4, 5]))
-    feeds = read_feeds([str(tmp_path / "a.npz")], [spec("x", 2, 3)])
+@pytest.mark.parametrize("called", ["image", "images", "arr_0"])
+def test_npz_with_one_array_and_labels(called: str, tmp_path: Path):
+    """The name of the input, its plural for rows, and numpy's own for an array without a name."""
+    np.savez(tmp_path / "a.npz", **{called: np.ones((2, 3))}, labels=np.array([4, 5]))
+    feeds = read_feeds([str(tmp_path / "a.npz")], [spec("image", 2, 3)])
     assert feeds.labels.tolist() == [4, 5]
-    assert set(feeds.runs[0]) == {"x"}
+    assert set(feeds.runs[0]) == {"image"}
+
+
+@pytest.mark.parametrize("called", ["imagee", "arr_1", "Image"])
+def test_npz_whose_array_has_another_name(called: str, tmp_path: Path):
+    np.savez(tmp_path / "a.npz", **{called: np.ones((2, 3))})
+    with pytest.raises(OptionError, match=rf"a.npz: array '{called}' is no input; .* are image"):
+        read_feeds([str(tmp_path / "a.npz")], [spec("image", 2, 3)])
+    named = read_feeds([f"image={tmp_path / 'a.npz'}"], [spec("image", 2, 3)])
+    assert set(named.runs[0]) == {"image"}
 
 
 def test_labels_may_be_an_input(tmp_path: Path):

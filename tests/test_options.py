@@ -150,6 +150,7 @@ def test_shape_cache_just_below_one(given: object):
         (["x=1", "y=2,3"], (("x", (1,)), ("y", (2, 3)))),
         ({"x": (1, 2)}, (("x", (1, 2)),)),
         ({"x": [1, 2]}, (("x", (1, 2)),)),
+        ({"x": 3}, (("x", (3,)),)),
         ("scope=a/x=4", (("scope=a/x", (4,)),)),
         ("", ()),
     ],
@@ -158,7 +159,7 @@ def test_fix(given: object, fixed: tuple[object, ...]):
     assert parse({"fix": given}).fix == fixed
 
 
-@pytest.mark.parametrize("given", ["x", "=1", "x=", "x=a", "x=0", "x=-1", {"x": 3}, {"x": "3"}, 3])
+@pytest.mark.parametrize("given", ["x", "=1", "x=", "x=a", "x=0", "x=-1", {"x": 0}, {"x": "3"}, 3])
 def test_fix_refuses(given: object):
     refused({"fix": given}, "fix")
 

@@ -117,5 +117,5 @@ def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]
 
 
 def test_a_fixed_name_that_is_no_input_is_named() -> None:
-    with pytest.raises(OptionError, match=r"fix names z, .*inputs are x"):
+    with pytest.raises(OptionError, match=r"fix names z, .*there are x"):
         views(convolution(), {"z": (1,)})

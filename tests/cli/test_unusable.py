@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.cli.command import DIGITS, SAMPLES, saved
+from tests.cli.command import DIGITS, DONE, SAMPLES, saved
 
 
 @pytest.mark.parametrize("verb", ["check", "run", "listing"])
@@ -94,6 +94,30 @@ def test_wrong_shaped_input(refuses, shape: tuple[int, ...], tmp_path: Path):
 @pytest.mark.parametrize("verb", ["check", "run", "listing"])
 def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: str):
     refuses(verb, DIGITS, *arguments, says=says)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--exclude", "MaxPol"], "exclude names MaxPol, no operator type and no node "),
+        (["--exclude", "Conv_1,MaxPol"], "; did you mean MaxPool?"),
+        (["--exclude", "Conv_11"], "; did you mean Conv_1?"),
+        (["--partitioning-stop-ops", "Conv_1"], "partitioning_stop_ops names Conv_1, no operator"),
+        (["--fix", "imag=1,1,8,8"], "fix names imag, no input or symbolic size; there are image; "),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+def test_names_that_the_model_does_not_have(
+    refuses, verb: str, arguments: list[str], says: str, tmp_path: Path
+):
+    out = ["-o", tmp_path / "out"] if verb == "prepare" else []
+    refuses(verb, DIGITS, *out, *arguments, says=says)
+
+
+def test_an_operator_that_this_model_lacks_may_be_excluded(cli):
+    """The same options go with many models."""
+    assert cli("check", DIGITS, "--strict", "--exclude", "Softmax,FusedConv")[0] == DONE
 
 
 @pytest.mark.parametrize(

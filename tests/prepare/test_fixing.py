@@ -81,7 +81,11 @@ def test_a_symbol_is_settled_wherever_it_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fix", "says"),
     [
-        ("q=1,4", "fix names q, which is no input; the inputs are x, z"),
+        ("q=1,4", "fix names q, no input or symbolic size; there are x, z, rows"),
+        ("row=2", "fix names row, .* did you mean rows?"),
+        ("rows=2,3", r"fix of rows is \[2, 3\]; a symbolic size has one number"),
+        ("rows=2;x=3,4", "fix gives rows two sizes, 2 and 3"),
+        ("x=2,4;z=3,3", "fix gives rows two sizes, 2 and 3"),
         ("x=1,5", r"x is fixed to \[1, 5\]; the model has \[rows,4\]"),
         ("x=1,4,1", r"x is fixed to \[1, 4, 1\]"),
     ],
@@ -100,6 +104,17 @@ def test_contexts_need_a_node_and_say_so(tmp_path: Path) -> None:
     given = {"format": "context", "exclude": "MatMul,Relu,Add,Gemm", "fix": "x=2,4;z=2,3"}
     with pytest.raises(ep_nnapi.ModelError, match="NNAPI takes no node of this model"):
         ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "out", **given)
+
+
+@pytest.mark.parametrize("fix", ["rows=7", {"rows": 7}, {"rows": (7,)}])
+def test_a_symbol_is_fixed_by_its_name(fix: object, tmp_path: Path) -> None:
+    """In every way that an input's sizes are."""
+    source = symbolic(tmp_path / "a.onnx")
+    (outputs,) = ep_nnapi.run(source, fix=fix).outputs
+    assert outputs["y"].shape[0] == 7
+    assert ep_nnapi.check(source, fix=fix, dynamic_shapes="off").nodes
+    ep_nnapi.prepare(source, tmp_path / "b.onnx", fix=fix)
+    assert {sizes[0] for sizes in shapes(tmp_path / "b.onnx").values()} == {7}
 
 
 def test_run_draws_inputs_of_the_fixed_sizes(tmp_path: Path) -> None:
