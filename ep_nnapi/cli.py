@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ep_nnapi import arguments, prepare_arguments, printing
+from ep_nnapi import arguments, prepare_arguments, printing, report_printing
 from ep_nnapi.arguments import Parser, dashed, options_of
 from ep_nnapi.options import Options, parse
 from ep_nnapi.plain import strict
@@ -105,7 +105,7 @@ def _check(given: argparse.Namespace) -> int:
         inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
         _dump(report.to_json() | inside)
     else:
-        printing.report(report)
+        report_printing.report(report)
         if compiled:
             printing.compiled(compiled)
     grown = report.grown(baseline) if baseline is not None else []

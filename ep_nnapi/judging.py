@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ep_nnapi.binding import completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
+from ep_nnapi.causes import linked, noted
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.declared import certain
 from ep_nnapi.graph import Graph, GraphNode
@@ -52,11 +53,11 @@ class Verdicts:
         """What a user should know of the nodes that are not refused, in the graph's order."""
         found = self.samples[0]
         named = (found[n.id] for n in self.graph.nodes if n.id in found)
-        return tuple(Note(j.node.name, j.node.op_type, j.note) for j in named if j.note)
+        return noted((j.node, j.note) for j in named if j.note)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All refusals, in the graph's order."""
-        return tuple(r for n in self.graph.nodes for r in self.refused.get(n.id, ()))
+        return tuple(linked(self.graph, self.refused))
 
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
@@ -86,7 +87,7 @@ def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
             yield replace(refused, node=part.name, op_type=part.op_type)
         else:
             detail = f"in the QDQ group of {node.name}, which is refused: {refused.detail}"
-            yield Rejection(part.name, part.op_type, refused.reason, detail)
+            yield Rejection(part.name, part.op_type, refused.reason, detail, follows=node.name)
 
 
 def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
@@ -108,10 +109,14 @@ def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[
 
 
 def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
-    if target.rules is RuleSet.BUILTIN:
-        seen = node.parts[0] if len(node.parts) == 1 else node
-        return refusal(seen, target) or judge(node, target)
-    return judge(node, target)
+    own = judge(node, target)
+    if target.rules is not RuleSet.BUILTIN:
+        return own
+    seen = node.parts[0] if len(node.parts) == 1 else node
+    refused = refusal(seen, target)
+    if refused is None:
+        return own
+    return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, Judged) else refused
 
 
 def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:

@@ -178,6 +178,7 @@ class Planner:
             tuple(v.name for v in outputs),
             sum(bytes_of(v) for v in (*inputs, *outputs)),
             self.compiler.device.name,
+            tuple(n.op_type for n in originals),
         )
 
 

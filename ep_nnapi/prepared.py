@@ -58,6 +58,7 @@ def load(
         tuple(v.name for v in outputs_of(node)),
         sum(bytes_of(v) for v in values),
         compiler.device.name,
+        (CONTEXT_OP,),
     )
     try:
         lowered = _lowered(node, graph.path, compiler.target.feature_level)

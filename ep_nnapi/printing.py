@@ -5,14 +5,13 @@ What draws on terminals is imported when there is one: most commands answer to a
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ep_nnapi.rejection import ADVICE, Rejection
+from ep_nnapi import report_printing
+from ep_nnapi.tables import table
 from ep_nnapi.wording import sentences
 
 if TYPE_CHECKING:
@@ -22,86 +21,22 @@ if TYPE_CHECKING:
     from ep_nnapi.manifest import Prepared
     from ep_nnapi.nnapi.runtime import Device
     from ep_nnapi.ops.node import Op
-    from ep_nnapi.report import ClusterReport, Report
+    from ep_nnapi.report import Report
     from ep_nnapi.running import RunResult
 
 _A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
-    lines = [list(columns), *(list(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _draw(lines, widths)
-        return
-    for line in lines:
-        print("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
-
-
-def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
-    gaps = 3 * len(widths)
-    wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for i, name in enumerate(lines[0]):
-        last = i == len(widths) - 1
-        drawn.add_column(name, overflow="fold", no_wrap=not (last or wrap_all))
-    for line in lines[1:]:
-        drawn.add_row(*(Text(cell) for cell in line))
-    console.print(drawn)
-
-
-def report(found: Report) -> None:
-    """Clusters, notes on what is in them, then refusals with their reasons."""
-    share = f"{found.taken} of {_counted(found.nodes, 'node')}"
-    clusters = _counted(len(found.clusters), "cluster")
-    print(f"NNAPI takes {share} in {clusters} at feature level {found.feature_level}.")
-    if found.clusters:
-        print()
-        _table(
-            ("cluster", "nodes", "device", "border bytes", "members"),
-            (_cluster_row(i, c) for i, c in enumerate(found.clusters)),
-        )
-    if found.notes:
-        print(f"\nTaken with a note: {_counted(len(found.notes), 'node')}")
-        rows = [(n.op_type, n.node, n.detail) for n in found.notes]
-        _table(("operator", "node", "note"), rows)
-    if found.rejections:
-        print()
-        _rejections(found.rejections)
 
 
 def compiled(found: Sequence[Content]) -> None:
     """What was compiled ahead of time, one row for each cluster."""
     print("\nCompiled ahead of time:")
     head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
-    _table(head, (c.row for c in found))
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _rejections(found: Sequence[Rejection]) -> None:
-    """Refusals grouped by reason, the most frequent first, and what to do about each."""
-    reasons = Counter(r.reason for r in found)
-    print(f"Left to the CPU: {_counted(len(found), 'node')}")
-    for reason, count in reasons.most_common():
-        print(f"\n{reason} ({count}): {ADVICE[reason]}")
-        rows = [(r.op_type, r.node, r.detail) for r in found if r.reason is reason]
-        _table(("operator", "node", "detail"), rows)
+    table(head, (c.row for c in found))
 
 
 def levels(reports: Sequence[Report]) -> None:
     """One row for each feature level."""
-    _table(
+    table(
         ("level", "nodes", "taken", "clusters", "border bytes"),
         (
             (
@@ -116,15 +51,9 @@ def levels(reports: Sequence[Report]) -> None:
     )
 
 
-def _cluster_row(index: int, cluster: ClusterReport) -> tuple[str, ...]:
-    members = ", ".join(cluster.nodes)
-    sizes = str(len(cluster.nodes)), cluster.device, str(cluster.boundary_bytes)
-    return (str(index), *sizes, members)
-
-
 def run_result(result: RunResult) -> None:
     """The report, what was recognised, and the differences."""
-    report(result.report)
+    report_printing.report(result.report)
     print()
     if result.recognised is not None and result.labels is not None:
         right = int((result.recognised == result.labels).sum())
@@ -146,7 +75,7 @@ def run_result(result: RunResult) -> None:
 
 def _differences(result: RunResult) -> None:
     """How far each output is, and what that shows."""
-    _table(
+    table(
         ("output", "kind", f"largest difference from {result.against}", "spread"),
         ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
     )
@@ -202,7 +131,7 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
 
 def preparation(done: Preparation) -> None:
     """One row for each model, and where all of it is written down."""
-    _table(
+    table(
         ("model", "status", "clusters", "taken", "difference", "output"),
         (_prepared_row(m) for m in done.models),
     )
@@ -220,7 +149,7 @@ def _prepared_row(model: Prepared) -> tuple[str, ...]:
     return (model.model, str(model.status), clusters, taken, apart, written)
 
 
-def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:
+def ops_data(known: Sequence[Op]) -> list[dict[str, object]]:
     """The operators as plain data."""
     return [
         {
@@ -232,13 +161,13 @@ def ops_data(table: Sequence[Op]) -> list[dict[str, object]]:
             "types": _types(o),
             "summary": _summary(o),
         }
-        for o in sorted(table, key=lambda o: (o.domain, o.op_type, o.since))
+        for o in sorted(known, key=lambda o: (o.domain, o.op_type, o.since))
     ]
 
 
-def ops(table: Sequence[Op]) -> None:
+def ops(known: Sequence[Op]) -> None:
     """One line for each operator."""
-    ordered = sorted(table, key=lambda o: (o.domain, o.op_type, o.since))
+    ordered = sorted(known, key=lambda o: (o.domain, o.op_type, o.since))
     rows = (
         (
             f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
@@ -250,7 +179,7 @@ def ops(table: Sequence[Op]) -> None:
         )
         for o in ordered
     )
-    _table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
+    table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
 
 
 def _types(op: Op) -> list[str]:
@@ -279,7 +208,7 @@ def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
 def devices(found: Sequence[Device]) -> None:
     """One line for each device."""
     rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
-    _table(("device", "type", "version", "feature level"), rows)
+    table(("device", "type", "version", "feature level"), rows)
 
 
 def calibration(found: Calibration) -> None:
@@ -292,7 +221,7 @@ def calibration(found: Calibration) -> None:
         ("byte of a node", cpu.per_byte, nnapi.per_byte),
         *((f"{f} MAC", cpu.per_mac[f], nnapi.per_mac[f]) for f in cpu.per_mac),
     ]
-    _table(
+    table(
         ("microseconds", "CPU provider", found.device),
         ((name, "-" if a is None else f"{a:.3g}", f"{b:.3g}") for name, a, b in rows),
     )

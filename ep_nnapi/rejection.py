@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -51,12 +51,20 @@ class Reject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A refused node: its name (or first output), operator, reason and what would do."""
+    """A refused node: its name (or first output), operator, reason and what would do.
+
+    follows   the refused node that is the cause of this one's refusal, "" for none
+    kind      the detail without names, by which refusals are grouped
+    taken_by  the rules (`target`) that would take the node, "" where none are known to
+    """
 
     node: str
     op_type: str
     reason: Reason
     detail: str
+    follows: str = field(default="", compare=False)
+    kind: str = field(default="", compare=False)
+    taken_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class Note:
     node: str
     op_type: str
     detail: str
+    kind: str = field(default="", compare=False)
 
 
 def printable(text: str) -> str:

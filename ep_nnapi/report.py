@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ep_nnapi.rejection import ModelError, Note, Rejection
 
+_SHOWN = 10  # clusters, and
+_WIDTH = 160  # columns of a line, of what Python shows of a report
+
+
+def counted(op_types: Iterable[str]) -> str:
+    """How many there are of each, the most frequent first: `2 Conv, 1 Gemm`."""
+    return ", ".join(f"{n} {name}" for name, n in Counter(op_types).most_common())
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """One cluster: node names, the tensors that cross its border and their bytes, its device."""
+    """One cluster: node names, the tensors that cross its border and their bytes, its device.
+
+    op_types  the operators of the nodes, in their order
+    """
 
     nodes: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     boundary_bytes: int
     device: str
+    op_types: tuple[str, ...] = ()
+
+    @property
+    def operators(self) -> str:
+        """How many nodes of each operator, the most frequent first: `2 Conv, 1 Gemm`."""
+        return counted(self.op_types)
+
+    @property
+    def ends(self) -> str:
+        """The first and the last node."""
+        first, last = self.nodes[0], self.nodes[-1]
+        return first if first == last else f"{first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +54,7 @@ class GraphReport:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The decisions for a model.
 
@@ -57,6 +81,32 @@ class Report:
     def boundary_bytes(self) -> int:
         """Bytes that cross the borders of all clusters."""
         return sum(c.boundary_bytes for c in self.clusters)
+
+    def __repr__(self) -> str:
+        """At most a screenful; `to_json` has everything."""
+        lines = [f"<Report: {self.summary}, target {self.target}"]
+        shown = self.clusters[:_SHOWN]
+        lines += [f"  cluster {i}: {c.operators} ({c.ends})" for i, c in enumerate(shown)]
+        if len(self.clusters) > _SHOWN:
+            lines.append(f"  and {len(self.clusters) - _SHOWN} more clusters")
+        reasons = Counter(r.reason for r in self.rejections)
+        for reason, _ in reasons.most_common():
+            operators = counted(r.op_type for r in self.rejections if r.reason is reason)
+            lines.append(f"  left to the CPU for {reason}: {operators}")
+        return (
+            "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}..." for line in lines)
+            + ">"
+        )
+
+    @property
+    def summary(self) -> str:
+        """How much of the model NNAPI takes, in one clause."""
+        nodes = "node" if self.nodes == 1 else "nodes"
+        clusters = "cluster" if len(self.clusters) == 1 else "clusters"
+        return (
+            f"NNAPI takes {self.taken} of {self.nodes} {nodes} in {len(self.clusters)} {clusters} "
+            f"at feature level {self.feature_level}"
+        )
 
     def grown(self, baseline: Mapping[str, object]) -> list[str]:
         """In which ways it is worse than an earlier report in its JSON form.

@@ -87,8 +87,9 @@ ALLOWED = {
     "ceiling": "dag graph value",
     "late": "binding dag graph value",
     "declared": "ceiling dag graph settling value",
-    "judging": "binding builtin capability dag declared graph late options prepared qdq ranges"
-    " rejection sampling target",
+    "causes": "dag graph rejection",
+    "judging": "binding builtin capability causes dag declared graph late options prepared qdq"
+    " ranges rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel value"
@@ -143,13 +144,15 @@ ALLOWED = {
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
-    "printing": "calibration contents fleet manifest ops.node rejection report running"
-    " wording nnapi.runtime rich",
+    "tables": "rich",
+    "report_printing": "rejection report tables",
+    "printing": "calibration contents fleet manifest ops.node report report_printing running"
+    " tables wording nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
     "plain": "",
     "arguments": "job options rejection",
     "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
-    " rejection running runtimes staging nnapi.capi nnapi.listing",
+    " rejection report_printing running runtimes staging nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"
     " target",

@@ -21,7 +21,7 @@ def test_check_prints_clusters(cli):
     assert (code, err) == (DONE, "")
     assert out.startswith("NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8.\n")
     assert "nnapi-reference" in out
-    assert "Conv_1, Relu_3, MaxPool_4" in out
+    assert "2 Conv, 2 Relu, 2 MaxPool, 1 Reshape, 1 Gemm  Conv_1 to MatMul_10/MatMulAdd" in out
 
 
 def test_check_json_is_the_report(cli):
@@ -40,7 +40,7 @@ def test_check_says_why_a_node_is_left(cli, tmp_path: Path):
     assert code == DONE
     assert "NNAPI takes 1 of 2 nodes" in out
     assert "Left to the CPU: 1 node\n" in out
-    assert re.search(r"OP \(1\): .+\n.*\nRandomNormalLike +left +RandomNormalLike: .+", out)
+    assert re.search(r"OP \(1\): .+\n.*\nRandomNormalLike +1 +left +RandomNormalLike: .+", out)
 
 
 def test_strict_is_exit_1_unless_every_node_is_taken(cli):
@@ -111,3 +111,36 @@ def test_refusals_are_grouped_by_reason_with_counts_and_advice(
     assert "LEVEL (4): target newer phones" in printed
     assert "CLUSTER (2): nothing: it was left out on purpose" in printed
     assert printed.index("LEVEL") < printed.index("CLUSTER")
+
+
+def test_what_follows_is_folded_into_its_cause(cli, tmp_path: Path):
+    """Causes are shown, one row for those of a kind; the rest is a number."""
+    node = helper.make_node
+    chain = [
+        node("Neg", ["ac"[i % 2] + str(i)], ["ca"[i % 2] + str(i + 1)], f"n{i}") for i in range(9)
+    ]
+    path = saved(
+        tmp_path,
+        node("Cast", ["x"], ["a0"], "to", to=11),
+        *chain,
+        node("Cast", ["c9"], ["y"], "from", to=1),
+    )
+    out = cli("check", path)[1]
+    assert re.search(r"^DTYPE \(\d+\): convert the tensor", out, re.M)
+    assert re.search(r"^\d+ more follow from (this one|these \d+)\.$", out, re.M)
+    assert "n8" not in out
+
+
+def test_refusals_of_one_kind_are_a_row(cli):
+    arguments = ["check", DIGITS, "--feature-level", "1", *BUILTIN]
+    out = cli(*arguments)[1]
+    says = "ONNX Runtime's own provider: Conv needs feature level 2"
+    assert re.search(rf"^Conv +2 +Conv_1 to Conv_5 +{says}", out, re.M)
+
+
+def test_advice_is_true_for_the_target(cli, tmp_path: Path):
+    """What this provider takes has an NNAPI form, whatever ONNX Runtime's own one says."""
+    path = saved(tmp_path, helper.make_node("Erf", ["x"], ["y"], "e"))
+    out = cli("check", path, *BUILTIN)[1]
+    assert "OP (1): replace the operator (ep-nnapi takes it; builtin-nnapi does not)\n" in out
+    assert "there is no NNAPI form" not in out

@@ -58,7 +58,7 @@ def test_a_terminal_gets_lines_of_its_width(columns: int):
     assert lines[0] == "NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8."
     assert max(len(line) for line in lines) <= columns
     words = "".join(line.rstrip().split("  ")[-1].strip() for line in lines[2:])
-    assert words.endswith("MatMul_10/MatMulAddFusion")
+    assert "MatMul_10/MatMulAddFusion" in words
 
 
 def test_a_closed_pipe_is_no_error():

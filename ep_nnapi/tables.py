@@ -1,0 +1,40 @@
+"""Tables on a terminal and, as full-width lines, in a pipe.
+
+What draws on terminals is imported when there is one: most commands answer to a pipe.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
+    lines = [list(columns), *(list(row) for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _draw(lines, widths)
+        return
+    for line in lines:
+        print("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+
+
+def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
+    gaps = 3 * len(widths)
+    wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, name in enumerate(lines[0]):
+        last = i == len(widths) - 1
+        drawn.add_column(name, overflow="fold", no_wrap=not (last or wrap_all))
+    for line in lines[1:]:
+        drawn.add_row(*(Text(cell) for cell in line))
+    console.print(drawn)
