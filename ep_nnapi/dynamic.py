@@ -61,7 +61,14 @@ class DynamicCluster:
         compilation = self.compiler.compile(lowered)
         cpu = self.on_cpu() if self.fallback is Fallback.CPU else None
         return CompiledCluster(
-            self.node_ids, self.report, lowered, compilation, self.fallback, cpu, self.failures
+            self.node_ids,
+            self.report,
+            lowered,
+            compilation,
+            self.fallback,
+            cpu,
+            self.failures,
+            options=self.compiler.options,
         )
 
     def _settled(self, value: Value, array: Array) -> Value:

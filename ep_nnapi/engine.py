@@ -14,7 +14,7 @@ from ep_nnapi.border import Allocate, BoundBorder
 from ep_nnapi.lowering import Lowered
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, RunOptions
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, CompileOptions, RunOptions
 from ep_nnapi.options import Fallback
 from ep_nnapi.rejection import RuntimeFailure
 from ep_nnapi.report import ClusterReport
@@ -56,6 +56,7 @@ class CompiledCluster:
 
     cpu       its ONNX nodes for the CPU provider, where the options ask for that fallback
     failures  of its device so far
+    options   it was compiled with
     """
 
     node_ids: tuple[int, ...]
@@ -65,6 +66,7 @@ class CompiledCluster:
     fallback: Fallback
     cpu: CpuModel | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
+    options: CompileOptions = field(default_factory=CompileOptions, compare=False)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -135,7 +137,7 @@ class Runner:
         if elsewhere or self.cluster.report.device == REFERENCE_DEVICE:
             return None
         runtime, reference = fallback_device()
-        compilation = runtime.compile(self.cluster.lowered.model, reference)
+        compilation = runtime.compile(self.cluster.lowered.model, reference, self.cluster.options)
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
             self.border.run(compilation, inputs, allocate, RunOptions(stop=stop))

@@ -43,6 +43,13 @@ class Partitioning(StrEnum):
     WORTH_IT = "worth_it"
 
 
+class Relaxed(StrEnum):
+    """What the host makes of float32 that may be computed as float16 (the USE_FP16 flag)."""
+
+    EMULATE = "emulate"
+    PRECISE = "precise"
+
+
 SHAPE_CACHE = 4
 """Sets of sizes kept compiled: each holds its own packed weights, and models that see more than a
 few sizes (batches of one and of many, two orientations of an image) see too many to keep."""
@@ -67,6 +74,7 @@ class Options:
     dynamic_shapes: DynamicShapes = DynamicShapes.SPECIALIZE
     shape_cache: int = SHAPE_CACHE
     fix: values.Fixed = ()
+    relaxed: Relaxed = Relaxed.EMULATE
 
     def lowering_target(self, runtime_level: int) -> Target:
         """The target under a runtime of that level; raises OptionError when it is too low."""
@@ -190,6 +198,12 @@ OPTIONS: tuple[Option, ...] = (
         "NAME=SIZES",
         "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
         "more after a ;",
+    ),
+    Option(
+        "relaxed",
+        values.one_of("relaxed", Relaxed),
+        "HOW",
+        "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
     ),
 )
 _BY_NAME = {o.name: o for o in OPTIONS}

@@ -167,7 +167,8 @@ class Planner:
         cpu = None
         if fallback is Fallback.CPU:
             cpu = CpuModel.keep(model_of(originals, inputs, outputs, opsets))
-        return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu)
+        how = self.compiler.options
+        return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu, options=how)
 
     def _report(
         self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]

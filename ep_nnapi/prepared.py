@@ -70,7 +70,9 @@ def load(
     except Declined as declined:
         refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
         return UnusableCluster((node.id,), report, refused)
-    return CompiledCluster((node.id,), report, lowered, compilation, options.fallback)
+    return CompiledCluster(
+        (node.id,), report, lowered, compilation, options.fallback, options=compiler.options
+    )
 
 
 def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:

@@ -8,7 +8,8 @@ from ep_nnapi.calibration import cost_model
 from ep_nnapi.compiling import Compiler
 from ep_nnapi.graph import Graph
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.options import Options, parse
+from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.options import Options, Relaxed, parse
 from ep_nnapi.planning import Cluster, Plan, Planner
 from ep_nnapi.prepared import UnusableCluster
 from ep_nnapi.rejection import RuntimeFailure
@@ -30,7 +31,8 @@ class Provider:
         self.target = options.lowering_target(runtime.feature_level)
         device = choose_device(runtime, options.device, self.target.flags)
         model = cost_model(options, device)
-        self._planner = Planner(Compiler(self.target, runtime, device), options, model)
+        how = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
+        self._planner = Planner(Compiler(self.target, runtime, device, how), options, model)
         self._plans: dict[str, Plan] = {}
         self._lock = ForkableLock()
         self.opened = False

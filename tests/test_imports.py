@@ -97,8 +97,8 @@ ALLOWED = {
     "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
     " rejection report submodel value",
     "rounds": "graph planning prepared report",
-    "provider": "calibration compiling graph nnapi.forks options planning prepared rejection report"
-    " rounds runtimes",
+    "provider": "calibration compiling graph nnapi.forks nnapi.runtime options planning prepared"
+    " rejection report rounds runtimes",
     # ONNX Runtime
     "ort.contract": "graph value",
     "ort.plugin": "ort graph nnapi.interrupts provider",

@@ -29,6 +29,8 @@ class CompileOptions:
 
     cache_dir, token   both or neither; the token has 32 bytes
     timeout_ns         nanoseconds a compilation may take; None: no limit
+    precise            the host computes relaxed models in float32; else it rounds all float32
+                       numbers to float16 between operations, as accelerators do
     """
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
@@ -36,6 +38,7 @@ class CompileOptions:
     cache_dir: str | None = None
     token: bytes | None = None
     timeout_ns: int | None = None
+    precise: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,12 @@ class CompilationBuilder:
     """What ANeuralNetworksCompilation stands for; every method may raise Refused.
 
     chosen   the devices the client named; None when it left the choice to the runtime
+    options  relaxed models are computed in float32, as on Android's own CPU device
     """
 
     model: Finished
     chosen: tuple[Device, ...] | None = None
-    options: CompileOptions = field(default_factory=CompileOptions)
+    options: CompileOptions = field(default_factory=lambda: CompileOptions(precise=True))
     finished: bool = False
     _compiled: tuple[Device, Compilation] | None = None
 

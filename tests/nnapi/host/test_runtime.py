@@ -11,9 +11,8 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
-from ep_nnapi.nnapi.runtime import Device, RunOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, Device, RunOptions
 from ep_nnapi.rejection import OptionError, RuntimeFailure, SpecError
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -224,13 +223,12 @@ def test_a_deadline_that_is_over_ends_the_run():
     assert caught.value.code == "ANEURALNETWORKS_MISSED_DEADLINE_TRANSIENT"
 
 
-def test_relaxed_models_may_be_rounded_to_half():
-    """1 + 2**-11 is no float16; unrelaxed models are untouched."""
+def test_relaxed_models_are_rounded_to_half():
+    """1 + 2**-11 is no float16; unrelaxed models are untouched, and precise ones."""
     model = chain((1,), length=1)
     relaxed = replace(model, relaxed=True)
-    rounding = HostRuntime((ReferenceDevice(relaxed="fp16"),))
     x = vector(1 + 2.0**-11)
     for tested, expected in ((model, 2 * x), (relaxed, vector(2))):
-        (result,) = rounding.compile(tested, REFERENCE).run([x])
-        np.testing.assert_array_equal(result, expected)
-    np.testing.assert_array_equal(compiled(relaxed).run([x])[0], 2 * x)
+        np.testing.assert_array_equal(compiled(tested).run([x])[0], expected)
+    precise = HostRuntime().compile(relaxed, REFERENCE, CompileOptions(precise=True))
+    np.testing.assert_array_equal(precise.run([x])[0], 2 * x)

@@ -102,7 +102,7 @@ def Model_identifyInputsAndOutputs(
 
 
 def Model_relaxComputationFloat32toFloat16(model: int, allow: bool) -> None:
-    """Whether float32 may be computed as float16."""
+    """Whether float32 may be computed as float16; nnapi-reference uses float32."""
     MODELS[model].relax(allow)
 
 

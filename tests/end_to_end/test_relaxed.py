@@ -1,0 +1,90 @@
+"""USE_FP16 on the host: float32 numbers rounded to float16 between operations, or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+
+DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
+SEED = 20261122
+TIMES, PLUS, LESS = 3.3001, 1000.7, 17
+"""No float16 but the last."""
+
+
+def model() -> bytes:
+    """y = (x * TIMES + PLUS) / x, and n + LESS of integers."""
+    nodes = [
+        helper.make_node("Mul", ["x", "times"], ["product"]),
+        helper.make_node("Add", ["product", "plus"], ["sum"]),
+        helper.make_node("Div", ["sum", "x"], ["y"]),
+        helper.make_node("Add", ["n", "less"], ["m"]),
+    ]
+    constants = {
+        "times": np.float32([TIMES]),
+        "plus": np.float32([PLUS]),
+        "less": np.int32([LESS]),
+    }
+    kinds = {"x": TensorProto.FLOAT, "y": TensorProto.FLOAT}
+    kinds |= {"n": TensorProto.INT32, "m": TensorProto.INT32}
+    x, y, n, m = (helper.make_tensor_value_info(name, t, ["rows"]) for name, t in kinds.items())
+    tensors = [numpy_helper.from_array(a, name) for name, a in constants.items()]
+    graph = helper.make_graph(nodes, "g", [x, n], [y, m], tensors)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+
+
+def halves(numbers: np.ndarray) -> np.ndarray:
+    return numbers.astype(np.float16).astype(np.float32)
+
+
+def formula(x: np.ndarray, rounded: bool) -> np.ndarray:
+    """In float32, whose four rules of arithmetic are the same on every processor."""
+    h = halves if rounded else np.float32
+    x, times, plus = h(x), h(np.float32([TIMES])), h(np.float32([PLUS]))
+    return h(h(h(x * times) + plus) / x)
+
+
+@pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "symbolic"])
+@pytest.mark.parametrize(
+    ("given", "rounded"),
+    [
+        ({}, False),
+        ({"flags": "USE_FP16"}, True),
+        ({"flags": "USE_FP16", "relaxed": "emulate"}, True),
+        ({"flags": "USE_FP16", "relaxed": "precise"}, False),
+        ({"relaxed": "emulate"}, False),
+        ({"flags": "USE_FP16", "feature_level": 1}, False),  # which has no relaxed models
+    ],
+    ids=str,
+)
+def test_relaxed_float32_is_rounded_between_operations(given, rounded, fixed):
+    """30000 times TIMES is more than float16 holds, and becomes infinity there."""
+    x = np.random.default_rng(SEED).uniform(-40, 40, 500).astype(np.float32)
+    x = np.append(x, np.float32([30000, -30000, 65504]))
+    n = np.arange(len(x), dtype=np.int32) * 100_003
+    options = onnxruntime.SessionOptions()
+    sizes = {"fix": {"x": x.shape, "n": n.shape}} if fixed else {}
+    ep_nnapi.append_execution_provider(options, **given, **sizes)
+    session = onnxruntime.InferenceSession(model(), options)
+    y, m = session.run(None, {"x": x, "n": n})
+    with np.errstate(over="ignore"):
+        expected = formula(x, rounded)
+    assert np.isinf(expected).any() == rounded
+    np.testing.assert_array_equal(y, expected)
+    np.testing.assert_array_equal(m, n + LESS)
+
+
+def test_run_previews_what_float16_costs():
+    """Against the CPU provider, which computes in float32."""
+
+    def worst(**options: object) -> float:
+        return ep_nnapi.run(DIGITS, flags="USE_FP16", **options).worst
+
+    assert worst(relaxed="precise") < 1e-6  # roundings of float32
+    assert 1e-5 < worst() < 1e-2  # of float16, at each of eight layers
