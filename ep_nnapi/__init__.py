@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ep_nnapi.checking import check as check
     from ep_nnapi.fleet import prepare as prepare
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
+    from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
     from ep_nnapi.ort.session import get_library_path as get_library_path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ep_nnapi.rejection import SpecError as SpecError
     from ep_nnapi.report import Report as Report
     from ep_nnapi.running import run as run
+    from ep_nnapi.runtimes import devices as devices
     from ep_nnapi.target import NnapiFlag as NnapiFlag
 
 _HOME = {
@@ -35,6 +37,7 @@ _HOME = {
     "calibrate": "calibrating",
     "Calibration": "calibration",
     "check": "checking",
+    "devices": "runtimes",
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",
     "libneuralnetworks_path": "nnapi.capi",
@@ -43,6 +46,7 @@ _HOME = {
     "NnapiFlag": "target",
     "OptionError": "rejection",
     "Reason": "rejection",
+    "ops": "ops",
     "prepare": "fleet",
     "register": "ort.session",
     "Rejection": "rejection",
@@ -59,7 +63,8 @@ def __getattr__(name: str) -> object:
     """The public name, from the module that has it."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    module = import_module(f"{__name__}.{_HOME[name]}")
+    value = module if name == "ops" else getattr(module, name)  # the package `ops` is callable
     globals()[name] = value
     return value
 

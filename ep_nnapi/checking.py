@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,15 +20,16 @@ from ep_nnapi.provider import COLLECT, Provider, expect, forget
 from ep_nnapi.rejection import ModelError, NnapiError
 from ep_nnapi.report import Report
 from ep_nnapi.seal import check_bytes
+from ep_nnapi.sources import ModelSource, loadable
 
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
-ModelSource: TypeAlias = str | PathLike[str] | bytes
 
 
 def check(model: ModelSource, **options: object) -> Report:
     """Which nodes of `model` run on NNAPI under `options`, and why the others do not.
 
-    model   a path or the bytes of an .onnx or .ort file
+    model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or what
+            torch.onnx.export returns
     Asks a stock ONNX Runtime session that runs nothing, so the answer is the provider's.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
@@ -78,7 +78,8 @@ def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], 
 
 
 def source(model: ModelSource) -> str | bytes:
-    """What ONNX Runtime loads: bytes as they are, or the path of an existing, non-empty file."""
+    """What ONNX Runtime loads: bytes, or the path of an existing, non-empty file."""
+    model = loadable(model)
     if isinstance(model, bytes):
         if not model:
             raise ModelError("the model is empty: 0 bytes")

@@ -9,11 +9,12 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from ep_nnapi import arguments, prepare_arguments, printing, report_printing
 from ep_nnapi.arguments import Parser, dashed, options_of
-from ep_nnapi.options import Options, parse
+from ep_nnapi.options import parse
 from ep_nnapi.plain import strict
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 
@@ -188,27 +189,27 @@ def _listing(given: argparse.Namespace) -> int:
 
 
 def _ops(given: argparse.Namespace) -> int:
-    from ep_nnapi.ops import OPS
+    from ep_nnapi.ops import operators
 
     if given.json:
-        _dump(printing.ops_data(OPS))
+        _dump([asdict(o) for o in operators()])
     else:
-        printing.ops(OPS)
+        printing.ops(operators())
     return DONE
 
 
 def _devices(given: argparse.Namespace) -> int:
-    from ep_nnapi.runtimes import open_runtime
+    from ep_nnapi.runtimes import devices
 
     if given.calibrate is not None:
         return _calibrate(given)
     if given.device is not None:
         raise OptionError("--device is the one to measure; give --calibrate FILE with it")
-    devices = open_runtime(Options().runtime).devices()
+    found = devices()
     if given.json:
-        _dump(printing.devices_data(devices))
+        _dump(printing.devices_data(found))
     else:
-        printing.devices(devices)
+        printing.devices(found)
     return DONE
 
 

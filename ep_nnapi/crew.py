@@ -26,6 +26,7 @@ KEEPER = "ep_nnapi.worker"
 ANSWER, SAID = "answer.json", "said.txt"
 """Files of a worker in its folder: what it found, and what libraries printed."""
 
+_MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 _KINDS = {"ModelError": ModelError, "OptionError": OptionError}
 _NO_MEMORY = (
     "MemoryError",  # Python's
@@ -61,6 +62,21 @@ class Limits:
     def exceeded(self) -> ModelError:
         """The error of a model that took longer than `seconds`."""
         return ModelError(f"it took longer than {self.seconds:g} seconds; allow more with timeout")
+
+
+def workers_of(jobs: int | None) -> int:
+    """How many models at a time; raises OptionError for less than one."""
+    if jobs is not None and jobs < 1:
+        raise OptionError(f"jobs is {jobs}; it must be 1 or more")
+    return jobs or os.cpu_count() or 1
+
+
+def limits_of(timeout: float, memory: float | None) -> Limits:
+    """The limits in seconds and GB; raises OptionError for what is no limit."""
+    for name, given in (("timeout", timeout), ("memory", memory)):
+        if given is not None and not 0 < given <= _MOST:
+            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
+    return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ep_nnapi import manifest
-from ep_nnapi.crew import Crew, Limits
+from ep_nnapi.crew import Crew, Limits, limits_of, workers_of
 from ep_nnapi.files import TEMPORARY, digest_of
 from ep_nnapi.job import TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.manifest import Prepared, Recipe
 from ep_nnapi.publishing import Task, clean, failed, locked, prepare_one
 from ep_nnapi.rejection import ModelError, OptionError
+from ep_nnapi.sources import Inputs, ModelSource, as_files
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest,
 _SAVE_SHARE = 20  # or, where many models make saving slow, than so many times what it takes
 _FILE_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}")  # .txt, .tflite, but not the 2 of v1.2
-_MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
 Progress: TypeAlias = Callable[[int, int], None]
 
 
@@ -56,11 +56,11 @@ class _Place:
 
 
 def prepare(  # noqa: PLR0913 (all but two by name)
-    model: str | os.PathLike[str],
+    model: ModelSource,
     out: str | os.PathLike[str],
     *,
     verify: bool = True,
-    inputs: Sequence[str] = (),
+    inputs: Inputs = (),
     tolerance: float | None = None,
     jobs: int | None = None,
     timeout: float = TIMEOUT,
@@ -71,9 +71,10 @@ def prepare(  # noqa: PLR0913 (all but two by name)
 ) -> Preparation:
     """Prepares a model, or every .onnx file of a directory, for use without this step.
 
+    model     as `check` takes it, or a directory; in memory, it is called model
     out       a directory, or for one model a file, whose suffix then says the format
     verify    compare each with the original on nnapi-reference, in a process without the original
-    inputs    files to compare on, as `run` takes them (default: random numbers)
+    inputs    what to compare on, as `run` takes them (default: random numbers)
     tolerance relative to an output's spread (default: by its kind, 1e-4 for float32)
     jobs      models at a time (default: one for each CPU)
     timeout   seconds for one model, all its steps together
@@ -85,10 +86,27 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     A model that fails does not stop the others, and leaves nothing behind; when there is only one,
     ModelError or OptionError says why. Raises OptionError for options that do not go together.
     """
-    source, target = Path(model).absolute(), Path(out).absolute()
+    target = Path(out).absolute()
     job = _job(target, options)
-    workers, limits = _workers(jobs), _limits(timeout, memory)
-    how = _verification(inputs, tolerance) if verify else None
+    workers, limits = workers_of(jobs), limits_of(timeout, memory)
+    with as_files(model, inputs) as (given, files):
+        how = _verification(files, tolerance) if verify else None
+        work = partial(_prepared, given.absolute(), target, job, how, limits, progress)
+        if executor is not None:
+            return work(lambda t: executor.submit(prepare_one, t))
+        with ThreadPoolExecutor(workers) as own, Crew() as crew:
+            return work(lambda t: own.submit(prepare_one, t, crew))
+
+
+def _prepared(
+    source: Path,
+    target: Path,
+    job: Job,
+    how: Verification | None,
+    limits: Limits,
+    progress: Progress | None,
+    submit: Callable[[Task], Future[Prepared]],
+) -> Preparation:
     place, pairs = _pairs(source, target, job)
     try:
         place.root.mkdir(parents=True, exist_ok=True)
@@ -98,12 +116,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     known = manifest.read(place.manifest)
     recipe = Recipe(job.to_json(), _compared(how), _versions(job.options.calibration))
     task = partial(Task, root=place.root, recipe=recipe, verification=how, limits=limits)
-    tasks = _tasks(source, pairs, task, known)
-    if executor is not None:
-        models = _all(tasks, place, lambda t: executor.submit(prepare_one, t), progress)
-    else:
-        with ThreadPoolExecutor(workers) as own, Crew() as crew:
-            models = _all(tasks, place, lambda t: own.submit(prepare_one, t, crew), progress)
+    models = _all(_tasks(source, pairs, task, known), place, submit, progress)
     if source.is_file() and models[0].unusable:
         raise ModelError(_about(source, str(models[0].error)))
     return Preparation(models, place.manifest)
@@ -112,19 +125,6 @@ def prepare(  # noqa: PLR0913 (all but two by name)
 def _about(model: Path, error: str) -> str:
     """The error with the model's name."""
     return error if model.name in error else f"{model}: {error}"
-
-
-def _workers(jobs: int | None) -> int:
-    if jobs is not None and jobs < 1:
-        raise OptionError(f"jobs is {jobs}; it must be 1 or more")
-    return jobs or os.cpu_count() or 1
-
-
-def _limits(timeout: float, memory: float | None) -> Limits:
-    for name, given in (("timeout", timeout), ("memory", memory)):
-        if given is not None and not 0 < given <= _MOST:
-            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
-    return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 
 def _verification(inputs: Sequence[str], tolerance: float | None) -> Verification:

@@ -17,11 +17,12 @@ import numpy as np
 from ep_nnapi.nearest import known
 from ep_nnapi.rejection import ModelError, OptionError
 from ep_nnapi.sizes import Shapes, fixed_symbols, settled
+from ep_nnapi.sources import Inputs, arrays_of, paths_of
 from ep_nnapi.value import Array
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
-_UNNAMED = "arr_0"  # how numpy.savez calls the first array without a name
+_UNNAMED = "arr_{}"  # how numpy.savez calls arrays without a name, from 0 on
 _UNREADABLE = (
     AttributeError,
     EOFError,
@@ -110,8 +111,8 @@ def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
     """What the files hold, for the model's inputs.
 
     path        `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs; an .npz has
-                arrays named as the inputs, and may have `labels`; the array of an only input may
-                have the plural of its name, and none (numpy's arr_0)
+                arrays named as the inputs, or by numpy (arr_0, in the inputs' order), and may have
+                `labels`; the rows of an only input may have the plural of its name
     More rows than the model's fixed first dimension become several runs. Raises OptionError.
     """
     labels: Array | None = None
@@ -125,6 +126,31 @@ def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
     if missing:
         raise OptionError(f"input {missing[0]} is not given; pass --input {missing[0]}=FILE")
     return Feeds(_rows(arrays, inputs), labels)
+
+
+def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
+    """What is given, as files or arrays; random numbers where that is nothing.
+
+    Arrays are by name, in the order of the inputs, or one for the only input; rows as of files.
+    Raises OptionError.
+    """
+    paths = paths_of(given)
+    if paths is not None:
+        return read_feeds(paths, inputs) if paths else random_feeds(inputs, seed)
+    arrays = arrays_of(given)
+    names = [s.name for s in inputs]
+    if isinstance(arrays, tuple):
+        if len(arrays) != len(names):
+            there = ", ".join(names) or "none"
+            raise OptionError(f"{len(arrays)} inputs are given; the model's are {there}")
+        arrays = dict(zip(names, arrays, strict=True))
+    for name in [*arrays, *names]:
+        if name not in names:
+            there = known(name, names)
+            raise OptionError(f"the model has no input {name!r}; its inputs are {there}")
+        if name not in arrays:
+            raise OptionError(f"input {name} is not given")
+    return Feeds(_rows(arrays, inputs))
 
 
 def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
@@ -183,10 +209,12 @@ def _named(
     names = {s.name for s in inputs}
     if set(found) <= names:
         return dict(found)
+    if set(found) == {_UNNAMED.format(i) for i in range(len(inputs))}:
+        return {s.name: found[_UNNAMED.format(i)] for i, s in enumerate(inputs)}
     strange = next(k for k in found if k not in names)
     if len(found) == 1:
         only = inputs[0].name if len(inputs) == 1 else None
-        if name or (only and strange in ("", _UNNAMED, f"{only}s")):
+        if name or (only and strange in ("", f"{only}s")):
             return {name or inputs[0].name: found[strange]}
     called = f"array {strange!r}" if strange else "the array"
     there = known(strange, sorted(names))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ep_nnapi.fleet import Preparation
     from ep_nnapi.manifest import Prepared
     from ep_nnapi.nnapi.runtime import Device
-    from ep_nnapi.ops.node import Op
+    from ep_nnapi.ops import OperatorInfo
     from ep_nnapi.report import Report
     from ep_nnapi.running import RunResult
 
@@ -149,47 +149,20 @@ def _prepared_row(model: Prepared) -> tuple[str, ...]:
     return (model.model, str(model.status), clusters, taken, apart, written)
 
 
-def ops_data(known: Sequence[Op]) -> list[dict[str, object]]:
-    """The operators as plain data."""
-    return [
-        {
-            "op_type": o.op_type,
-            "domain": o.domain,
-            "since": o.since,
-            "operations": [row.name for row in o.emits],
-            "level": min(row.level for row in o.emits),
-            "types": _types(o),
-            "summary": _summary(o),
-        }
-        for o in sorted(known, key=lambda o: (o.domain, o.op_type, o.since))
-    ]
-
-
-def ops(known: Sequence[Op]) -> None:
+def ops(known: Sequence[OperatorInfo]) -> None:
     """One line for each operator."""
-    ordered = sorted(known, key=lambda o: (o.domain, o.op_type, o.since))
     rows = (
         (
             f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
             f"{o.since}+",
-            ", ".join(row.name for row in o.emits),
-            str(min(row.level for row in o.emits)),
-            " ".join(_types(o)),
-            _summary(o),
+            ", ".join(o.operations),
+            str(o.level),
+            " ".join(o.types),
+            o.summary,
         )
-        for o in ordered
+        for o in known
     )
     table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
-
-
-def _types(op: Op) -> list[str]:
-    """The NNAPI types of the data, as far as some operation that it becomes takes them."""
-    codes = {t.types["T"] for row in op.emits for t in row.typings if "T" in t.types}
-    return [code.name.removeprefix("TENSOR_") for code in sorted(codes)]
-
-
-def _summary(op: Op) -> str:
-    return op.doc.strip().split("\n", maxsplit=1)[0]
 
 
 def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:

@@ -9,7 +9,6 @@ import numpy as np
 import onnxruntime
 
 from ep_nnapi.checking import (
-    ModelSource,
     collecting,
     first_line,
     open_session,
@@ -17,7 +16,7 @@ from ep_nnapi.checking import (
 )
 from ep_nnapi.contents import contents
 from ep_nnapi.cpu import CPU, exact_options, saturates
-from ep_nnapi.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
+from ep_nnapi.inputs import Feeds, fixed_specs, given_feeds, spec_of
 from ep_nnapi.kinds import Traits
 from ep_nnapi.misnamed import check_excluded
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
@@ -28,6 +27,7 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider import Provider
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import Report
+from ep_nnapi.sources import Inputs, Loadable, ModelSource
 from ep_nnapi.target import NnapiFlag
 from ep_nnapi.third import third_opinion
 from ep_nnapi.traits import traits_of
@@ -85,15 +85,17 @@ class RunResult:
 
 def run(
     model: ModelSource,
-    inputs: Sequence[str] = (),
+    inputs: Inputs = (),
     *,
     seed: int = 0,
     tolerance: float | None = None,
     **options: object,
 ) -> RunResult:
-    """Runs `model` with files as inputs (random ones without), beside the CPU provider.
+    """Runs `model` with the inputs (random ones without), beside the CPU provider.
 
-    inputs     paths as `read_feeds` takes them
+    model      as `check` takes it
+    inputs     paths as `read_feeds` takes them; or an array, a dictionary from names to arrays, or
+               arrays in the order of the model's inputs
     tolerance  relative to an output's spread (default: by its kind). Beyond it a more exact
                computation says which side is further off, and the reference device whether
                that is a device's arithmetic or a defect of the lowering
@@ -101,6 +103,7 @@ def run(
     device is compared with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
     """
+    model = source(model)
     if contents(model):
         return _run_compiled(model, inputs, seed, tolerance, options)
     cpu = open_session(source(model), exact_options(), [CPU])
@@ -118,7 +121,7 @@ def run(
 
 
 def compared(
-    model: ModelSource,
+    model: Loadable,
     feeds: Sequence[Mapping[str, Array]],
     sides: tuple[Runs, Runs],
     tolerance: float | None,
@@ -143,8 +146,8 @@ def relaxed(options: Mapping[str, object]) -> bool:
 
 
 def _run_compiled(
-    model: ModelSource,
-    inputs: Sequence[str],
+    model: str | bytes,
+    inputs: Inputs,
     seed: int,
     tolerance: float | None,
     options: Mapping[str, object],
@@ -162,13 +165,11 @@ def _run_compiled(
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE)
 
 
-def _feeds(
-    session: onnxruntime.InferenceSession, inputs: Sequence[str], seed: int, fixed: Fixed
-) -> Feeds:
+def _feeds(session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: Fixed) -> Feeds:
     """What is given, or random numbers of the sizes that are fixed."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))
-    return read_feeds(inputs, specs) if inputs else random_feeds(specs, seed)
+    return given_feeds(inputs, specs, seed)
 
 
 def _result(

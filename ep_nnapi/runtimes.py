@@ -26,6 +26,11 @@ def open_runtime(name: str) -> Runtime:
     return OPENERS[name]()
 
 
+def devices(runtime: str = HOST) -> tuple[Device, ...]:
+    """The devices of a runtime, as `ep-nnapi devices` prints them."""
+    return tuple(open_runtime(runtime).devices())
+
+
 def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:
     """The one device that clusters are compiled for.
 
@@ -33,21 +38,21 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
     CPU_DISABLED restrict the choice as Android documents them. Raises OptionError when none is
     left.
     """
-    devices = runtime.devices()
+    left = runtime.devices()
     if name is not None:
-        found = [d for d in devices if d.name == name]
-        names = ", ".join(d.name for d in devices)
+        found = [d for d in left if d.name == name]
+        names = ", ".join(d.name for d in left)
         if not found:
             raise OptionError(f"device {name!r} is unknown; there are {names}")
-        devices = tuple(found)
+        left = tuple(found)
     if NnapiFlag.CPU_ONLY in flags:
-        devices = tuple(d for d in devices if d.name == REFERENCE_DEVICE)
+        left = tuple(d for d in left if d.name == REFERENCE_DEVICE)
     elif NnapiFlag.CPU_DISABLED in flags:
-        devices = tuple(d for d in devices if d.type is not DeviceCode.CPU)
-    if not devices:
+        left = tuple(d for d in left if d.type is not DeviceCode.CPU)
+    if not left:
         flag = flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)
         raise OptionError(f"flag {flag.name} leaves no device; drop it or name another device")
-    return min(devices, key=lambda d: d.type is DeviceCode.CPU)
+    return min(left, key=lambda d: d.type is DeviceCode.CPU)
 
 
 def fallback_device() -> tuple[Runtime, Device]:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import onnxruntime
 
-from ep_nnapi.checking import ModelSource, check, collecting, open_session, quiet_options, source
+from ep_nnapi.checking import check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.keeping import conceal, expose, is_kept
@@ -22,6 +22,7 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.ortfile import operators
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
+from ep_nnapi.sources import ModelSource
 
 _CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"
@@ -165,6 +166,7 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
     Shows what a level takes away from NNAPI. Raises as `check`.
     """
     job = job_of({"optimization_level": level, **options})
+    model = source(model)
     if not isinstance(model, bytes) and contents(model):
         raise ModelError(f"{model}: it is compiled already, with no level to choose")
     with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:

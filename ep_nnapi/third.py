@@ -15,8 +15,9 @@ import onnxruntime
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.checking import ModelSource, quiet_options
+from ep_nnapi.checking import quiet_options
 from ep_nnapi.cpu import session_of
+from ep_nnapi.sources import Loadable
 from ep_nnapi.unrounded import FORMULAS, STORED, Formulas, Unknown
 from ep_nnapi.value import Array
 from ep_nnapi.verdict import Third
@@ -36,7 +37,7 @@ _LACKING = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((
 """How ONNX Runtime names an operator that it has no float64 kernel, or no float64 type, for."""
 
 
-def third_opinion(model: ModelSource, runs: Sequence[Mapping[str, Array]]) -> Third | None:
+def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third | None:
     """The outputs of each run, computed more exactly; None where that cannot be done.
 
     It cannot for .ort files, and for some operators with inner graphs or of ONNX Runtime's own.
@@ -55,7 +56,7 @@ def third_opinion(model: ModelSource, runs: Sequence[Mapping[str, Array]]) -> Th
     return Third(tuple(found), f"{described}{also}")
 
 
-def loaded(model: ModelSource) -> onnx.ModelProto | None:
+def loaded(model: Loadable) -> onnx.ModelProto | None:
     """The model as ONNX describes it; None for what is no .onnx file."""
     try:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)

@@ -9,8 +9,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from ep_nnapi.checking import ModelSource
 from ep_nnapi.kinds import Traits
+from ep_nnapi.sources import Loadable
 from ep_nnapi.third import loaded
 from ep_nnapi.unrounded import FORMULAS
 
@@ -20,7 +20,7 @@ _MOVES = frozenset(("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "
 _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
-def traits_of(model: ModelSource, *, half: bool = False) -> Traits:
+def traits_of(model: Loadable, *, half: bool = False) -> Traits:
     """Of an .onnx file its graph; of an .ort file whether quantized operators are named in it.
 
     half   float32 may be computed in float16, whatever the model says
@@ -88,7 +88,7 @@ def _is_detected(name: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
     return False
 
 
-def _is_quantized(model: ModelSource) -> bool:
+def _is_quantized(model: Loadable) -> bool:
     """Whether an operator's name says so: names are plain text in .ort files."""
     if isinstance(model, bytes):
         return any(name in model for name in _NAMES)

@@ -113,7 +113,7 @@ ALLOWED = {
     "contents": "border context onnxfile prepared target google onnx",
     "keeping": "onnxfile ortfile report onnx onnxruntime",
     "staging": "checking contents job keeping naming onnxfile ort.names ort.session ortfile"
-    " rejection report onnxruntime",
+    " rejection report sources onnxruntime",
     "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
     " seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
@@ -124,8 +124,8 @@ ALLOWED = {
     "verdict": "kinds value numpy",
     "wording": "verdict",
     "unrounded": "numpy onnx",
-    "third": "checking cpu unrounded value verdict google numpy onnx onnxruntime",
-    "traits": "checking kinds third unrounded onnx",
+    "third": "checking cpu sources unrounded verdict value google numpy onnx onnxruntime",
+    "traits": "kinds sources third unrounded onnx",
     "verifying": "checking cpu inputs job kinds onnxfile nnapi.runtime rejection running sizes"
     " traits value verdict numpy onnxruntime",
     "crew": "rejection",
@@ -133,29 +133,30 @@ ALLOWED = {
     "requirements": "",
     "manifest": "files rejection requirements",
     "publishing": "crew files job manifest rejection",
-    "fleet": "crew files job manifest publishing rejection",
+    "fleet": "crew files job manifest publishing rejection sources",
+    "sources": "rejection value numpy onnx",
     "misnamed": "nearest options rejection report sizes onnxruntime",
-    "checking": "cpu misnamed options ort.names ort.session provider rejection report seal"
+    "checking": "cpu misnamed options ort.names ort.session provider rejection report seal sources"
     " onnxruntime",
-    "inputs": "nearest rejection sizes value numpy PIL",
+    "inputs": "nearest rejection sizes sources value numpy PIL",
     "running": "checking contents cpu inputs kinds misnamed option_values options ort.names"
-    " ort.session provider rejection report target third traits verdict nnapi.runtime value numpy"
-    " onnxruntime",
+    " ort.session provider rejection report sources target third traits verdict nnapi.runtime"
+    " value numpy onnxruntime",
     "probes": "costs dag graph qdq submodel value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
     "tables": "rich",
     "report_printing": "rejection report tables",
-    "printing": "calibration contents fleet manifest ops.node report report_printing running"
-    " tables wording nnapi.runtime rich",
+    "printing": "calibration contents fleet manifest ops report report_printing running tables"
+    " wording nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
     "plain": "",
     "arguments": "job options rejection",
     "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
     " rejection report_printing running runtimes staging nnapi.capi nnapi.listing",
     "__main__": "cli",
-    "": "calibrating calibration checking fleet nnapi.capi ort.session rejection report running"
-    " target",
+    "": "calibrating calibration checking fleet ops ort.session rejection report running runtimes"
+    " target nnapi.capi",
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
