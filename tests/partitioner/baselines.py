@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Mapping
 
 import networkx as nx
 
@@ -17,6 +17,7 @@ def by_waves(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
     """
     missing = dict(dag.in_degree())
     ready = deque(node for node, count in missing.items() if not count)
+    place = {node: i for i, node in enumerate(dag)}
     groups = []
     while ready:
         group: set[Hashable] = set()
@@ -32,7 +33,7 @@ def by_waves(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
                 missing[reader] -= 1
                 if not missing[reader]:
                     ready.append(reader)
-        groups.append([node for node in dag if node in group])
+        groups.append(sorted(group, key=place.__getitem__))
         ready = postponed
     return [group for group in groups if group]
 
@@ -49,27 +50,93 @@ def by_single_nodes(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashab
     It cannot join one that leads to it by another way: through a node that is not capable or
     through another cluster.
     """
-    home: dict[Hashable, tuple[int, Hashable]] = {}  # of a capable node (0, its cluster)
-    quotient = nx.DiGraph()
-    for node in nx.topological_sort(dag):
-        own = (0, node) if node in capable else (1, node)
-        home[node] = own
-        quotient.add_node(own)
-        quotient.add_edges_from((home[u], own) for u in dag.pred[node])
-        joinable = {home[u] for u in dag.pred[node] if u in capable and node in capable}
-        for cluster in sorted(joinable, key=str):
-            if not _other_way(quotient, cluster, own):
-                for member in [m for m, name in home.items() if name == cluster]:
-                    home[member] = own
-                nx.contracted_nodes(quotient, own, cluster, self_loops=False, copy=False)
-    clusters: dict[tuple[int, Hashable], list[Hashable]] = {}
-    for node, name in home.items():
+    return _merged(dag.pred, nx.topological_sort(dag), capable)
+
+
+def by_single_nodes_backwards(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
+    """The same with every edge turned round."""
+    return _merged(dag.succ, reversed(list(nx.topological_sort(dag))), capable)
+
+
+def _merged(
+    reads: Mapping[Hashable, Iterable[Hashable]],
+    order: Iterable[Hashable],
+    capable: set[Hashable],
+) -> list[list[Hashable]]:
+    home: dict[Hashable, int] = {}  # of each node so far, its block
+    members: dict[int, list[Hashable]] = {}
+    after: dict[int, set[Hashable]] = {}  # nodes that read from each block
+    for k, node in enumerate(order):
+        read = {home[u] for u in reads[node]}
+        joined = []
         if node in capable:
-            clusters.setdefault(name, []).append(node)
-    return list(clusters.values())
+            able = sorted(b for b in read if members[b][0] in capable)
+            joined = [b for b in able if len(read) == 1 or not _leads(b, read, home, after)]
+        home[node], members[k], after[k] = k, [node], set()
+        for b in joined:
+            large, small = sorted((b, home[node]), key=lambda b: len(members[b]), reverse=True)
+            for member in members[small]:
+                home[member] = large
+            members[large] += members.pop(small)
+            after[large] |= after.pop(small)
+        for b in read.difference(joined):
+            after[b].add(node)
+    return [nodes for nodes in members.values() if nodes[0] in capable]
 
 
-def _other_way(quotient: nx.DiGraph, start: Hashable, end: Hashable) -> bool:
-    """Whether a path of two or more edges leads from one block to another."""
-    between = quotient.pred[end].keys() - {start}
-    return not between.isdisjoint(nx.descendants(quotient, start))
+def _leads(
+    start: int, goals: set[int], home: dict[Hashable, int], after: dict[int, set[Hashable]]
+) -> bool:
+    """Whether a path leads from a block to another one of some."""
+    met, stack = {start}, [start]
+    while stack:
+        for other in {home[node] for node in after[stack.pop()]} - met:
+            if other in goals:
+                return True
+            met.add(other)
+            stack.append(other)
+    return False
+
+
+def by_pairs(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
+    """The connected parts of what PyTorch's CapabilityBasedPartitioner makes, in its way.
+
+    Against the topological order each capable node starts a group, and the newest group takes up
+    every other one that it can without a cycle, whether they share an edge or not. (A node that is
+    not capable has the oldest group do so.)
+    """
+    group: dict[Hashable, int] = {}
+    members: dict[int, list[Hashable]] = {}
+    for k, node in enumerate(reversed(list(nx.topological_sort(dag)))):
+        first = None
+        if node in capable:
+            group[node], members[k], first = k, [node], k
+        oldest = sorted(members, key=lambda g: (g != first, g))
+        for other in oldest[1:]:
+            if _free(dag, {*members[oldest[0]], *members[other]}, group, members):
+                for member in members.pop(other):
+                    group[member] = oldest[0]
+                    members[oldest[0]].append(member)
+    pieces = [nx.weakly_connected_components(dag.subgraph(nodes)) for nodes in members.values()]
+    return [list(piece) for parts in pieces for piece in parts]
+
+
+def _free(
+    dag: nx.DiGraph,
+    union: set[Hashable],
+    group: dict[Hashable, int],
+    members: dict[int, list[Hashable]],
+) -> bool:
+    """Whether no path leaves some nodes and comes back, groups taken as one node each."""
+    stack = [w for v in union for w in dag.succ[v] if w not in union]
+    met = set(stack)
+    while stack:
+        node = stack.pop()
+        for v in members[group[node]] if node in group else [node]:
+            for w in dag.succ[v]:
+                if w in union:
+                    return False
+                if w not in met:
+                    met.add(w)
+                    stack.append(w)
+    return True

@@ -42,7 +42,9 @@ class Program:
 
     def solve(self, seconds: float) -> np.ndarray | None:
         """The cheapest solution, None if there is none; TimeoutError if that is not known."""
-        data, index, start = [], [], [0]
+        data: list[float] = []
+        index: list[int] = []
+        start = [0]
         for coefficients, _ in self.rows:
             data += coefficients.values()
             index += coefficients.keys()
@@ -57,7 +59,8 @@ class Program:
         )
         if solution.x is None and solution.status != INFEASIBLE:
             raise TimeoutError(solution.message)
-        return solution.x
+        found: np.ndarray | None = solution.x
+        return found
 
 
 def better_than(
@@ -196,9 +199,9 @@ class _Clusters:
         return len(self.program.rows) > rows
 
 
-def _tensors(dag: nx.DiGraph) -> dict[tuple, tuple[int, set]]:
+def _tensors(dag: nx.DiGraph) -> dict[tuple[Hashable, ...], tuple[int, set[Hashable]]]:
     """Bytes and readers (None: the outside) by whether a node makes it, its maker and id."""
-    tensors: dict[tuple, tuple[int, set]] = {}
+    tensors: dict[tuple[Hashable, ...], tuple[int, set[Hashable]]] = {}
     for u, data in dag.nodes(data=True):
         for tid, size in data.get("outputs", {}).items():
             tensors[True, u, tid] = (size, {None})

@@ -1,0 +1,41 @@
+"""docs/partitioner.md: its examples are true, and its pictures show the clusters they follow."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from itertools import pairwise
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "partitioner.md"
+
+
+def test_examples():
+    failed, tried = doctest.testfile(str(PAGE), module_relative=False)
+    assert tried
+    assert not failed
+
+
+def test_pictures_show_the_clusters():
+    """The nodes of each `subgraph` of a picture, against the clusters printed above it."""
+    first, second = re.findall(r"```mermaid\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert clusters_of(first) == [
+        {"fetch", "compile", "docs", "link", "test"},
+        {"package", "publish"},
+    ]
+    assert clusters_of(second) == [
+        {"fetch", "compile", "docs"},
+        {"link", "test"},
+        {"package", "publish"},
+    ]
+    assert edges_of(first) == edges_of(second)
+
+
+def clusters_of(picture: str) -> list[set[str]]:
+    parts = re.findall(r"subgraph [^\n]*\n(.*?)\n  end", picture, re.DOTALL)
+    return [set(re.findall(r"\w+", part)) for part in parts]
+
+
+def edges_of(picture: str) -> set[tuple[str, str]]:
+    paths = [re.findall(r"\w+", line) for line in picture.splitlines() if "-->" in line]
+    return {edge for path in paths for edge in pairwise(path)}
