@@ -18,8 +18,8 @@ DEPTH = 512
 """Products that are summed in float32."""
 _SHORT = 128
 """Products whose sum is BLAS's own."""
-_FAR = 8
-"""Deviations of a mean from zero that make numbers far from zero."""
+_FAR = 0.5
+"""Numbers whose range is less than this many times the sum of its ends are far from zero."""
 _LOOK = 16
 """Numbers looked at along an axis, about, to tell whether they are far from zero."""
 _BLOCK = 1 << 15
@@ -87,7 +87,10 @@ def _centre(rows: Array) -> Array | None:
     """
     flat = rows.reshape(-1, *rows.shape[-2:])
     some = flat[:1, :: _step(flat.shape[1]), :: _step(flat.shape[2])]
-    if not some.size or abs(some.mean()) <= _FAR * some.std():
+    if not some.size:
+        return None
+    low, high = np.minimum.reduce(some, axis=None), np.maximum.reduce(some, axis=None)
+    if not high - low < _FAR * abs(low + high):
         return None
     found: Array = rows[..., :: _step(rows.shape[-1])].mean(axis=-1, keepdims=True)
     return found if np.isfinite(found).all() else None
