@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 
 
 class Reason(StrEnum):
@@ -100,6 +101,17 @@ class OptionError(NnapiError, ValueError):
 
 class SpecError(NnapiError):
     """An NNAPI model breaks Android's rules."""
+
+
+class NotBuiltError(NnapiError, ImportError):
+    """The package is imported from source whose C parts are not built, as from a fresh clone."""
+
+    def __init__(self) -> None:
+        source = Path(__file__).parents[1]
+        super().__init__(
+            f"ep_nnapi is imported from {source}, where its C parts are not built: "
+            "run `pip install -e .` there, or start Python in another folder"
+        )
 
 
 class RuntimeFailure(NnapiError):
