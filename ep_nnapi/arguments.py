@@ -129,6 +129,16 @@ def add_listing(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_lib(parser: argparse.ArgumentParser) -> None:
+    """Adds what `lib` prints instead of the path."""
+    parser.add_argument("--cflags", action="store_true", help="flags that compile C or C++ with it")
+    parser.add_argument("--libs", action="store_true", help="flags that link a program with it")
+    others = parser.add_mutually_exclusive_group()
+    others.add_argument("--pkgconfigdir", action="store_true", help="what PKG_CONFIG_PATH takes")
+    others.add_argument("--cmakedir", action="store_true", help="what NeuralNetworks_DIR takes")
+    others.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
+
+
 def _provider_options() -> Sequence[Option]:
     return [o for o in OPTIONS if o.provider]
 

@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
     for each in (checking, running, preparing, ops, devices):
         arguments.add_json(each)
-    lib = _plain(verbs.add_parser("lib", help="where libneuralnetworks.so is"), _lib)
-    lib.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h instead")
+    lib_help = "where libneuralnetworks.so is, and how C programs are built with it"
+    arguments.add_lib(_plain(verbs.add_parser("lib", help=lib_help), _lib))
     return parser
 
 
@@ -225,8 +225,16 @@ def _calibrate(given: argparse.Namespace) -> int:
 
 
 def _lib(given: argparse.Namespace) -> int:
-    from ep_nnapi.nnapi.capi import libneuralnetworks_path
+    from ep_nnapi.nnapi.capi import libneuralnetworks_path, linking
     from ep_nnapi.nnapi.capi.header import write_header
 
-    print(write_header(given.header) if given.header else libneuralnetworks_path())
+    flags = [linking.compiler_flags()] * given.cflags + [linking.linker_flags()] * given.libs
+    if flags and (given.header or given.pkgconfigdir or given.cmakedir):
+        raise OptionError("--cflags and --libs go with each other only")
+    if given.header:
+        print(write_header(given.header))
+    elif given.pkgconfigdir or given.cmakedir:
+        print(linking.PKG_CONFIG if given.pkgconfigdir else linking.CMAKE)
+    else:
+        print(" ".join(flags) or libneuralnetworks_path())
     return DONE

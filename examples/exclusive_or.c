@@ -1,9 +1,8 @@
 /*
  * A network of two layers that computes the exclusive or, built, compiled and run through NNAPI.
  *
- *   python -m ep_nnapi.nnapi.capi --header include
- *   cc exclusive_or.c -Iinclude "$(python -m ep_nnapi.nnapi.capi)" -o exclusive_or
- *   LD_LIBRARY_PATH="$(dirname "$(python -m ep_nnapi.nnapi.capi)")" ./exclusive_or
+ *   cc exclusive_or.c $(ep-nnapi lib --cflags --libs) -o exclusive_or
+ *   ./exclusive_or
  */
 #include <android/NeuralNetworks.h>
 #include <inttypes.h>

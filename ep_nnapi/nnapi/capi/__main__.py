@@ -1,4 +1,4 @@
-"""`python -m ep_nnapi.nnapi.capi`: where the library is; `--header DIR` writes its C header."""
+"""`python -m ep_nnapi.nnapi.capi`: where the library is; `--header DIR` writes its C headers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.capi.header import write_header
 def main() -> None:
     """Prints one path."""
     parser = argparse.ArgumentParser(prog="python -m ep_nnapi.nnapi.capi", description=__doc__)
-    parser.add_argument("--header", metavar="DIR", help="write DIR/android/NeuralNetworks.h")
+    parser.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
     directory = parser.parse_args().header
     path = write_header(directory) if directory else libneuralnetworks_path()
     sys.stdout.write(f"{path}\n")

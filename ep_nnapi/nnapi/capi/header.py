@@ -1,4 +1,4 @@
-"""The C header of the library, written from the same tables that the library is made of."""
+"""The C headers of the library, written from the same tables that the library is made of."""
 
 from __future__ import annotations
 
@@ -33,32 +33,52 @@ ENUMS: tuple[tuple[str, str, type[IntEnum]], ...] = (
     ("ResultCode", "", ResultCode),
 )
 _LEVELS = range(1, 9)
+_STANDARD = ("<stdbool.h>", "<stddef.h>", "<stdint.h>")
 
 
 def write_header(directory: str | Path) -> Path:
-    """Writes `android/NeuralNetworks.h` below `directory`, which is then an include path."""
-    path = Path(directory, "android", "NeuralNetworks.h")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(header(), encoding="utf-8")
-    return path
+    """Writes the headers below `directory`, an include path; returns android/NeuralNetworks.h."""
+    folder = Path(directory, "android")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in headers().items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder / "NeuralNetworks.h"
 
 
-def header() -> str:
-    """The header's text, for C and C++."""
+def headers() -> dict[str, str]:
+    """The two headers, for C and C++, by name; the first includes the second, as Android's does.
+
+    They are kept in `include` beside the library, because building them takes the whole table of
+    operations; `python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include` renews them.
+    """
     objects = (f"typedef struct {PREFIX}{o} {PREFIX}{o};" for o in OBJECTS)
+    types = [
+        *_enums(),
+        *objects,
+        "typedef struct AHardwareBuffer AHardwareBuffer;",
+        f"typedef {OPERATION_TYPE} {PREFIX}OperationType;",
+        STRUCTS.strip(),
+    ]
+    functions = [f"/* feature level {f.level} */\n{f.prototype};" for f in FUNCTIONS]
+    return {
+        "NeuralNetworks.h": _header(
+            "functions", ["<android/NeuralNetworksTypes.h>", *_STANDARD], functions
+        ),
+        "NeuralNetworksTypes.h": _header("types", _STANDARD, types),
+    }
+
+
+def _header(part: str, includes: Iterable[str], declarations: Iterable[str]) -> str:
+    guard = f"EP_NNAPI_NEURAL_NETWORKS_{part.upper()}_H"
     return "\n".join(
         [
-            "/* NNAPI's C API, as libneuralnetworks.so of ep-nnapi exports it. Generated. */",
-            "#ifndef EP_NNAPI_NEURAL_NETWORKS_H",
-            "#define EP_NNAPI_NEURAL_NETWORKS_H",
-            *(f"#include <{name}.h>" for name in ("stdbool", "stddef", "stdint")),
+            f"/* The {part} of NNAPI's C API, as libneuralnetworks.so of ep-nnapi has them."
+            " Generated. */",
+            f"#ifndef {guard}",
+            f"#define {guard}",
+            *(f"#include {name}" for name in includes),
             '#ifdef __cplusplus\nextern "C" {\n#endif',
-            *_enums(),
-            *objects,
-            "typedef struct AHardwareBuffer AHardwareBuffer;",
-            f"typedef {OPERATION_TYPE} {PREFIX}OperationType;",
-            STRUCTS,
-            *(f"/* feature level {f.level} */\n{f.prototype};" for f in FUNCTIONS),
+            *declarations,
             "#ifdef __cplusplus\n}\n#endif\n#endif\n",
         ]
     )
