@@ -11,17 +11,21 @@ import networkx as nx
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.options import Options, Partitioning
 from ep_nnapi.rates import PHONE, CostModel
-from partitioner import Costs, GivenUp, limited, savings, worth_it
+from partitioner import Costs, GivenUp, Partition, limited, savings, worth_it
 
 Ids: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Clusters in an order in which they can run, and the nodes given up, each set with why."""
+    """Clusters in an order in which they can run, and the nodes given up, each set with why.
+
+    least  clusters that any partition of the same nodes has at least
+    """
 
     clusters: list[Ids]
     given_up: list[tuple[Ids, str]]
+    least: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Chooser:
                 break
             able -= {node for members in beyond for node in members}
         given_up += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
-        return Choice([_ids(c) for c in clusters], given_up)
+        return Choice([_ids(c) for c in clusters], given_up, clusters.lower_bound)
 
     @property
     def _estimates(self) -> bool:
@@ -74,7 +78,7 @@ class Chooser:
         wanted: set[Hashable],
         costs: Costs,
         values: dict[tuple[Hashable, ...], float],
-    ) -> tuple[list[tuple[Hashable, ...]], list[tuple[Hashable, ...]]]:
+    ) -> tuple[Partition, list[tuple[Hashable, ...]]]:
         """The clusters within the limits and those beyond; `values` receives what each saves."""
 
         def saved(clusters: list[tuple[Hashable, ...]]) -> Sequence[float]:

@@ -78,7 +78,8 @@ class Planner:
         taken = (*ready, *(built[c] for c in choice.clusters))
         reports = tuple(c.report for c in taken)
         refused, notes = verdicts.rejections(), verdicts.notes()
-        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes)
+        least = choice.least + len(ready)
+        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, least)
         return Plan(taken, report, frozenset(capable))
 
     def _try(

@@ -45,13 +45,17 @@ class ClusterReport:
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """The decisions for one graph (the main graph or an inner one)."""
+    """The decisions for one graph (the main graph or an inner one).
+
+    least  clusters that any partition of the nodes in clusters has at least
+    """
 
     nodes: int
     capable: int
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
+    least: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,6 +66,7 @@ class Report:
     capable    of these, how many have a lowering
     taken      of these, how many run on NNAPI
     notes      on nodes that run on NNAPI otherwise than a user may expect
+    least      clusters that any partition of the nodes in clusters has at least
     """
 
     feature_level: int
@@ -71,6 +76,7 @@ class Report:
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
+    least: int = 0
 
     @property
     def taken(self) -> int:
@@ -106,6 +112,15 @@ class Report:
         return (
             f"NNAPI takes {self.taken} of {self.nodes} {nodes} in {len(self.clusters)} {clusters} "
             f"at feature level {self.feature_level}"
+        )
+
+    @property
+    def proof(self) -> str:
+        """What is known of the fewest clusters: `7 clusters, at least 6`."""
+        count = len(self.clusters)
+        clusters = "1 cluster" if count == 1 else f"{count} clusters"
+        return f"{clusters}, " + (
+            "proven minimal" if self.least >= count else f"at least {self.least}"
         )
 
     def grown(self, baseline: Mapping[str, object]) -> list[str]:
@@ -166,4 +181,5 @@ def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> R
         tuple(c for g in parts for c in g.clusters),
         tuple(r for g in parts for r in g.rejections),
         tuple(n for g in parts for n in g.notes),
+        sum(g.least for g in parts),
     )

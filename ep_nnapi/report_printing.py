@@ -14,7 +14,7 @@ def report(found: Report) -> None:
     """Clusters, notes on what is in them, then refusals with their reasons."""
     print(f"{found.summary}.")
     if found.clusters:
-        print()
+        print(f"{found.proof}.\n")
         rows = enumerate(found.clusters)
         table(
             ("cluster", "nodes", "device", "border bytes", "operators", "from"),

@@ -27,5 +27,6 @@ def continued(before: Plan, plan: Plan, graph: Graph) -> Plan:
         (*(c.report for c in clusters), *now.clusters),
         tuple(reasons.get(r.node, r) for r in now.rejections if r.node not in ours),
         (*(n for n in before.report.notes if n.node in taken), *now.notes),
+        now.least + len(clusters),
     )
     return Plan((*clusters, *plan.clusters), report, plan.capable | capable)

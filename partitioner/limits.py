@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import networkx as nx
 
-from partitioner.clusters import partition
+from partitioner.clusters import Partition, partition
 
 Clusters = list[tuple[Hashable, ...]]
 
@@ -40,7 +40,7 @@ def limited(
     min_cluster_nodes: int = 1,
     max_clusters: int | None = None,
     values: Callable[[Clusters], Sequence[float]] | None = None,
-) -> tuple[Clusters, Clusters]:
+) -> tuple[Partition, Clusters]:
     """Clusters within limits, and those that were given up for it.
 
     Clusters of fewer than `min_cluster_nodes` are given up, and of the others all but the

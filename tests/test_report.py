@@ -137,6 +137,20 @@ def test_growth_is_named():
     ]
 
 
+@pytest.mark.parametrize(
+    ("count", "least", "proof"),
+    [
+        (1, 1, "1 cluster, proven minimal"),
+        (7, 7, "7 clusters, proven minimal"),
+        (7, 6, "7 clusters, at least 6"),
+    ],
+)
+def test_a_report_says_how_few_clusters_there_can_be(count: int, least: int, proof: str):
+    cluster = ClusterReport(("a",), ("x",), ("y",), 8, "nnapi-reference")
+    graph = GraphReport(count, count, (cluster,) * count, (), (), least)
+    assert combine(8, "ep-nnapi", [graph]).proof == proof
+
+
 def test_shrinking_is_no_growth():
     assert combine(7, "ep-nnapi", [MAIN]).grown(BOTH.to_json()) == []
 

@@ -20,6 +20,7 @@ def test_check_prints_clusters(cli):
     code, out, err = cli("check", DIGITS)
     assert (code, err) == (DONE, "")
     assert out.startswith("NNAPI takes 8 of 8 nodes in 1 cluster at feature level 8.\n")
+    assert "\n1 cluster, proven minimal.\n" in out
     assert "nnapi-reference" in out
     assert "2 Conv, 2 Relu, 2 MaxPool, 1 Reshape, 1 Gemm  Conv_1 to MatMul_10/MatMulAdd" in out
 
