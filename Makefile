@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo test test-long test-ort-floor test-torch fuzz onnx-backend lint bench zoo clean
+.PHONY: demo test test-long test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -34,6 +34,12 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" numpy cffi threadpoolctl pytest
 	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py
 	PYTHONPATH=. .venv-torch/bin/python -W ignore examples/torch_nnapi.py
+
+# The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
+CORE ?= tests/nnapi/host tests/ort/test_adapter.py tests/ops/test_elementwise.py \
+	tests/ops/test_convolution.py tests/test_files.py
+test-arm64: $(READY)
+	tests/arm64/run.sh -q -m "not long and not torch" $(CORE)
 
 # Random calls of the C API, models and contexts that somebody made; then the C parts under gcc's
 # sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi, models, contexts.
