@@ -15,7 +15,7 @@ import onnxruntime
 from ep_nnapi.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.settling import is_sized
-from ep_nnapi.submodel import model_of
+from ep_nnapi.to_onnx import model_of
 from ep_nnapi.value import Array, DType, Value
 
 _MOST_BYTES = 1 << 26

@@ -13,8 +13,8 @@ from onnx import ModelProto, NodeProto
 
 from ep_nnapi.border import Crossing
 from ep_nnapi.context import Context, unpack
+from ep_nnapi.context_names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.onnxfile import graphs, mentions
-from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.target import MAX_FEATURE_LEVEL
 
 

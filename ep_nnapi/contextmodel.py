@@ -15,11 +15,11 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.checking import planned_at
 from ep_nnapi.context import FORMAT_VERSION, Packed, Place, pack
+from ep_nnapi.context_names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.encoding import ALIGNMENT
 from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.onnxfile import EXTERNAL_ABOVE, graphs
 from ep_nnapi.options import DynamicShapes, Options
-from ep_nnapi.prepared import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.rejection import ModelError
 from ep_nnapi.report import Report
 from ep_nnapi.seal import leave_room, seal

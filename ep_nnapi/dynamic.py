@@ -18,7 +18,8 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Fallback
 from ep_nnapi.report import ClusterReport
-from ep_nnapi.submodel import CpuModel, model_of
+from ep_nnapi.submodel import CpuModel
+from ep_nnapi.to_onnx import model_of
 from ep_nnapi.value import Array, Constant, Value
 
 logger = logging.getLogger(__name__)

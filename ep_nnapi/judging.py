@@ -9,12 +9,12 @@ from ep_nnapi.binding import completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
 from ep_nnapi.capability import Judged, judge
 from ep_nnapi.causes import linked, noted
+from ep_nnapi.context_names import is_own
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.declared import certain
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.late import late
 from ep_nnapi.options import DynamicShapes, Options
-from ep_nnapi.prepared import is_own
 from ep_nnapi.qdq import quantized
 from ep_nnapi.ranges import fitted
 from ep_nnapi.rejection import Note, Reason, Rejection

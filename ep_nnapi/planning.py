@@ -14,17 +14,19 @@ from typing import TypeAlias
 from ep_nnapi.binding import is_dynamic
 from ep_nnapi.choosing import Chooser
 from ep_nnapi.compiling import Compiler, Declined
+from ep_nnapi.context_names import is_own
 from ep_nnapi.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.dynamic import DynamicCluster, retained
 from ep_nnapi.engine import CompiledCluster
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.judging import Verdicts, judge_graph
 from ep_nnapi.options import Fallback, Options
-from ep_nnapi.prepared import UnusableCluster, is_own, load
+from ep_nnapi.prepared import UnusableCluster, load
 from ep_nnapi.rates import PHONE, CostModel
 from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
-from ep_nnapi.submodel import CpuModel, model_of
+from ep_nnapi.submodel import CpuModel
+from ep_nnapi.to_onnx import model_of
 from ep_nnapi.value import Value
 
 logger = logging.getLogger(__name__)

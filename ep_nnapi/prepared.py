@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ep_nnapi.compiling import Compiler, Declined
 from ep_nnapi.context import unpack
+from ep_nnapi.context_names import CONTEXT_OP
 from ep_nnapi.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.engine import CompiledCluster, Runner
 from ep_nnapi.graph import Graph, GraphNode
@@ -17,16 +18,6 @@ from ep_nnapi.options import Options
 from ep_nnapi.rejection import ModelError, RuntimeFailure
 from ep_nnapi.report import ClusterReport
 from ep_nnapi.seal import check_seal
-
-CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
-SOURCE = "NnapiPluginExecutionProvider"
-"""What the attribute `source` says of nodes of this provider."""
-
-
-def is_own(node: GraphNode) -> bool:
-    """Whether the node is a cluster that this provider compiled."""
-    kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
-    return kind and node.attributes.get("source") == SOURCE
 
 
 @dataclass(frozen=True, slots=True)

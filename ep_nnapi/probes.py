@@ -11,7 +11,7 @@ from ep_nnapi.costs import Family, family_of, work
 from ep_nnapi.dag import bytes_of
 from ep_nnapi.graph import Attribute, Graph, GraphNode
 from ep_nnapi.qdq import quantized
-from ep_nnapi.submodel import model_of
+from ep_nnapi.to_onnx import model_of
 from ep_nnapi.value import Array, Constant, DType, Value
 
 OPSETS = {"": 17}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ep_nnapi.context_names import SOURCE
 from ep_nnapi.graph import Graph
 from ep_nnapi.planning import Plan
-from ep_nnapi.prepared import SOURCE
 from ep_nnapi.report import GraphReport
 
 

@@ -20,7 +20,7 @@ from ep_nnapi.counterpart import counterpart
 from ep_nnapi.dag import bytes_of, outputs_of
 from ep_nnapi.graph import GraphNode
 from ep_nnapi.nnapi.operand import MAX_BYTES
-from ep_nnapi.submodel import node_of
+from ep_nnapi.to_onnx import node_of
 from ep_nnapi.value import Array, Constant, DType, Value
 
 _NUMBERS = 512 * 512

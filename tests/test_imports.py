@@ -37,6 +37,8 @@ ALLOWED = {
     "options": "option_values rejection target",
     "report": "rejection",
     "graph": "value",
+    "context_names": "graph",
+    "to_onnx": "graph value onnx",
     "ranges": "graph value numpy",
     # one node; what families share is not itself a family
     "ops.node": "graph nnapi.call rejection target value numpy",
@@ -63,14 +65,14 @@ ALLOWED = {
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
     "cpu": "numpy onnx onnxruntime",
-    "submodel": "cpu graph nnapi.forks value onnx onnxruntime",
+    "submodel": "cpu nnapi.forks value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
     " nnapi.runtime rejection value numpy",
     "nearest": "",
     "sizes": "nearest rejection value",
     "counterpart": "graph qlinear value onnx",
-    "settling": "ceiling counterpart dag graph nnapi.operand submodel value numpy onnx",
-    "assuming": "dag graph settling submodel value numpy onnxruntime",
+    "settling": "ceiling counterpart dag graph nnapi.operand to_onnx value numpy onnx",
+    "assuming": "dag graph settling to_onnx value numpy onnxruntime",
     "sampling": "assuming binding graph sizes value",
     "binding": "dag graph settling sizes value",
     "builtin_checks": "ops.node rejection value",
@@ -78,8 +80,8 @@ ALLOWED = {
     "encoding": "border nnapi.codes nnapi.model nnapi.spec value numpy",
     "context": "border encoding lowering nnapi.validate rejection value numpy",
     "seal": "rejection onnx",
-    "prepared": "compiling context dag engine graph lowering nnapi.model options rejection report"
-    " seal",
+    "prepared": "compiling context context_names dag engine graph lowering nnapi.model options"
+    " rejection report seal",
     "costs": "dag graph value",
     "rates": "costs graph partitioner",
     "calibration": "costs manifest options nnapi.runtime rates rejection target",
@@ -88,15 +90,15 @@ ALLOWED = {
     "late": "binding dag graph value",
     "declared": "ceiling dag graph settling value",
     "causes": "dag graph rejection",
-    "judging": "binding builtin capability causes dag declared graph late options prepared qdq"
-    " ranges rejection sampling target",
+    "judging": "binding builtin capability causes context_names dag declared graph late options"
+    " qdq ranges rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
-    "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel value"
-    " numpy",
-    "planning": "binding choosing compiling dag dynamic engine graph judging options prepared rates"
-    " rejection report submodel value",
-    "rounds": "graph planning prepared report",
+    "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel"
+    " to_onnx value numpy",
+    "planning": "binding choosing compiling context_names dag dynamic engine graph judging"
+    " options prepared rates rejection report submodel to_onnx value",
+    "rounds": "context_names graph planning report",
     "provider": "calibration compiling graph nnapi.forks nnapi.runtime options planning prepared"
     " rejection report rounds runtimes",
     # ONNX Runtime
@@ -110,12 +112,12 @@ ALLOWED = {
     "onnxfile": "onnx",
     "ortfile": "onnxruntime",
     "naming": "onnxfile ortfile onnx onnxruntime",
-    "contents": "border context onnxfile prepared target google onnx",
+    "contents": "border context context_names onnxfile target google onnx",
     "keeping": "onnxfile ortfile report onnx onnxruntime",
     "staging": "checking contents job keeping naming onnxfile ort.names ort.session ortfile"
     " rejection report sources onnxruntime",
-    "contextmodel": "checking context encoding engine onnxfile options prepared rejection report"
-    " seal networkx onnx onnxruntime",
+    "contextmodel": "checking context context_names encoding engine onnxfile options rejection"
+    " report seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
     "elsewhere": "onnxfile google onnx",
     "preparing": "checking contents contextmodel elsewhere fixing job misnamed onnxfile rejection"
@@ -142,7 +144,7 @@ ALLOWED = {
     "running": "checking contents cpu inputs kinds misnamed option_values options ort.names"
     " ort.session provider rejection report sources target third traits verdict nnapi.runtime"
     " value numpy onnxruntime",
-    "probes": "costs dag graph qdq submodel value numpy",
+    "probes": "costs dag graph qdq to_onnx value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
     "tables": "rich",
