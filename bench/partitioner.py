@@ -1,4 +1,6 @@
-"""What partitioning costs: seconds against nodes, beside networkx's topological sort, and memory.
+"""What partitioning costs, and how good it is beside simpler ways (see `partitioner_peers`).
+
+Seconds against nodes, beside networkx's topological sort, and memory.
 
 Graphs of six kinds. Of the first four, one node in a hundred is not capable; of a ladder and of
 diamonds, every other one. Both times are CPU seconds of this process, the sort's the faster of two.
@@ -10,6 +12,7 @@ import gc
 import math
 import tracemalloc
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from random import Random
 from time import process_time
 
@@ -172,7 +175,8 @@ def main() -> None:
     for kind in KINDS:
         for line in rows(kind):
             print(line, flush=True)
-    print(f"(with {SIZES[-1]:,} nodes at most {TIMES:g}x the sort and {MEMORY:g}x the graph)")
+    print(f"(with {SIZES[-1]:,} nodes at most {TIMES:g}x the sort and {MEMORY:g}x the graph)\n")
+    import_module("bench.partitioner_peers").compare()  # which draws on the kinds of this module
 
 
 if __name__ == "__main__":

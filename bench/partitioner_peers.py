@@ -10,7 +10,7 @@ shares of their nodes declined, sums over seeds:
     pairs       the connected parts of groups in the way of PyTorch's CapabilityBasedPartitioner
     program     an exact integer program; of small graphs only
 
-`python -m bench partitioner_peers` prints the table and writes build/partitioner_peers.json.
+`python -m bench partitioner` prints the table and writes build/partitioner_peers.json.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def cases() -> Iterator[tuple[str, list[Drawn]]]:
             yield f"{family} {nodes:,} 10%", [drawn(family, nodes, 0.1)]
 
 
-def main() -> None:
+def compare() -> None:
     """Prints a line for each case as soon as it is known."""
     print(f"{'graphs':30} {'least':>7}  clusters / bytes / seconds of each way")
     results = {}
@@ -98,7 +98,3 @@ def main() -> None:
         print(f"{name:30} {found['partition']['least']:7.0f}  " + "   ".join(columns), flush=True)
         OUTPUT.parent.mkdir(exist_ok=True)
         OUTPUT.write_text(json.dumps(results, indent=1))
-
-
-if __name__ == "__main__":
-    main()

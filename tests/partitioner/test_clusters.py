@@ -183,6 +183,15 @@ def test_random_graphs_have_no_violations(make, size, count, connected):
         assert violations(dag, capable, found, connected=connected) == [], f"seed {seed}"
 
 
+@pytest.mark.long
+def test_ten_thousand_drawn_graphs_have_no_violations():
+    for seed in range(10_000):
+        rng = random.Random(seed)
+        dag = rng.choice([random_dag, random_layers])(rng, rng.randint(1, 50))
+        capable = random_capable(rng, dag)
+        assert violations(dag, capable, partition(dag, capable)) == [], f"seed {seed}"
+
+
 @pytest.mark.parametrize("connected", [True, False])
 def test_insertion_order_has_no_say(connected):
     for seed in range(60):
