@@ -45,9 +45,16 @@ def judge(node: GraphNode, target: Target) -> Judged | Rejection:
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect of one operator; the session is worth more than the node
-        logger.exception("the lowering of %s (%s) is wrong", node.name, node.op_type)
-        detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
-        return Rejection(node.name, node.op_type, Reason.OP, detail)
+        return defect(node, error)
+
+
+def defect(node: GraphNode, error: Exception) -> Rejection:
+    """The refusal of a node on which this package fails; the log has the traceback."""
+    logger.error(
+        "the lowering of %s (%s) is wrong", node.name, node.op_type, exc_info=error, stacklevel=2
+    )
+    detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
+    return Rejection(node.name, node.op_type, Reason.OP, detail)
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:

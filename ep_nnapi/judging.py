@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from ep_nnapi.binding import completed, entering, is_dynamic
 from ep_nnapi.builtin import refusal
-from ep_nnapi.capability import Judged, judge
+from ep_nnapi.capability import Judged, defect, judge
 from ep_nnapi.causes import linked, noted
 from ep_nnapi.context_names import is_own
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.declared import certain
 from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.isolating import isolate
 from ep_nnapi.late import late
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.qdq import quantized
@@ -62,22 +63,33 @@ class Verdicts:
 
 def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
-    graph, views = _views(fitted(quantized(certain(graph))), target, options)
+    given = {node.id: node for node in graph.nodes}
+    isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
+    graph, views = isolated.result
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
     stopped = _after(graph, options.partitioning_stop_ops)
     for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
         verdicts.nodes[node.id] = node
-        if is_own(node):
+        if is_own(given[node.id]):
             continue  # compiled ahead of time: there is nothing to judge
-        found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
-        refused = next((f for f in found if isinstance(f, Rejection)), None)
-        if refused is not None:
-            verdicts.refused[node.id] = tuple(_members(node, refused))
+        if node.id in isolated.defects:
+            error = isolated.defects[node.id]
+            verdicts.refused[node.id] = (defect(given[node.id], error),)
             continue
-        for sample, verdict in zip(verdicts.samples, found, strict=True):
-            if isinstance(verdict, Judged):
-                sample[node.id] = verdict
+        found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
+        _add(verdicts, node, found)
     return verdicts
+
+
+def _add(verdicts: Verdicts, node: GraphNode, found: Sequence[Judged | Rejection]) -> None:
+    """Adds what was found of a node with each set of sizes; one refusal refuses it."""
+    refused = next((f for f in found if isinstance(f, Rejection)), None)
+    if refused is not None:
+        verdicts.refused[node.id] = tuple(_members(node, refused))
+        return
+    for sample, verdict in zip(verdicts.samples, found, strict=True):
+        if isinstance(verdict, Judged):
+            sample[node.id] = verdict
 
 
 def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
@@ -113,7 +125,10 @@ def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
     if target.rules is not RuleSet.BUILTIN:
         return own
     seen = node.parts[0] if len(node.parts) == 1 else node
-    refused = refusal(seen, target)
+    try:
+        refused = refusal(seen, target)
+    except Exception as error:
+        return defect(node, error)
     if refused is None:
         return own
     return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, Judged) else refused

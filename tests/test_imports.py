@@ -90,8 +90,9 @@ ALLOWED = {
     "late": "binding dag graph value",
     "declared": "ceiling dag graph settling value",
     "causes": "dag graph rejection",
-    "judging": "binding builtin capability causes context_names dag declared graph late options"
-    " qdq ranges rejection sampling target",
+    "isolating": "graph rejection",
+    "judging": "binding builtin capability causes context_names dag declared graph isolating late"
+    " options qdq ranges rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel"

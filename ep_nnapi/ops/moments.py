@@ -13,6 +13,7 @@ from ep_nnapi.ops.broadcast import expanded
 from ep_nnapi.ops.fold import runs
 from ep_nnapi.ops.node import Node, int32
 from ep_nnapi.ops.steps import Steps, compute, place, reshape, reshaped, settle
+from ep_nnapi.rejection import Reason
 from ep_nnapi.value import MAX_RANK, Value
 
 
@@ -135,6 +136,13 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
 
 def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Steps:
     """A parameter of the axes from `axis` on, as one axis where `x` is beyond rank 4."""
+    most = x.rank if x.rank <= MAX_RANK else x.rank - axis
+    n.require(
+        param.rank <= most,
+        Reason.SHAPE,
+        f"{param.name} has rank {param.rank}, for {x.name} of rank {x.rank} normalized from axis "
+        f"{axis} on it has up to {most}; reshape it",
+    )
     if x.rank <= MAX_RANK:
         return param
     wide = yield from expanded(n, param, x.shape[axis:])

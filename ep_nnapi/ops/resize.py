@@ -21,6 +21,7 @@ from ep_nnapi.ops.samples import (
     between_two,
     cubic,
     linear,
+    named,
     nearest,
     same_positions,
     without_idle,
@@ -113,7 +114,7 @@ def resize_11(n: Node) -> Iterator[Call]:
     Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
     ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
     """
-    mode = n.text("mode", "nearest")
+    mode = named(n, "mode", "nearest")
     n.require(
         mode == "nearest" or not n.integer("antialias", 0),
         Reason.ATTRIBUTE,
@@ -121,8 +122,8 @@ def resize_11(n: Node) -> Iterator[Call]:
     )
     sampling = Sampling(
         mode,
-        n.text("coordinate_transformation_mode", "half_pixel"),
-        n.text("nearest_mode", "round_prefer_floor"),
+        named(n, "coordinate_transformation_mode", "half_pixel"),
+        named(n, "nearest_mode", "round_prefer_floor"),
         n.real("cubic_coeff_a", -0.75),
         n.integer("exclude_outside", 0) == 1,
     )

@@ -5,12 +5,14 @@ Positions are float32, as ONNX Runtime has them: elsewhere ties between two elem
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.ops.node import Node
+from ep_nnapi.rejection import Reason
 from ep_nnapi.value import Array
 
 ONE, HALF = np.float32(1), np.float32(0.5)
@@ -130,6 +132,22 @@ ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "ceil": np.ceil,
 }
 """By `nearest_mode`. Source: ONNX Resize-11 to Resize-19."""
+
+
+NAMES: Mapping[str, Collection[str]] = {
+    "mode": ("nearest", "linear", "cubic"),
+    "coordinate_transformation_mode": TRANSFORMS,
+    "nearest_mode": ROUNDINGS,
+}
+"""By attribute the names that ONNX has. Source: ONNX Resize-11 to Resize-19."""
+
+
+def named(n: Node, attribute: str, default: str) -> str:
+    """The attribute, one of the names that ONNX has for it."""
+    given = n.text(attribute, default)
+    known = ", ".join(NAMES[attribute])
+    n.require(given in NAMES[attribute], Reason.ATTRIBUTE, f"{attribute} is {given!r}; use {known}")
+    return given
 
 
 def nearest(axis: Resized, at: Array, rounding: str) -> Tap:

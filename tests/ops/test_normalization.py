@@ -96,6 +96,17 @@ def test_layer_normalization_matches(shape, axis):
     matches(last, FL8, **ROUNDED)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "rest"), [((2, 3), -1, (1, 2, 3)), ((1, 2, 1, 2, 3), -1, (2, 3))], ids=str
+)
+def test_layer_normalization_with_a_scale_of_more_axes(shape, axis, rest):
+    """At rank 5 only the normalized axes are kept apart from the others."""
+    accepts(node("LayerNormalization", f32(*shape), drawn(*rest[1:]), axis=axis), FL3)
+    for more in ([drawn(*rest)], [drawn(shape[-1]), drawn(*rest)]):
+        case = node("LayerNormalization", f32(*shape), *more, axis=axis, opset=17)
+        rejects(case, FL3, Reason.SHAPE, f"has rank {len(rest)}")
+
+
 def test_layer_normalization_gives_mean_and_deviation():
     case = node("LayerNormalization", f32(2, 3, 4), drawn(3, 4), axis=1, outputs=3)
     matches(case, FL3, **ROUNDED)

@@ -240,6 +240,12 @@ def test_what_is_not_computed_is_refused():
     rejects(case, FL8, Reason.ATTRIBUTE, "outside of the image")
 
 
+@pytest.mark.parametrize("name", ["mode", "coordinate_transformation_mode", "nearest_mode"])
+def test_unknown_names_are_refused(name: str):
+    case = resized(f32(1, 2, 6, 6), scales=(1, 1, 2, 2), **{"mode": "nearest", name: "odd"})
+    rejects(case, FL8, Reason.ATTRIBUTE, f"{name} is 'odd'; use ")
+
+
 def test_sizes_that_stay_are_copied():
     """As ONNX Runtime does, where ONNX would interpolate."""
     for mode in ("nearest", "linear", "cubic"):
