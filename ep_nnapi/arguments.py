@@ -111,6 +111,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         help=".npy, .npz or image; may be repeated (default: random numbers)",
     )
     parser.add_argument("--random", action="store_true", help="random inputs (the default)")
+    parser.add_argument("--no-latency", action="store_true", help="do not measure either side")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     parser.add_argument(
         "--tolerance",

@@ -5,19 +5,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import onnxruntime
 
 from ep_nnapi.cpu import CPU, session_of
+from ep_nnapi.customops import advice, custom_ops
 from ep_nnapi.misnamed import check_excluded, check_fixed
 from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider import COLLECT, Provider, expect, forget
-from ep_nnapi.rejection import ModelError, NnapiError
+from ep_nnapi.rejection import ModelError, NnapiError, OptionError
 from ep_nnapi.report import Report
 from ep_nnapi.seal import check_bytes
 from ep_nnapi.sources import ModelSource, loadable
@@ -39,7 +40,8 @@ def check(model: ModelSource, **options: object) -> Report:
 def planned(model: ModelSource, **options: object) -> Provider:
     """The provider after it has planned `model`; raises as `check`."""
     chosen = parse(options)
-    provider = planned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
+    with custom_ops(chosen.custom_ops_library):
+        provider = planned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
     check_excluded(chosen, provider.report)
     return provider
 
@@ -72,7 +74,7 @@ def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], 
 
     expect(ticket, provider)
     try:
-        yield {**to_strings(options), COLLECT: ticket}, found
+        yield {**to_strings(replace(options, custom_ops_library=None)), COLLECT: ticket}, found
     finally:
         forget(ticket)
 
@@ -117,8 +119,11 @@ def open_session(
     called = "the model" if isinstance(model, bytes) else model
     try:
         return session_of(model, options, providers, without)
+    except OptionError:
+        raise
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        raise ModelError(f"{called}: ONNX Runtime cannot load it: {first_line(error)}") from None
+        said = first_line(error) + advice(str(error))
+        raise ModelError(f"{called}: ONNX Runtime cannot load it: {said}") from None
 
 
 def first_line(error: Exception) -> str:

@@ -154,7 +154,12 @@ def _run(given: argparse.Namespace) -> int:
     if given.random and given.input:
         raise OptionError("--random and --input exclude each other; give one of them")
     result = run(
-        given.model, given.input, seed=given.seed, tolerance=given.tolerance, **options_of(given)
+        given.model,
+        given.input,
+        seed=given.seed,
+        tolerance=given.tolerance,
+        latency=not given.no_latency,
+        **options_of(given),
     )
     if given.json:
         _dump(printing.run_data(result))

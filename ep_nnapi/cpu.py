@@ -9,6 +9,8 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
+from ep_nnapi.customops import register_custom_ops
+
 CPU = "CPUExecutionProvider"
 
 _EXACT = "session.x64quantprecision"
@@ -45,6 +47,7 @@ def session_of(
     model is then loaded as it is.
     """
     chosen = exact_options() if options is None else options
+    register_custom_ops(chosen)
     try:
         return _opened(model, chosen, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own

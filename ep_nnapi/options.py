@@ -75,6 +75,7 @@ class Options:
     shape_cache: int = SHAPE_CACHE
     fix: values.Fixed = ()
     relaxed: Relaxed = Relaxed.EMULATE
+    custom_ops_library: str | None = None
 
     def lowering_target(self, runtime_level: int) -> Target:
         """The target under a runtime of that level; raises OptionError when it is too low."""
@@ -204,6 +205,13 @@ OPTIONS: tuple[Option, ...] = (
         values.one_of("relaxed", Relaxed),
         "HOW",
         "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
+    ),
+    Option(
+        "custom_ops_library",
+        values.path("custom_ops_library"),
+        "FILE",
+        "shared library of custom operators (check, run, prepare; other sessions register it)",
+        provider=False,
     ),
 )
 _BY_NAME = {o.name: o for o in OPTIONS}

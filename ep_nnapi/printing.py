@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ep_nnapi import report_printing
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ep_nnapi.calibration import Calibration
     from ep_nnapi.contents import Content
     from ep_nnapi.fleet import Preparation
+    from ep_nnapi.latency import Latency
     from ep_nnapi.manifest import Prepared
     from ep_nnapi.nnapi.runtime import Device
     from ep_nnapi.ops import OperatorInfo
@@ -71,6 +73,8 @@ def run_result(result: RunResult) -> None:
         print(f"A device failed and another engine stood in: {failure}")
     if result.on_reference:
         print(_blame(result))
+    if result.latency is not None:
+        _latency(result.latency)
 
 
 def _differences(result: RunResult) -> None:
@@ -80,6 +84,14 @@ def _differences(result: RunResult) -> None:
         ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
     )
     print("\n".join(sentences(result.verdict)))
+
+
+def _latency(found: Latency) -> None:
+    sides = {"NNAPI": found.nnapi, "the CPU": found.cpu}
+    times = {side: timed for side, timed in sides.items() if timed is not None}
+    text = ", ".join(f"{side} {timed.milliseconds:.3g} ms" for side, timed in times.items())
+    runs = " and ".join(str(timed.runs) for timed in times.values())
+    print(f"Latency: {text} (median of {runs} runs after a warm-up)")
 
 
 def _number(found: float | None) -> str:
@@ -105,6 +117,8 @@ def run_data(result: RunResult) -> dict[str, object]:
         "on_reference": [d.to_json() for d in result.on_reference],
         "failures": [str(failure) for failure in result.failures],
     }
+    if result.latency is not None:
+        data["latency"] = asdict(result.latency)
     if result.recognised is not None and result.labels is not None:
         data["recognised"] = result.recognised.tolist()
         data["labels"] = result.labels.tolist()

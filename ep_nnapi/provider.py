@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options import Options, Relaxed, parse
 from ep_nnapi.planning import Cluster, Plan, Planner
 from ep_nnapi.prepared import UnusableCluster
-from ep_nnapi.rejection import RuntimeFailure
+from ep_nnapi.rejection import OptionError, RuntimeFailure
 from ep_nnapi.report import Report, combine
 from ep_nnapi.rounds import continued
 from ep_nnapi.runtimes import choose_device, open_runtime
@@ -72,9 +72,19 @@ def open_provider(entries: Mapping[str, str]) -> Provider:
     """The provider for a session's option strings; raises OptionError."""
     given = dict(entries)
     expected = _expected.get(given.pop(COLLECT, ""))
-    provider = expected if expected is not None else Provider(parse(given))
+    provider = expected if expected is not None else Provider(_parsed(given))
     provider.opened = True
     return provider
+
+
+def _parsed(given: Mapping[str, str]) -> Options:
+    options = parse(given)
+    if options.custom_ops_library is not None:
+        raise OptionError(
+            "custom_ops_library is an option of check, run and prepare; in a session of your own, "
+            "register it with SessionOptions.register_custom_ops_library"
+        )
+    return options
 
 
 def expect(ticket: str, provider: Provider) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
@@ -16,8 +18,10 @@ from ep_nnapi.checking import (
 )
 from ep_nnapi.contents import contents
 from ep_nnapi.cpu import CPU, exact_options, saturates
+from ep_nnapi.customops import custom_ops
 from ep_nnapi.inputs import Feeds, fixed_specs, given_feeds, spec_of
 from ep_nnapi.kinds import Traits
+from ep_nnapi.latency import Latency, measured
 from ep_nnapi.misnamed import check_excluded
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_values import Fixed
@@ -61,6 +65,7 @@ class RunResult:
     failures      of devices, where another engine stood in
     recognised    the largest output of each row, where the rows have labels
     against       what computed what the outputs are compared with; None: nothing did
+    latency       of a run on either side, where it was asked for
     """
 
     report: Report
@@ -71,6 +76,7 @@ class RunResult:
     recognised: Array | None
     labels: Array | None
     against: str | None = THE_CPU
+    latency: Latency | None = None
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -83,12 +89,19 @@ class RunResult:
         return self.verdict.worst
 
 
+_Run: TypeAlias = tuple[
+    RunResult, onnxruntime.InferenceSession, onnxruntime.InferenceSession | None, Feeds
+]
+"""A result, with the sessions on NNAPI and on the CPU provider and the inputs that gave it."""
+
+
 def run(
     model: ModelSource,
     inputs: Inputs = (),
     *,
     seed: int = 0,
     tolerance: float | None = None,
+    latency: bool = False,
     **options: object,
 ) -> RunResult:
     """Runs `model` with the inputs (random ones without), beside the CPU provider.
@@ -99,25 +112,45 @@ def run(
     tolerance  relative to an output's spread (default: by its kind). Beyond it a more exact
                computation says which side is further off, and the reference device whether
                that is a device's arithmetic or a defect of the lowering
+    latency    measure a run on either side, after those that are compared
     Clusters that were compiled ahead of time are nothing that the CPU provider can run: another
     device is compared with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
     """
     model = source(model)
-    if contents(model):
-        return _run_compiled(model, inputs, seed, tolerance, options)
+    with custom_ops(parse(options).custom_ops_library):
+        run_it = _run_compiled if contents(model) else _run_both
+        result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
+    if not latency:
+        return result
+    first = feeds.runs[0]
+    on_cpu = None if cpu is None else measured(partial(outputs_of, cpu, first, None))
+    return replace(
+        result, latency=Latency(measured(partial(outputs_of, nnapi, first, None)), on_cpu)
+    )
+
+
+def _run_both(
+    model: str | bytes,
+    inputs: Inputs,
+    seed: int,
+    tolerance: float | None,
+    options: Mapping[str, object],
+) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
     feeds = _feeds(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
-    provider, got = on_nnapi(model, feeds, options)
+    provider, session = _nnapi_session(model, options)
+    got = [outputs_of(session, f, provider) for f in feeds.runs]
     check_excluded(parse(options), provider.report)
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
     result = _result(provider, got, feeds, verdict)
     if verdict.side is Side.NONE or _on_reference(result.report):
-        return result
+        return result, session, cpu, feeds
     again = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
     traits = traits_of(model, half=relaxed(options))
-    return replace(result, on_reference=differences_of(again, want, traits, tolerance))
+    result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
+    return result, session, cpu, feeds
 
 
 def compared(
@@ -151,18 +184,18 @@ def _run_compiled(
     seed: int,
     tolerance: float | None,
     options: Mapping[str, object],
-) -> RunResult:
+) -> _Run:
     """Compares a device with the reference, which is right by definition."""
     provider, session = _nnapi_session(model, options)
     feeds = _feeds(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report):
-        return result
+        return result, session, None, feeds
     want = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
     found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
     verdict = judged(got, want, found, lambda: Third(tuple(want), REFERENCE_DEVICE))
-    return replace(result, verdict=verdict, against=REFERENCE_DEVICE)
+    return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
 
 def _feeds(session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: Fixed) -> Feeds:

@@ -13,6 +13,7 @@ import onnxruntime
 
 from ep_nnapi.checking import check, collecting, open_session, quiet_options, source
 from ep_nnapi.contents import contents
+from ep_nnapi.customops import custom_ops
 from ep_nnapi.job import Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.keeping import conceal, expose, is_kept
 from ep_nnapi.naming import complete, rename_given
@@ -167,11 +168,13 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
     """
     job = job_of({"optimization_level": level, **options})
     model = source(model)
+    library = job.options.custom_ops_library
     if not isinstance(model, bytes) and contents(model):
         raise ModelError(f"{model}: it is compiled already, with no level to choose")
     with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
         saved = Path(folder, "saved.ort")
-        save_ort(model, saved, job)
+        with custom_ops(library):
+            save_ort(model, saved, job)
         return check(saved, **options)
 
 

@@ -9,6 +9,8 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
+_WHOLE = 15  # columns of so many characters are numbers and short names, which are not wrapped
+
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
@@ -34,7 +36,8 @@ def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for i, name in enumerate(lines[0]):
         last = i == len(widths) - 1
-        drawn.add_column(name, overflow="fold", no_wrap=not (last or wrap_all))
+        whole = widths[i] <= _WHOLE or not (last or wrap_all)
+        drawn.add_column(name, overflow="fold", no_wrap=whole)
     for line in lines[1:]:
         drawn.add_row(*(Text(cell) for cell in line))
     console.print(drawn)

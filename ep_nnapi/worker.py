@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ep_nnapi.crew import ANSWER, SAID, Data
+from ep_nnapi.customops import custom_ops
 from ep_nnapi.job import UNCOMPARED, Verification, job_of
 from ep_nnapi.options import to_strings
 from ep_nnapi.preparing import stage
@@ -106,7 +107,8 @@ def _work(order: Data) -> NoReturn:
         folder = Path(order["folder"])
         _settle(folder, order["memory"])
         try:
-            found = TASKS[order["do"]](order["task"])
+            with custom_ops(_library(order["task"])):
+                found = TASKS[order["do"]](order["task"])
         except NnapiError as error:
             found = {"error": str(error), "kind": type(error).__name__}
         (folder / ANSWER).write_text(json.dumps(found))
@@ -116,6 +118,11 @@ def _work(order: Data) -> NoReturn:
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _library(task: Data) -> str | None:
+    """The library of custom operators that the model of a task needs."""
+    return job_of(task["job"]).options.custom_ops_library if "job" in task else None
 
 
 def _settle(folder: Path, memory: int) -> None:

@@ -64,7 +64,8 @@ ALLOWED = {
     # one graph, one session
     "dag": "graph rejection value networkx",
     "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
-    "cpu": "numpy onnx onnxruntime",
+    "customops": "rejection onnxruntime",
+    "cpu": "customops numpy onnx onnxruntime",
     "submodel": "cpu nnapi.forks value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
     " nnapi.runtime rejection value numpy",
@@ -115,8 +116,8 @@ ALLOWED = {
     "naming": "onnxfile ortfile onnx onnxruntime",
     "contents": "border context context_names onnxfile target google onnx",
     "keeping": "onnxfile ortfile report onnx onnxruntime",
-    "staging": "checking contents job keeping naming onnxfile ort.names ort.session ortfile"
-    " rejection report sources onnxruntime",
+    "staging": "checking contents customops job keeping naming onnxfile ort.names ort.session"
+    " ortfile rejection report sources onnxruntime",
     "contextmodel": "checking context context_names encoding engine onnxfile options rejection"
     " report seal networkx onnx onnxruntime",
     "fixing": "job onnxfile rejection sizes staging value google onnx",
@@ -132,26 +133,27 @@ ALLOWED = {
     "verifying": "checking cpu inputs job kinds onnxfile nnapi.runtime rejection running sizes"
     " traits value verdict numpy onnxruntime",
     "crew": "rejection",
-    "worker": "crew job options preparing rejection verifying wording",
+    "worker": "crew customops job options preparing rejection verifying wording",
     "requirements": "",
     "manifest": "files rejection requirements",
     "publishing": "crew files job manifest rejection",
     "fleet": "crew files job manifest publishing rejection sources",
     "sources": "rejection value numpy onnx",
     "misnamed": "nearest options rejection report sizes onnxruntime",
-    "checking": "cpu misnamed options ort.names ort.session provider rejection report seal sources"
-    " onnxruntime",
+    "checking": "cpu customops misnamed options ort.names ort.session provider rejection report"
+    " seal sources onnxruntime",
     "inputs": "nearest rejection sizes sources value numpy PIL",
-    "running": "checking contents cpu inputs kinds misnamed option_values options ort.names"
-    " ort.session provider rejection report sources target third traits verdict nnapi.runtime"
-    " value numpy onnxruntime",
+    "running": "checking contents cpu customops inputs kinds latency misnamed option_values"
+    " options ort.names ort.session provider rejection report sources target third traits verdict"
+    " nnapi.runtime value numpy onnxruntime",
     "probes": "costs dag graph qdq to_onnx value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
     "tables": "rich",
     "report_printing": "rejection report tables",
-    "printing": "calibration contents fleet manifest ops report report_printing running tables"
-    " wording nnapi.runtime rich",
+    "latency": "",
+    "printing": "calibration contents fleet latency manifest ops report report_printing running"
+    " tables wording nnapi.runtime rich",
     "prepare_arguments": "fleet job rejection",
     "plain": "",
     "arguments": "job options rejection",

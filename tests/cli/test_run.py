@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import ep_nnapi
+from ep_nnapi.latency import measured
 from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES
 from tests.faulty import FaultyDevice, installed
 
@@ -45,7 +46,8 @@ def test_run_json(cli):
 
 def test_random_inputs_are_the_same_for_a_seed(cli):
     first, again, other = (
-        cli("run", DIGITS, "--random", "--json", "--seed", seed) for seed in (1, 1, 2)
+        cli("run", DIGITS, "--random", "--json", "--no-latency", "--seed", seed)
+        for seed in (1, 1, 2)
     )
     assert first == again
     assert first != other
@@ -74,3 +76,23 @@ def test_run_whose_device_fails_is_exit_3(cli):
     assert (code, out) == (FAILED, "")
     assert err.startswith("ep-nnapi: ANeuralNetworksExecution_compute returned ")
     assert err.count("\n") == 1
+
+
+def test_latency_is_of_both_sides(cli):
+    out = cli("run", DIGITS)[1]
+    assert re.search(
+        r"^Latency: NNAPI \S+ ms, the CPU \S+ ms \(median of \d+ and \d+ runs", out, re.M
+    )
+    data = json.loads(cli("run", DIGITS, "--json")[1])["latency"]
+    for side in ("nnapi", "cpu"):
+        assert data[side]["milliseconds"] > 0
+        assert data[side]["runs"] >= 1
+    assert "latency" not in json.loads(cli("run", DIGITS, "--json", "--no-latency")[1])
+
+
+def test_the_first_run_is_not_counted():
+    """It packs weights and fills caches."""
+    calls = []
+    timed = measured(lambda: calls.append(0))
+    assert len(calls) == timed.runs + 1
+    assert timed.runs <= 100

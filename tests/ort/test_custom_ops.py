@@ -1,0 +1,94 @@
+"""Models with custom operators of a shared library: those of onnxruntime-extensions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime_extensions import get_library_path
+
+import ep_nnapi
+from ep_nnapi.cli import main
+
+LIBRARY = get_library_path()
+DOMAIN = "ai.onnx.contrib"
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    """Relu, then the negative and the positive part by a custom operator, then their sum."""
+    node = helper.make_node
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2, 3)) for n in "xy"]
+    nodes = [
+        node("Relu", ["x"], ["a"], "relu"),
+        node("NegPos", ["a"], ["p", "q"], "split", domain=DOMAIN),
+        node("Add", ["p", "q"], ["y"], "add"),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
+    path = str(tmp_path / "model.onnx")
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def test_custom_operators_stay_on_the_cpu(model: str):
+    report = ep_nnapi.check(model, custom_ops_library=LIBRARY)
+    assert "relu" in {name for c in report.clusters for name in c.nodes}
+    assert "split" in {r.node for r in report.rejections}
+
+
+def test_a_model_with_custom_operators_runs(model: str):
+    x = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+    (outputs,) = ep_nnapi.run(model, x, custom_ops_library=Path(LIBRARY)).outputs
+    np.testing.assert_array_equal(outputs["y"], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("level", ["basic", "nnapi-aware"])
+def test_a_model_with_custom_operators_is_prepared(model: str, level: str, tmp_path: Path):
+    """And verified, which runs both it and the original."""
+    options = {"custom_ops_library": LIBRARY, "optimization_level": level}
+    done = ep_nnapi.prepare(model, tmp_path / "out", **options)
+    assert not done.failed
+    assert ep_nnapi.check(tmp_path / "out" / "model.ort", custom_ops_library=LIBRARY).taken
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+def test_the_library_on_the_command_line(verb: str, model: str, tmp_path: Path):
+    out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
+    assert main([verb, model, *out, "--custom-ops-library", LIBRARY]) == 0
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "prepare"])
+def test_an_unknown_domain_is_said_to_be(
+    verb: str, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
+    assert main([verb, model, *out]) == 2
+    printed = capsys.readouterr().err
+    assert f"operator NegPos is of domain {DOMAIN}, which is not ONNX Runtime's own" in printed
+    assert "--custom-ops-library FILE" in printed
+    assert printed.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["nowhere.so", "model.onnx"])
+def test_a_library_that_is_none(name: str, model: str, tmp_path: Path):
+    with pytest.raises(
+        ep_nnapi.OptionError, match=r"custom_ops_library cannot be used: Failed to load library"
+    ):
+        ep_nnapi.check(model, custom_ops_library=tmp_path / name)
+
+
+def test_it_is_no_option_of_a_session_of_ones_own():
+    options = onnxruntime.SessionOptions()
+    with pytest.raises(ep_nnapi.OptionError, match=r"SessionOptions\.register_custom_ops"):
+        ep_nnapi.append_execution_provider(options, custom_ops_library=LIBRARY)
+
+
+def test_the_library_is_of_one_call_only(model: str):
+    ep_nnapi.check(model, custom_ops_library=LIBRARY)
+    with pytest.raises(ep_nnapi.ModelError, match="NegPos"):
+        ep_nnapi.check(model)
