@@ -31,9 +31,8 @@ test-ort-floor:
 TORCH ?= torch==2.13.0
 test-torch: $(READY)
 	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
-	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" numpy cffi threadpoolctl pytest
-	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py
-	PYTHONPATH=. .venv-torch/bin/python -W ignore examples/torch_nnapi.py
+	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" "onnxscript>=0.7,<0.8" numpy cffi threadpoolctl pytest
+	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py tests/test_journeys.py
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
 CORE ?= tests/nnapi/host tests/ort/test_adapter.py tests/ops/test_elementwise.py \

@@ -21,6 +21,7 @@ import pytest
 from ep_nnapi.cli import _parser, main
 from ep_nnapi.options import OPTIONS
 from ep_nnapi.target import NnapiFlag
+from tests.documents import blocks, commands, without_noise
 from tests.prepare import tables as preparing
 
 ROOT = Path(__file__).parents[1]
@@ -34,10 +35,6 @@ FLAGS = {
     NnapiFlag.CPU_DISABLED: "no device of type CPU",
     NnapiFlag.CPU_ONLY: "the device `nnapi-reference` alone",
 }
-
-
-def blocks(path: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", path.read_text(), re.M | re.S)
 
 
 def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
@@ -104,6 +101,14 @@ def test_it_opens_with_what_this_is_and_the_two_commands():
         assert re.search(rf"^{command.split()[1]}:", MAKEFILE, re.M)
 
 
+def test_each_kind_of_user_finds_a_path_on_the_first_screen():
+    screen = README.read_text().partition("## ")[0]
+    assert len(screen.splitlines()) < 30
+    for document in ("phone", "pytorch", "c"):
+        assert f"(docs/{document}.md)" in screen
+    assert "`--target builtin-nnapi`" in screen
+
+
 def test_python_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch):
     """One block after another in one namespace; what they print is in the blocks `output`."""
     monkeypatch.chdir(ROOT)
@@ -116,27 +121,7 @@ def test_python_runs_as_it_stands(monkeypatch: pytest.MonkeyPatch):
     assert [p for p in printed if p] == blocks(README, "output")
 
 
-def commands() -> list[tuple[str, str]]:
-    """Each `$ command` with the lines up to the next."""
-    found = []
-    for block in blocks(README, "console"):
-        for part in block.split("$ ")[1:]:
-            command, _, output = part.partition("\n")
-            found.append((command, output))
-    return found
-
-
-def without_noise(text: str) -> str:
-    """Rounding errors depend on the processor's BLAS: only that they are small is promised.
-
-    Times, and how many runs fit into half a second, depend on the machine.
-    """
-    text = re.sub(r"[\d.e+]+ ms", "TIME ms", text)
-    text = re.sub(r"median of \d+ and \d+ runs", "median of so many runs", text)
-    return re.sub(r"\d\.?\d*e-0[5-9] *", "SMALL ", text)
-
-
-@pytest.mark.parametrize(("command", "output"), commands())
+@pytest.mark.parametrize(("command", "output"), commands(README))
 def test_commands_print_what_is_shown(command: str, output: str):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
@@ -167,10 +152,13 @@ def test_preparing_works_as_shown(
     assert "prepared" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("path", [README, CONTRIBUTING], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [README, CONTRIBUTING, *(ROOT / "docs").glob("*.md")], ids=lambda p: p.name
+)
 def test_links_lead_somewhere(path: Path):
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        assert (ROOT / target).exists(), target
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (path.parent / target).exists(), target
 
 
 def test_files_and_targets_named_to_contributors_exist():
