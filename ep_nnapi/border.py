@@ -17,6 +17,10 @@ Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 """`allocate(i, shape)`: a writable array for ONNX output `i`."""
 
 
+class OtherSizes(ModelError):
+    """A tensor that reaches a cluster has other sizes than the model declares."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crossing:
     """One tensor at the edge, as ONNX has it and as the NNAPI model has it.
@@ -49,10 +53,10 @@ class Crossing:
     def enter(self, array: Array) -> Array:
         """An ONNX tensor as the model wants it; no copy when `plain`.
 
-        Raises ModelError for one of other sizes than the model declares.
+        Raises OtherSizes for one of other sizes than the model declares.
         """
         if array.shape != self.shape:
-            raise ModelError(
+            raise OtherSizes(
                 f"{self.name} has sizes {list(array.shape)}, where the model declares "
                 f"{list(self.shape)}; declare them right, or not at all"
             )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ep_nnapi.ceiling import overdeclared
 from ep_nnapi.dag import inputs_of, outputs_of
 from ep_nnapi.graph import Graph, GraphNode
-from ep_nnapi.settling import contradicts, only_declared
+from ep_nnapi.settling import contradicts, is_believed, only_declared
 from ep_nnapi.value import Value
 
 
@@ -33,6 +33,20 @@ def certain(graph: Graph) -> Graph:
         nodes=tuple(_forgotten(n, doubtful) for n in graph.nodes),
         outputs=tuple(_unsized(v, doubtful) for v in graph.outputs),
     )
+
+
+def believed(graph: Graph) -> frozenset[str]:
+    """The tensors whose sizes rest on what the model's author declares, and nothing can check.
+
+    They come from what holds inner graphs, reads what is no tensor or is of an unknown domain; the
+    inputs of an inner graph are such as well.
+    """
+    names = {v.name for v in graph.inputs} if graph.key else set()
+    for node in graph.nodes:
+        read = {v.name for v in inputs_of(node)} | set(node.implicit)
+        if read & names or any(is_believed(part) for part in node.originals):
+            names |= {v.name for v in outputs_of(node)}
+    return frozenset(names)
 
 
 def _forgotten(node: GraphNode, doubtful: Collection[str]) -> GraphNode:

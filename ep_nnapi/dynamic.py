@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Fallback
 from ep_nnapi.report import ClusterReport
 from ep_nnapi.submodel import CpuModel
-from ep_nnapi.to_onnx import model_of
+from ep_nnapi.to_onnx import model_of, unsized
 from ep_nnapi.value import Array, Constant, Value
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class DynamicCluster:
         """Its ONNX nodes for the CPU provider, which takes any sizes: written once."""
         if not self._on_cpu:
             nodes = [part for n in self.nodes for part in n.originals]
-            model = model_of(nodes, self.inputs, self.outputs, self.opsets)
+            model = model_of(nodes, unsized(self.inputs), unsized(self.outputs), self.opsets)
             self._on_cpu.append(CpuModel.keep(model))
         return self._on_cpu[0]
 
@@ -128,13 +128,15 @@ class DynamicRunner:
         try:
             return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:
-            logger.warning(
-                "sizes %s of the cluster of %s run on the CPU provider: %s: %s",
-                {name: array.shape for name, array in given.items()},
-                ", ".join(self.cluster.report.nodes),
-                declined.reason,
-                declined.detail,
-            )
+            why = f"{declined.reason}: {declined.detail}"
+        except Exception as error:  # a defect of ep-nnapi, or sizes that contradict the model
+            why = f"cannot be compiled: {error}"
+        logger.warning(
+            "sizes %s of the cluster of %s run on the CPU provider: %s",
+            {name: array.shape for name, array in given.items()},
+            ", ".join(self.cluster.report.nodes),
+            why,
+        )
         if self._cpu is None:
             self._cpu = on_cpu(self.cluster.on_cpu(), self.inputs, self.outputs)
         return self._cpu

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.border import Allocate, BoundBorder
+from ep_nnapi.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering import Lowered
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
@@ -54,7 +54,8 @@ class Failures:
 class CompiledCluster:
     """One cluster, compiled for one device.
 
-    cpu       its ONNX nodes for the CPU provider, where the options ask for that fallback
+    cpu       its ONNX nodes for the CPU provider, where the options ask for that fallback or
+              tensors may come in other sizes than the model declares
     failures  of its device so far
     options   it was compiled with
     """
@@ -88,6 +89,7 @@ class Runner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _stand_in: Engine | None = None
+    _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
@@ -95,6 +97,7 @@ class Runner:
 
         When the device fails, the cluster runs as the option `fallback` says, now and from now on,
         and a warning says so. Raises RuntimeFailure where there is nothing to fall back on.
+        A run with other sizes than the model declares is the CPU provider's; the first one warns.
         """
         if self._stand_in is not None:
             self._stand_in(inputs, allocate, stop)
@@ -110,13 +113,26 @@ class Runner:
             self.border.run(self.cluster.compilation, inputs, once, RunOptions(stop=stop))
         except RuntimeFailure as failure:
             self._replacement(failure)(inputs, once, stop)
+        except OtherSizes as other:
+            self._for_other_sizes(other)(inputs, once, stop)
+
+    def _for_other_sizes(self, other: OtherSizes) -> Engine:
+        """The cluster on the CPU provider, for this run; raises `other` where it is not kept."""
+        if self.cluster.cpu is None:
+            raise other
+        with self._lock:
+            if not self._warned:
+                nodes = ", ".join(self.cluster.report.nodes)
+                logger.warning("runs of the cluster of %s on the CPU provider: %s", nodes, other)
+                self._warned = True
+        return on_cpu(self.cluster.cpu, self.inputs, self.outputs)
 
     def _replacement(self, failure: RuntimeFailure) -> Engine:
         with self._lock:
             self.cluster.failures.add(failure)
             if self._stand_in is None:
                 engine = self._on_reference()
-                if self.cluster.cpu is not None:
+                if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
                     engine = on_cpu(self.cluster.cpu, self.inputs, self.outputs)
                 if engine is None:
                     raise failure

@@ -11,7 +11,7 @@ from ep_nnapi.capability import Judged, defect, judge
 from ep_nnapi.causes import linked, noted
 from ep_nnapi.context_names import is_own
 from ep_nnapi.dag import inputs_of, outputs_of
-from ep_nnapi.declared import certain
+from ep_nnapi.declared import believed, certain
 from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.isolating import isolate
 from ep_nnapi.late import late
@@ -31,12 +31,14 @@ class Verdicts:
     nodes     its nodes by id
     samples   for each set of sizes the judged nodes by id; the same ids in each
     refused   by node id, for each of the single nodes that it stands for
+    believed  tensors that a run may give other sizes than the declared ones
     """
 
     graph: Graph
     nodes: dict[int, GraphNode]
     samples: tuple[dict[int, Judged], ...]
     refused: dict[int, tuple[Rejection, ...]]
+    believed: frozenset[str] = frozenset()
 
     def drop(
         self, cluster: Sequence[int], names: Collection[str], reason: Reason, detail: str
@@ -66,7 +68,7 @@ def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
     given = {node.id: node for node in graph.nodes}
     isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
     graph, views = isolated.result
-    verdicts = Verdicts(graph, {}, tuple({} for _ in views), {})
+    verdicts = Verdicts(graph, {}, tuple({} for _ in views), {}, believed(graph))
     stopped = _after(graph, options.partitioning_stop_ops)
     for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
         verdicts.nodes[node.id] = node

@@ -26,7 +26,7 @@ from ep_nnapi.rates import PHONE, CostModel
 from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.submodel import CpuModel
-from ep_nnapi.to_onnx import model_of
+from ep_nnapi.to_onnx import model_of, unsized
 from ep_nnapi.value import Value
 
 logger = logging.getLogger(__name__)
@@ -168,8 +168,8 @@ class Planner:
             )
         compilation = self.compiler.compile(lowered[0])
         cpu = None
-        if fallback is Fallback.CPU:
-            cpu = CpuModel.keep(model_of(originals, inputs, outputs, opsets))
+        if fallback is Fallback.CPU or any(v.name in verdicts.believed for v in inputs):
+            cpu = CpuModel.keep(model_of(originals, unsized(inputs), unsized(outputs), opsets))
         how = self.compiler.options
         return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu, options=how)
 

@@ -42,6 +42,8 @@ _ARITHMETIC = frozenset(
 """Operators whose results are the same on every machine, to the last bit."""
 
 _HOLDERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+_INFERRED = frozenset(("", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"))
+"""Domains of which ONNX Runtime infers sizes."""
 _SELECTING = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 """Operators whose results are as large as the data says."""
 
@@ -135,14 +137,19 @@ def only_declared(node: GraphNode) -> bool:
         return True
 
 
-def _data_may_decide(node: GraphNode) -> bool:
-    """Whether a node, whose outputs have sizes, may compute others than these.
+def is_believed(node: GraphNode) -> bool:
+    """Whether its outputs' sizes cannot be checked here: they are as the model's author says.
 
-    What holds inner graphs, reads what is no tensor or is of another domain is not known here; it
-    is believed.
+    So it is with what holds inner graphs, reads what is no tensor or is of an unknown domain.
     """
+    unknown = node.domain not in _INFERRED or node.op_type in _HOLDERS
+    return unknown or any(v is not None and v.dtype is DType.UNDEFINED for v in node.inputs)
+
+
+def _data_may_decide(node: GraphNode) -> bool:
+    """Whether a node, whose outputs have sizes, may compute others than these."""
     given = [v for v in node.inputs if v is not None and v.constant is None]
-    if node.domain or node.op_type in _HOLDERS or DType.UNDEFINED in {v.dtype for v in given}:
+    if node.domain or is_believed(node):
         return False
     return node.op_type in _SELECTING or any(
         not is_sized(v) or (v.dtype is DType.INT64 and v.rank <= 1) for v in given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import onnx
 from onnx import helper, numpy_helper
@@ -74,3 +75,8 @@ def _attribute(value: Attribute) -> object:
 
 def _info(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, int(value.dtype), value.dims)
+
+
+def unsized(values: Iterable[Value]) -> list[Value]:
+    """The values without sizes: a model whose ends are such takes and gives tensors of any."""
+    return [replace(v, dims=None) for v in values]
