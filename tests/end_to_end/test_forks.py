@@ -35,9 +35,11 @@ def forked(check):
 """
 
 
-def test_the_parent_comes_back_from_forks_amid_matrix_products() -> None:
+@pytest.mark.parametrize("forks", [2, pytest.param(12, marks=pytest.mark.long)])
+def test_the_parent_comes_back_from_forks_amid_matrix_products(forks: int) -> None:
     done = python(
         SESSION
+        + f"forks = {forks}"
         + """
 made, over = session(1000), threading.Event()
 def compute():
@@ -45,7 +47,7 @@ def compute():
         run(made, 1000)
 threads = [threading.Thread(target=compute) for _ in range(2)]
 for t in threads: t.start()
-print({forked(lambda: None) for _ in range(12)})
+print({forked(lambda: None) for _ in range(forks)})
 over.set()
 for t in threads: t.join()
 run(made, 1000)
@@ -54,10 +56,12 @@ run(made, 1000)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{0}\n", "")
 
 
-def test_a_child_compiles_for_sizes_that_the_parent_was_compiling_for() -> None:
+@pytest.mark.parametrize("forks", [1, pytest.param(6, marks=pytest.mark.long)])
+def test_a_child_compiles_for_sizes_that_the_parent_was_compiling_for(forks: int) -> None:
     """The lock that a compiling thread of the parent holds is free in the child."""
     done = python(
         SESSION
+        + f"forks = {forks}"
         + """
 made, over = session("rows"), threading.Event()
 def compute():
@@ -66,7 +70,7 @@ def compute():
         run(made, rows := rows % 64 + 1)
 thread = threading.Thread(target=compute)
 thread.start()
-print({forked(lambda: run(made, 100 + i)) for i in range(6)})
+print({forked(lambda: run(made, 100 + i)) for i in range(forks)})
 over.set()
 thread.join()
 """
@@ -74,15 +78,16 @@ thread.join()
     assert (done.returncode, done.stdout, done.stderr) == (0, "{0}\n", "")
 
 
+@pytest.mark.parametrize("most", [2, pytest.param(10, marks=pytest.mark.long)])
 @pytest.mark.parametrize("daemon", [True, False])
-def test_a_process_ends_while_a_thread_computes(daemon: bool) -> None:
+def test_a_process_ends_while_a_thread_computes(daemon: bool, most: int) -> None:
     """A thread that is no daemon is waited for; a daemon is left, as with the CPU provider."""
     done = python(
         SESSION
         + f"""
 made, runs = session(1000), []
 def compute():
-    while len(runs) < 10:
+    while len(runs) < {most}:
         run(made, 1000)
         runs.append(1)
 threading.Thread(target=compute, daemon={daemon}).start()
