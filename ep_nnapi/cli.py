@@ -17,6 +17,7 @@ from ep_nnapi.arguments import Parser, dashed, options_of
 from ep_nnapi.options import parse
 from ep_nnapi.plain import strict
 from ep_nnapi.rejection import ModelError, NnapiError, OptionError
+from ep_nnapi.tables import line
 
 DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
@@ -28,10 +29,10 @@ def main(given: Sequence[str] | None = None) -> int:
         verb: Callable[[argparse.Namespace], int] = parsed.verb
         return verb(parsed)
     except (ModelError, OptionError) as error:
-        print(f"ep-nnapi: {error}", file=sys.stderr)
+        line(f"ep-nnapi: {error}", error=True)
         return UNUSABLE
     except NnapiError as error:
-        print(f"ep-nnapi: {error}", file=sys.stderr)
+        line(f"ep-nnapi: {error}", error=True)
         return FAILED
     except BrokenPipeError:
         sys.stderr.close()
@@ -111,7 +112,7 @@ def _check(given: argparse.Namespace) -> int:
             printing.compiled(compiled)
     grown = report.grown(baseline) if baseline is not None else []
     for way in grown:
-        print(f"ep-nnapi: {way} since {given.baseline}", file=sys.stderr)
+        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
     left = given.strict and report.taken < report.nodes
     return NEGATIVE if left or grown else DONE
 
@@ -176,7 +177,7 @@ def _prepare(given: argparse.Namespace) -> int:
     else:
         printing.preparation(done)
     for model in done.failed:
-        print(f"ep-nnapi: {model.model}: {model.error}", file=sys.stderr)
+        line(f"ep-nnapi: {model.model}: {model.error}", error=True)
     return NEGATIVE if done.failed else DONE
 
 
@@ -188,7 +189,7 @@ def _listing(given: argparse.Namespace) -> int:
     for cluster in provider.clusters:
         print(listing(cluster.models[0], data=given.weights))
     if not provider.clusters:
-        print("ep-nnapi: NNAPI takes no node of this model", file=sys.stderr)
+        line("ep-nnapi: NNAPI takes no node of this model", error=True)
         return NEGATIVE
     return DONE
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ep_nnapi import report_printing
-from ep_nnapi.tables import table
+from ep_nnapi.tables import line, table
 from ep_nnapi.wording import sentences
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ _A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
 
 def compiled(found: Sequence[Content]) -> None:
     """What was compiled ahead of time, one row for each cluster."""
-    print("\nCompiled ahead of time:")
+    line()
+    line("Compiled ahead of time:")
     head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
     table(head, (c.row for c in found))
 
@@ -56,23 +57,24 @@ def levels(reports: Sequence[Report]) -> None:
 def run_result(result: RunResult) -> None:
     """The report, what was recognised, and the differences."""
     report_printing.report(result.report)
-    print()
+    line()
     if result.recognised is not None and result.labels is not None:
         right = int((result.recognised == result.labels).sum())
-        print("recognised  " + " ".join(str(n) for n in result.recognised))
-        print("labels      " + " ".join(str(n) for n in result.labels))
-        print(f"{right} of {len(result.labels)} right\n")
+        line("recognised  " + " ".join(str(n) for n in result.recognised))
+        line("labels      " + " ".join(str(n) for n in result.labels))
+        line(f"{right} of {len(result.labels)} right")
+        line()
     if result.against is None:
-        print(
+        line(
             "Compared with nothing: the CPU provider cannot run what was compiled ahead of time; "
             "`prepare` compares it with the original."
         )
     else:
         _differences(result)
     for failure in result.failures:
-        print(f"A device failed and another engine stood in: {failure}")
+        line(f"A device failed and another engine stood in: {failure}")
     if result.on_reference:
-        print(_blame(result))
+        line(_blame(result))
     if result.latency is not None:
         _latency(result.latency)
 
@@ -83,7 +85,8 @@ def _differences(result: RunResult) -> None:
         ("output", "kind", f"largest difference from {result.against}", "spread"),
         ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
     )
-    print("\n".join(sentences(result.verdict)))
+    for sentence in sentences(result.verdict):
+        line(sentence)
 
 
 def _latency(found: Latency) -> None:
@@ -91,7 +94,7 @@ def _latency(found: Latency) -> None:
     times = {side: timed for side, timed in sides.items() if timed is not None}
     text = ", ".join(f"{side} {timed.milliseconds:.3g} ms" for side, timed in times.items())
     runs = " and ".join(str(timed.runs) for timed in times.values())
-    print(f"Latency: {text} (median of {runs} runs after a warm-up)")
+    line(f"Latency: {text} (median of {runs} runs after a warm-up)")
 
 
 def _number(found: float | None) -> str:
@@ -149,7 +152,8 @@ def preparation(done: Preparation) -> None:
         ("model", "status", "clusters", "taken", "difference", "output"),
         (_prepared_row(m) for m in done.models),
     )
-    print(f"\nwritten down in {done.manifest}")
+    line()
+    line(f"written down in {done.manifest}")
 
 
 def _prepared_row(model: Prepared) -> tuple[str, ...]:

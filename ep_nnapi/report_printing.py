@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from ep_nnapi.rejection import ADVICE, Note, Reason, Rejection
 from ep_nnapi.report import Report
-from ep_nnapi.tables import table
+from ep_nnapi.tables import line, table
 
 
 def report(found: Report) -> None:
     """Clusters, notes on what is in them, then refusals with their reasons."""
-    print(f"{found.summary}.")
+    line(f"{found.summary}.")
     if found.clusters:
-        print(f"{found.proof}.\n")
+        line(f"{found.proof}.")
+        line()
         rows = enumerate(found.clusters)
         table(
             ("cluster", "nodes", "device", "border bytes", "operators", "from"),
@@ -24,10 +25,12 @@ def report(found: Report) -> None:
             ),
         )
     if found.notes:
-        print(f"\nTaken with a note: {_nodes(len(found.notes))}")
+        line()
+        line(f"Taken with a note: {_nodes(len(found.notes))}")
         table(("operator", "count", "nodes", "note"), _folded(found.notes))
     if found.rejections:
-        print(f"\nLeft to the CPU: {_nodes(len(found.rejections))}")
+        line()
+        line(f"Left to the CPU: {_nodes(len(found.rejections))}")
         _rejections(found)
 
 
@@ -43,12 +46,13 @@ def _rejections(found: Report) -> None:
     counts = Counter(r.reason for r in causes)
     for reason, count in (counts + follow).most_common():
         of_reason = [r for r in causes if r.reason is reason]
-        print(f"\n{reason} ({count}): {_advice(reason, of_reason, found.target)}")
+        line()
+        line(f"{reason} ({count}): {_advice(reason, of_reason, found.target)}")
         table(("operator", "count", "nodes", "detail"), _folded(of_reason))
         if follow[reason]:
             several = "follow" if follow[reason] > 1 else "follows"
             which = f"these {counts[reason]}" if counts[reason] > 1 else "this one"
-            print(f"{follow[reason]} more {several} from {which}.")
+            line(f"{follow[reason]} more {several} from {which}.")
 
 
 def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:

@@ -1,4 +1,6 @@
-"""Tables on a terminal and, as full-width lines, in a pipe.
+"""Lines, and tables on a terminal or, as full-width lines, in a pipe.
+
+Names of nodes and files are foreign text: all that is printed for people goes through here.
 
 What draws on terminals is imported when there is one: most commands answer to a pipe.
 """
@@ -9,18 +11,25 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
+from ep_nnapi.rejection import printable
+
 _WHOLE = 15  # columns of so many characters are numbers and short names, which are not wrapped
+
+
+def line(text: str = "", *, error: bool = False) -> None:
+    """One line on stdout or stderr, with newlines and terminal sequences in it escaped."""
+    print(printable(text), file=sys.stderr if error else sys.stdout)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
-    lines = [list(columns), *(list(row) for row in rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
     if sys.stdout.isatty():
         _draw(lines, widths)
         return
-    for line in lines:
-        print("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+    for row in lines:
+        line("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
 
 
 def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
@@ -38,6 +47,6 @@ def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
         last = i == len(widths) - 1
         whole = widths[i] <= _WHOLE or not (last or wrap_all)
         drawn.add_column(name, overflow="fold", no_wrap=whole)
-    for line in lines[1:]:
-        drawn.add_row(*(Text(cell) for cell in line))
+    for row in lines[1:]:
+        drawn.add_row(*(Text(cell) for cell in row))
     console.print(drawn)

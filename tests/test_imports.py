@@ -149,7 +149,7 @@ ALLOWED = {
     "probes": "costs dag graph qdq to_onnx value numpy",
     "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
     " rates rejection running runtimes onnxruntime",
-    "tables": "rich",
+    "tables": "rejection rich",
     "report_printing": "rejection report tables",
     "latency": "",
     "printing": "calibration contents fleet latency manifest ops report report_printing running"
@@ -158,7 +158,7 @@ ALLOWED = {
     "plain": "",
     "arguments": "job options rejection",
     "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
-    " rejection report_printing running runtimes staging nnapi.capi nnapi.listing",
+    " rejection report_printing running runtimes staging tables nnapi.capi nnapi.listing",
     "__main__": "cli",
     "": "calibrating calibration checking fleet ops ort.session rejection report running runtimes"
     " target nnapi.capi",

@@ -24,9 +24,13 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
     )
 
 
-def saved(folder: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (2, 3)) -> Path:
-    """A model of nodes from x to y."""
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy"]
+def saved(
+    folder: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (2, 3), output: str = "y"
+) -> Path:
+    """A model of nodes from x to y, which may have another name in the file."""
+    for node in nodes:
+        node.output[:] = [output if name == "y" else name for name in node.output]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", output)]
     graph = helper.make_graph(list(nodes), "g", ends[:1], ends[1:])
     path = folder / "model.onnx"
     onnx.save(

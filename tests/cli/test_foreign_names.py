@@ -1,0 +1,81 @@
+"""Names in models and of files are foreign text: on a terminal they stay within their line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from onnx import helper
+
+from ep_nnapi.tables import line, table
+from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
+
+NAME = "a\x1b[2J\nb\u202e"
+"""Clears the screen, begins a line, and turns the direction of what follows."""
+ESCAPED = "a\\x1b[2J\\nb\\u202e"
+
+
+def harmless(text: str) -> bool:
+    return all(c == "\n" or c.isprintable() for c in text)
+
+
+@pytest.mark.parametrize("op", ["Relu", "Acosh"], ids=["taken", "refused"])
+def test_check_escapes_the_name_of_a_node(cli, tmp_path: Path, op: str):
+    model = saved(tmp_path, helper.make_node(op, ["x"], ["y"], name=NAME))
+    code, out, _ = cli("check", model)
+    assert code == DONE
+    assert harmless(out)
+    assert ESCAPED in out
+
+
+def test_json_has_the_name_itself(cli, tmp_path: Path):
+    model = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], name=NAME))
+    _, out, _ = cli("check", model, "--json")
+    assert harmless(out)
+    assert json.loads(out)["clusters"][0]["nodes"] == [NAME]
+
+
+def test_run_escapes_the_name_of_an_output(cli, tmp_path: Path):
+    model = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"]), output=NAME)
+    code, out, _ = cli("run", model)
+    assert code == DONE
+    assert harmless(out)
+    assert ESCAPED in out
+
+
+@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+def test_messages_escape_the_name_of_a_file(cli, tmp_path: Path, verb: str):
+    out = ("-o", tmp_path / "out") if verb == "prepare" else ()
+    code, _, err = cli(verb, tmp_path / NAME, *out)
+    assert code == UNUSABLE
+    assert err.count("\n") == 1
+    assert harmless(err)
+    assert ESCAPED in err
+
+
+def test_prepare_escapes_the_names_of_files_that_fail_and_that_do_not(cli, tmp_path: Path):
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copy(DIGITS, models / f"{NAME}.onnx")
+    (models / f"{NAME}_broken.onnx").write_text("no model")
+    code, out, err = cli("prepare", models, "-o", tmp_path / "out")
+    assert code == NEGATIVE
+    assert harmless(out + err)
+    assert f"{ESCAPED}_broken.onnx: " in err
+
+
+def test_unknown_arguments_are_escaped(cli):
+    code, _, err = cli("check", DIGITS, f"--{NAME}")
+    assert code == UNUSABLE
+    assert err.count("\n") == 1
+    assert harmless(err)
+
+
+def test_columns_are_as_wide_as_what_is_shown(capsys: pytest.CaptureFixture[str]):
+    table(("name", "n"), [("\x1b", "1"), ("é", "2"), ("\udcff", "3")])
+    line("one\nline", error=True)
+    out, err = capsys.readouterr()
+    assert out == "name    n\n\\x1b    1\né       2\n\\udcff  3\n"
+    assert err == "one\\nline\n"
