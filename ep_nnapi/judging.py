@@ -16,6 +16,7 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.isolating import isolate
 from ep_nnapi.late import late
 from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.progress import Progress
 from ep_nnapi.qdq import quantized
 from ep_nnapi.ranges import fitted
 from ep_nnapi.rejection import Note, Reason, Rejection
@@ -63,14 +64,19 @@ class Verdicts:
         return tuple(linked(self.graph, self.refused))
 
 
-def judge_graph(graph: Graph, target: Target, options: Options) -> Verdicts:
+def judge_graph(
+    graph: Graph, target: Target, options: Options, progress: Progress | None = None
+) -> Verdicts:
     """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
+    told = progress or Progress()
     given = {node.id: node for node in graph.nodes}
     isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
     graph, views = isolated.result
     verdicts = Verdicts(graph, {}, tuple({} for _ in views), {}, believed(graph))
     stopped = _after(graph, options.partitioning_stop_ops)
-    for node, *seen in zip(graph.nodes, *(v.nodes for v in views), strict=True):
+    together = zip(graph.nodes, *(v.nodes for v in views), strict=True)
+    for done, (node, *seen) in enumerate(together):
+        told("nodes judged", done, len(graph.nodes))
         verdicts.nodes[node.id] = node
         if is_own(given[node.id]):
             continue  # compiled ahead of time: there is nothing to judge

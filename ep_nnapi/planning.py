@@ -7,6 +7,7 @@ cluster compiles: an error later would end the session.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -22,6 +23,7 @@ from ep_nnapi.graph import Graph, GraphNode
 from ep_nnapi.judging import Verdicts, judge_graph
 from ep_nnapi.options import Fallback, Options
 from ep_nnapi.prepared import UnusableCluster, load
+from ep_nnapi.progress import Clock, Progress
 from ep_nnapi.rates import PHONE, CostModel
 from ep_nnapi.rejection import Reason
 from ep_nnapi.report import ClusterReport, GraphReport
@@ -55,11 +57,13 @@ class Planner:
     compiler: Compiler
     options: Options
     model: CostModel = PHONE
+    clock: Clock = time.monotonic
 
     def plan(self, graph: Graph) -> Plan:
         """The clusters to take, each compiled, and why the other nodes are left."""
         own = [n for n in graph.nodes if is_own(n)]
-        verdicts = judge_graph(graph, self.compiler.target, self.options)
+        progress = Progress(self.clock)
+        verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
         judged = verdicts.samples[0].values()
         capable = [p.name for m in judged for p in m.node.originals] + [c.name for c in own]
         nodes, readers = _sized(verdicts), _readers(verdicts.graph)
@@ -69,7 +73,8 @@ class Planner:
         while True:
             choice = chooser.choose(dag, nodes, verdicts.samples[0])
             before = len(verdicts.refused)
-            for cluster in choice.clusters:
+            for done, cluster in enumerate(choice.clusters):
+                progress("clusters compiled", done, len(choice.clusters))
                 if cluster not in built:
                     self._try(cluster, verdicts, readers, built)
             if len(verdicts.refused) == before:

@@ -92,14 +92,15 @@ ALLOWED = {
     "declared": "ceiling dag graph settling value",
     "causes": "dag graph rejection",
     "isolating": "graph rejection",
+    "progress": "",
     "judging": "binding builtin capability causes context_names dag declared graph isolating late"
-    " options qdq ranges rejection sampling target",
+    " options progress qdq ranges rejection sampling target",
     "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
     " sizes target value",
     "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel"
     " to_onnx value numpy",
     "planning": "binding choosing compiling context_names dag dynamic engine graph judging"
-    " options prepared rates rejection report submodel to_onnx value",
+    " options prepared progress rates rejection report submodel to_onnx value",
     "rounds": "context_names graph planning report",
     "provider": "calibration compiling graph nnapi.forks nnapi.runtime options planning prepared"
     " rejection report rounds runtimes",
