@@ -15,7 +15,7 @@ from math import isfinite
 from pathlib import Path
 
 from ep_nnapi.costs import Family
-from ep_nnapi.manifest import replace
+from ep_nnapi.files import write_text
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import HOST, Options
 from ep_nnapi.rates import PHONE, CostModel, Rates
@@ -54,7 +54,7 @@ class Calibration:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the file whole or not at all; raises OptionError where it cannot be written."""
-        replace(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
+        write_text(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
 
     def to_json(self) -> dict[str, object]:
         """Plain data, the content of calibration.json."""

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
+from ep_nnapi.rejection import OptionError
+
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22
 
@@ -43,6 +45,14 @@ def write_atomically(
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all. Raises OptionError where it cannot be written."""
+    try:
+        write_atomically(path, [text.encode()])
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def digest_of(path: str | Path, deadline: float | None = None) -> str:

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ep_nnapi.nearest import known
-from ep_nnapi.rejection import ModelError, OptionError
+from ep_nnapi.rejection import ModelError, OptionError, known
 from ep_nnapi.sizes import Shapes, fixed_symbols, settled
 from ep_nnapi.sources import Inputs, arrays_of, paths_of
 from ep_nnapi.value import Array

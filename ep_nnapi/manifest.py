@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from ep_nnapi.files import digest_of, write_atomically
+from ep_nnapi.files import digest_of, write_text
 from ep_nnapi.rejection import OptionError, printable
 from ep_nnapi.requirements import merged
 
@@ -143,7 +143,7 @@ def _entry(data: Mapping[str, Any]) -> Prepared:
 def write(path: Path, entries: Iterable[Prepared]) -> None:
     """The manifest, whole or not at all."""
     models = [e.to_json() for e in sorted(entries, key=lambda e: e.output)]
-    replace(path, json.dumps({"format": _VERSION, "models": models}, indent=1) + "\n")
+    write_text(path, json.dumps({"format": _VERSION, "models": models}, indent=1) + "\n")
 
 
 def write_operators(
@@ -162,18 +162,10 @@ def write_operators(
     for name, found in by_name.items():
         head = ["# Generated from model/s:", *(f"# - {printable(e.output)}" for e in found)]
         lines = merged([line for e in found for line in e.operators])
-        replace(folder / f"{prefix}{name}", "\n".join([*head, *lines]) + "\n")
+        write_text(folder / f"{prefix}{name}", "\n".join([*head, *lines]) + "\n")
 
 
 def _operators_name(job: Mapping[str, object]) -> str:
     types = "_and_types" if job["enable_type_reduction"] else ""
     style = ".with_runtime_opt" if job["optimization_style"] == "runtime" else ""
     return f"required_operators{types}{style}.config"
-
-
-def replace(path: Path, text: str) -> None:
-    """Writes a file whole or not at all; raises OptionError where it cannot be written."""
-    try:
-        write_atomically(path, [text.encode()])
-    except OSError as error:
-        raise OptionError(f"{path} cannot be written: {error.strerror}") from None

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ep_nnapi.nearest import suggestion
 from ep_nnapi.options import Options
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.rejection import OptionError, suggestion
 from ep_nnapi.report import Report
 from ep_nnapi.sizes import Sized, fixed_symbols
 

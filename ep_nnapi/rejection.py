@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
+
+_MOST_LISTED = 12  # names in one sentence
 
 
 class Reason(StrEnum):
@@ -85,6 +89,21 @@ def printable(text: str) -> str:
     'a\\nb \\x1b[31m'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def known(given: str, names: Iterable[str]) -> str:
+    """The names that there are, and the one that `given` may be a misspelling of."""
+    listed = list(dict.fromkeys(names))
+    text = ", ".join(listed[:_MOST_LISTED]) or "none"
+    if len(listed) > _MOST_LISTED:
+        text += f" and {len(listed) - _MOST_LISTED} more"
+    return text + suggestion(given, listed)
+
+
+def suggestion(given: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?` for the name nearest to `given`; nothing where none is near."""
+    near = get_close_matches(given, list(dict.fromkeys(names)), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 class NnapiError(Exception):

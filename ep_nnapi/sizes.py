@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ep_nnapi.nearest import known
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.rejection import OptionError, known
 from ep_nnapi.value import Dim
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]

@@ -176,7 +176,7 @@ def test_it_is_written_whole_or_not_at_all(tmp_path: Path):
     written(path)
     before = path.read_text()
     with (
-        patch.object(Path, "replace", side_effect=OSError(28, "No space left on device")),
+        patch("os.replace", side_effect=OSError(28, "No space left on device")),
         pytest.raises(ep_nnapi.OptionError, match="cannot be written: No space left"),
     ):
         written(path, device="other")

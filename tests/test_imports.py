@@ -30,7 +30,7 @@ NNAPI_WORLD = "nnapi files value target rejection numpy"
 # that fits; `x.*` makes each module of a package a unit, so that they do not import one another.
 ALLOWED = {
     "rejection": "",
-    "files": "",
+    "files": "rejection",
     "target": "rejection",
     "value": "rejection numpy",
     "option_values": "rejection target",
@@ -69,8 +69,7 @@ ALLOWED = {
     "submodel": "cpu nnapi.forks value onnx onnxruntime",
     "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
     " nnapi.runtime rejection value numpy",
-    "nearest": "",
-    "sizes": "nearest rejection value",
+    "sizes": "rejection value",
     "counterpart": "graph qlinear value onnx",
     "settling": "ceiling counterpart dag graph nnapi.operand to_onnx value numpy onnx",
     "assuming": "dag graph settling to_onnx value numpy onnxruntime",
@@ -85,7 +84,7 @@ ALLOWED = {
     " rejection report seal",
     "costs": "dag graph value",
     "rates": "costs graph partitioner",
-    "calibration": "costs manifest options nnapi.runtime rates rejection target",
+    "calibration": "costs files nnapi.runtime options rates rejection target",
     "choosing": "graph options rates networkx partitioner",
     "ceiling": "dag graph value",
     "late": "binding dag graph value",
@@ -140,10 +139,10 @@ ALLOWED = {
     "publishing": "crew files job manifest rejection",
     "fleet": "crew files job manifest publishing rejection sources",
     "sources": "rejection value numpy onnx",
-    "misnamed": "nearest options rejection report sizes onnxruntime",
+    "misnamed": "options rejection report sizes onnxruntime",
     "checking": "cpu customops misnamed options ort.names ort.session provider rejection report"
     " seal sources onnxruntime",
-    "inputs": "nearest rejection sizes sources value numpy PIL",
+    "inputs": "rejection sizes sources value PIL numpy",
     "running": "checking contents cpu customops inputs kinds latency misnamed option_values"
     " options ort.names ort.session provider rejection report sources target third traits verdict"
     " nnapi.runtime value numpy onnxruntime",
