@@ -166,7 +166,8 @@ ALLOWED = {
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
     "nnapi.host": "files nnapi.codes nnapi.form nnapi.model nnapi.operand nnapi.runtime"
-    " nnapi.shapes nnapi.signature nnapi.spec nnapi.validate rejection value numpy threadpoolctl",
+    " nnapi.scratch nnapi.shapes nnapi.signature nnapi.spec nnapi.validate rejection value numpy"
+    " threadpoolctl",
     "nnapi.shapes": "nnapi.codes nnapi.signature nnapi.spec rejection value numpy",
     "nnapi": "value rejection numpy",
     # the other package

@@ -23,18 +23,21 @@ _ALWAYS = 1 << 16
 """Elements that an operation may take however small its operands are."""
 
 
-def require_scratch(operation: OperationSpec, operands: Operands, elements: int) -> None:
+def require_scratch(
+    operation: OperationSpec, operands: Operands, elements: int, times: int = 1
+) -> None:
     """Raises Reject(SIZE) when an operation wants more memory than its operands justify.
 
     operands   by name, as shape functions take them
     elements   of all tensors that it reads and writes
+    times      the usual limit that it may take
     """
     try:
         declared = SCRATCH[operation]
         wanted = declared(**{k: v for k, v in operands.items() if v is not None})
     except (Unknown, ShapeError):
         return  # not known before the run, or refused by shape inference
-    most = _MULTIPLE * elements + _ALWAYS
+    most = times * (_MULTIPLE * elements + _ALWAYS)
     if wanted > most:
         raise Reject(
             Reason.SIZE,

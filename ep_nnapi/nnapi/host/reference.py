@@ -8,6 +8,7 @@ from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.cache import cached
 from ep_nnapi.nnapi.host.graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.kernels import find
+from ep_nnapi.nnapi.host.room import has_room
 from ep_nnapi.nnapi.host.site import locate
 from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.model import Model
@@ -25,9 +26,12 @@ class ReferenceDevice:
     feature_level: int = 8
 
     def supported(self, model: Model) -> tuple[bool, ...]:
-        """For each operation, whether there is a kernel for its types."""
+        """For each operation, whether there is a kernel for its types and it has room to run."""
         sites = (locate(o, model.operands, self.feature_level) for o in model.operations)
-        return tuple(find(at.operation.spec, at.code) is not None for at in sites)
+        return tuple(
+            find(at.operation.spec, at.code) is not None and has_room(at, model.operands)
+            for at in sites
+        )
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Binds a kernel to every operation; relaxed models become halves, or stay precise."""

@@ -1,0 +1,56 @@
+"""Whether an operation keeps to the memory that its operands' sizes justify, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ep_nnapi.nnapi.host.site import Site
+from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.nnapi.scratch import SCRATCH, require_scratch
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
+from ep_nnapi.rejection import Reject
+
+_TIMES = 16
+"""Times what a lowering may take: ROI_ALIGN of a small image takes 5 times in Android's tests."""
+_ADAPTIVE = ("height_sampling_points", "width_sampling_points")
+"""Scalars by which 0 lets the regions of a run decide: they may be small in a large image."""
+
+
+def has_room(at: Site, operands: Sequence[Operand]) -> bool:
+    """False for an operation whose scalars ask for more memory than `require_scratch` allows.
+
+    Where sizes or scalars are known at the run only, it is left to the run.
+    """
+    read = [operands[i] for i in at.operation.inputs if i < len(operands)]
+    scalars = [o for o in read if not o.type.tensor and not isinstance(o.value, Data)]
+    tensors = [o for o in read if o.type.tensor]
+    if at.operation.spec not in SCRATCH or scalars or not all(o.known for o in tensors):
+        return True
+    named: Operands = {
+        name: tuple(_known(operands[i]) for i in index)
+        if isinstance(index, tuple)
+        else _known(operands[index])
+        for name, index in at.inputs.items()
+    }
+    if any(named.get(name) == 0 for name in _ADAPTIVE):
+        return True
+    try:
+        written = infer(at.operation.spec, named, len(at.operation.outputs))
+        sizes = [prod(s or 0 for s in dims) for dims in written if dims and None not in dims]
+        if len(sizes) == len(written):
+            elements = sum(o.size for o in tensors) + sum(sizes)
+            require_scratch(at.operation.spec, named, elements, _TIMES)
+    except Reject:
+        return False
+    except ShapeError:  # what the run itself will say
+        return True
+    return True
+
+
+def _known(operand: Operand) -> Known:
+    if operand.type.tensor:
+        return Tensor(operand.dimensions)
+    number: bool | int | float = operand.array.item()
+    return number
