@@ -19,11 +19,11 @@ from bench.floors import (
     reals,
     there_and_back,
 )
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32
-from ep_nnapi.value import Array
 
 UNARY: dict[Row, Callable[..., object] | None] = {
     spec.ABS: None,

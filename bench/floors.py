@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import F32, Q8
-from ep_nnapi.value import Array
 
 Floor = Callable[[], object]
 _RANDOM = np.random.default_rng(20260808)

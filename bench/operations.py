@@ -16,11 +16,11 @@ import numpy as np
 from bench.elements import elements, moves, rows
 from bench.floors import Case
 from bench.products import convolutions, pools, products, recurrences
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import F32, I32, Q8
-from ep_nnapi.value import Array
 
 SECONDS = 0.15
 """How long one case, or its floor, is repeated; the least time counts."""

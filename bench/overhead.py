@@ -19,14 +19,14 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
-from ep_nnapi.graph import Graph
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Array
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Allocate, Stop
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.value import Array
 
 CALLS = 20_000
 SHAPE = (2, 3)

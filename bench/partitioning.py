@@ -19,11 +19,11 @@ from functools import partial
 
 import onnx
 
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.rejection import RuntimeFailure
-from ep_nnapi.value import Array
 from models import zoo
 from partitioner import border_bytes, worth_it
 from tests.faulty import FaultyDevice

@@ -10,50 +10,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ep_nnapi.calibrating import calibrate as calibrate
-    from ep_nnapi.calibration import Calibration as Calibration
-    from ep_nnapi.checking import check as check
-    from ep_nnapi.fleet import prepare as prepare
+    from ep_nnapi.costs.calibration import Calibration as Calibration
+    from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
+    from ep_nnapi.diagnostics.check import check as check
+    from ep_nnapi.diagnostics.run_and_compare import run as run
+    from ep_nnapi.errors import ModelError as ModelError
+    from ep_nnapi.errors import NnapiError as NnapiError
+    from ep_nnapi.errors import OptionError as OptionError
+    from ep_nnapi.errors import Reason as Reason
+    from ep_nnapi.errors import Rejection as Rejection
+    from ep_nnapi.errors import RuntimeFailure as RuntimeFailure
+    from ep_nnapi.errors import SpecError as SpecError
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
     from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
     from ep_nnapi.ort.session import get_library_path as get_library_path
     from ep_nnapi.ort.session import register as register
-    from ep_nnapi.rejection import ModelError as ModelError
-    from ep_nnapi.rejection import NnapiError as NnapiError
-    from ep_nnapi.rejection import OptionError as OptionError
-    from ep_nnapi.rejection import Reason as Reason
-    from ep_nnapi.rejection import Rejection as Rejection
-    from ep_nnapi.rejection import RuntimeFailure as RuntimeFailure
-    from ep_nnapi.rejection import SpecError as SpecError
+    from ep_nnapi.preparation.batch import prepare as prepare
+    from ep_nnapi.provider.devices import devices as devices
     from ep_nnapi.report import Report as Report
-    from ep_nnapi.running import run as run
-    from ep_nnapi.runtimes import devices as devices
     from ep_nnapi.target import NnapiFlag as NnapiFlag
 
 _HOME = {
     "append_execution_provider": "ort.session",
-    "calibrate": "calibrating",
-    "Calibration": "calibration",
-    "check": "checking",
-    "devices": "runtimes",
+    "calibrate": "diagnostics.calibrate",
+    "Calibration": "costs.calibration",
+    "check": "diagnostics.check",
+    "devices": "provider.devices",
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",
     "libneuralnetworks_path": "nnapi.capi",
-    "ModelError": "rejection",
-    "NnapiError": "rejection",
+    "ModelError": "errors",
+    "NnapiError": "errors",
     "NnapiFlag": "target",
-    "OptionError": "rejection",
-    "Reason": "rejection",
+    "OptionError": "errors",
+    "Reason": "errors",
     "ops": "ops",
-    "prepare": "fleet",
+    "prepare": "preparation.batch",
     "register": "ort.session",
-    "Rejection": "rejection",
+    "Rejection": "errors",
     "Report": "report",
-    "run": "running",
-    "RuntimeFailure": "rejection",
-    "SpecError": "rejection",
+    "run": "diagnostics.run_and_compare",
+    "RuntimeFailure": "errors",
+    "SpecError": "errors",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605

@@ -18,7 +18,7 @@ def start() -> int:
     """Runs the command line; Ctrl-C ends it in one sentence at any time, imports included."""
     signal.signal(signal.SIGINT, _interrupt)
     try:
-        from ep_nnapi.cli import main
+        from ep_nnapi.cli.main import main
 
         return main()
     except KeyboardInterrupt:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
 
-from ep_nnapi import option_values as values
-from ep_nnapi.rejection import OptionError
+from ep_nnapi import option_parsers as values
+from ep_nnapi.errors import OptionError
 from ep_nnapi.target import (
     NnapiFlag,
     RuleSet,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ep_nnapi.rejection import ModelError, Note, Rejection
+from ep_nnapi.errors import ModelError, Note, Rejection
 
 _SHOWN = 10  # clusters, and
 _WIDTH = 160  # columns of a line, of what Python shows of a report

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.errors import OptionError
 
 MAX_FEATURE_LEVEL = 8
 _LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # above 31 levels left the API numbers

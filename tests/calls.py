@@ -16,14 +16,14 @@ from itertools import count
 
 import numpy as np
 
-from ep_nnapi.lowering import Lowered, lower
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import NHWC, Call, Given, Row, View, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.target import Target
-from ep_nnapi.value import Constant, DType, Value
 
 HOST = HostRuntime()
 Shape = Sequence[int]

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ep_nnapi import runtimes
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.device import PreparedModel
@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options import HOST
-from ep_nnapi.rejection import RuntimeFailure
+from ep_nnapi.provider import devices as runtimes
 
 FAULTY = "faulty"
 

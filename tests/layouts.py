@@ -4,9 +4,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ep_nnapi import lowering
-from ep_nnapi.lowering import Lowered
-from ep_nnapi.value import Value
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering import model_builder as lowering
+from ep_nnapi.lowering.model_builder import Lowered
 from tests.calls import Calls, run
 
 NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)

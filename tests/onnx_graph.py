@@ -1,4 +1,4 @@
-"""An ONNX model as `ep_nnapi.graph.Graph`, straight from its proto: for tests without a session."""
+"""An ONNX model as a Graph, straight from its proto: for tests without a session."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper, shape_inference
 
-from ep_nnapi.graph import Attribute, Graph, GraphNode
-from ep_nnapi.value import Constant, Dim, DType, Value
+from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.graph.value import Constant, Dim, DType, Value
 
 
 def graph_of(model: onnx.ModelProto) -> Graph:

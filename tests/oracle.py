@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi.capability import Judged, judge
-from ep_nnapi.cpu import exact_options, session_of
-from ep_nnapi.dag import inputs_of
-from ep_nnapi.forms import Peel
-from ep_nnapi.lowering import Lowered, lower
+from ep_nnapi.capability.node import Judged, judge
+from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.graph.dag import inputs_of
+from ep_nnapi.lowering.model_builder import Lowered, lower
+from ep_nnapi.lowering.permutes import Peel
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.rejection import Reason, Rejection
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target
 from tests.onnx_graph import graph_of
 

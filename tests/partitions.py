@@ -10,9 +10,9 @@ from unittest.mock import patch
 import networkx as nx
 
 import ep_nnapi
-from ep_nnapi.choosing import Choice, Chooser
-from ep_nnapi.graph import GraphNode
-from ep_nnapi.rates import CostModel
+from ep_nnapi.costs.cost_model import CostModel
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.provider.cluster_selection import Choice, Chooser
 from partitioner import Costs, border_bytes
 from tests.faulty import FaultyDevice, installed
 

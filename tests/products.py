@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 
 Sums = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """The product of two stacks of matrices of stored integers."""

@@ -17,7 +17,7 @@ import onnx
 import onnxruntime
 from onnxruntime import GraphOptimizationLevel as Level
 
-from ep_nnapi import cpu
+from ep_nnapi.sessions import cpu
 from tests.products import FORMULAS, computed, saturating
 
 # Their operators multiply integers, too; unfused, they are the formulas of tests.products.
@@ -52,7 +52,7 @@ def session_of(
     providers: Sequence[object] = (cpu.CPU,),
     without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession | SaturatingSession:
-    """As `ep_nnapi.cpu.session_of`; products saturate where a session has no other provider."""
+    """As `cpu.session_of`; products saturate where a session has no other provider."""
     session = _stock(model, options, providers, without)
     if tuple(providers) != (cpu.CPU,):
         return session

@@ -11,8 +11,8 @@ from time import monotonic
 import pytest
 
 from ep_nnapi import files
+from ep_nnapi.errors import printable
 from ep_nnapi.files import TEMPORARY, digest_of, write_atomically
-from ep_nnapi.rejection import printable
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

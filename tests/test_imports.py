@@ -9,167 +9,66 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
-
-from ep_nnapi.ops import FAMILIES
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("ep_nnapi", "partitioner")
 
-# The files of ops/ that declare no operators.
-SHARED = sorted(
-    f"ops.{path.stem}"
-    for path in (ROOT / "ep_nnapi" / "ops").glob("[a-z]*.py")
-    if path.stem not in {family.__name__.rpartition(".")[2] for family in FAMILIES}
-)
-
 # NNAPI as Android defines it, and the four files it shares with the rest.
-NNAPI_WORLD = "nnapi files value target rejection numpy"
+NNAPI_WORLD = "nnapi files graph.value target errors numpy"
 
 # Unit -> what it may import. A unit is a module or a package with all below it, by the longest name
 # that fits; `x.*` makes each module of a package a unit, so that they do not import one another.
 ALLOWED = {
-    "rejection": "",
-    "files": "rejection",
-    "target": "rejection",
-    "value": "rejection numpy",
-    "option_values": "rejection target",
-    "options": "option_values rejection target",
-    "report": "rejection",
-    "graph": "value",
-    "context_names": "graph",
-    "to_onnx": "graph value onnx",
-    "ranges": "graph value numpy",
-    # one node; what families share is not itself a family
-    "ops.node": "graph nnapi.call rejection target value numpy",
-    "ops.*": f"{' '.join(SHARED)} nnapi.call nnapi.codes nnapi.spec rejection value numpy",
+    # the root
+    "errors": "",
+    "files": "errors",
+    "target": "errors",
+    "option_parsers": "errors target",
+    "options": "errors option_parsers target",
+    "report": "errors",
+    # a graph and what is known of it
+    "graph": "errors networkx numpy onnx onnxruntime",
+    "sessions": "errors numpy onnx onnxruntime",
+    "quantization": "errors graph ops.lib numpy",
+    "sizes": "errors graph nnapi.operand quantization numpy onnx onnxruntime",
+    # one node; families do not import one another, only what they share
+    "ops.*": "errors graph.value nnapi.call nnapi.codes nnapi.spec ops.lib numpy",
+    "ops.lib": "errors graph.value nnapi.call nnapi.codes nnapi.spec numpy",
+    "ops.lib.node": "errors graph nnapi.call target numpy",
     "ops": "ops",
-    "groups": "graph ops.quantizing value",
-    "qlinear": "graph value numpy",
-    "qdq": "graph groups qlinear rejection value",
-    "requantize": "ops.quantizing rewrite nnapi.call nnapi.spec rejection value numpy",
-    "floats": "graph ops.quantizing nnapi.call nnapi.spec value",
-    "consistency": "nnapi.call nnapi.shapes rejection value",
-    "workspace": "consistency dag graph nnapi.call nnapi.scratch rejection value",
-    "capability": "consistency dag floats graph qdq ranges requantize ops nnapi.call nnapi.operand"
-    " rejection target value workspace",
+    "capability": "epcontext errors graph lowering nnapi.call nnapi.operand nnapi.shapes nnapi.spec"
+    " ops options quantization sizes target numpy",
     # one cluster
-    "follow": "nnapi.call nnapi.signature nnapi.spec rejection value numpy",
-    "rewrite": "nnapi.call nnapi.codes nnapi.spec value",
-    "forms": "follow rewrite nnapi.call nnapi.spec rejection value numpy",
-    "layout": "follow rewrite nnapi.call nnapi.spec rejection value networkx",
-    "border": "rejection nnapi.runtime value numpy",
-    "lowering": "border follow forms layout rewrite nnapi.call nnapi.codes nnapi.model"
-    " nnapi.signature nnapi.spec rejection target value numpy",
-    # one graph, one session
-    "dag": "graph rejection value networkx",
-    "runtimes": "options nnapi.codes nnapi.host nnapi.runtime rejection target",
-    "customops": "rejection onnxruntime",
-    "cpu": "customops numpy onnx onnxruntime",
-    "submodel": "cpu nnapi.forks value onnx onnxruntime",
-    "engine": "border lowering options report runtimes submodel nnapi.forks nnapi.model"
-    " nnapi.runtime rejection value numpy",
-    "sizes": "rejection value",
-    "counterpart": "graph qlinear value onnx",
-    "settling": "ceiling counterpart dag graph nnapi.operand to_onnx value numpy onnx",
-    "assuming": "dag graph settling to_onnx value numpy onnxruntime",
-    "sampling": "assuming binding graph sizes value",
-    "binding": "dag graph settling sizes value",
-    "builtin_checks": "ops.node rejection value",
-    "builtin": "builtin_checks graph ops.node rejection target value",
-    "encoding": "border nnapi.codes nnapi.model nnapi.spec value numpy",
-    "context": "border encoding lowering nnapi.validate rejection value numpy",
-    "seal": "rejection onnx",
-    "prepared": "compiling context context_names dag engine graph lowering nnapi.model options"
-    " rejection report seal",
-    "costs": "dag graph value",
-    "rates": "costs graph partitioner",
-    "calibration": "costs files nnapi.runtime options rates rejection target",
-    "choosing": "graph options rates networkx partitioner",
-    "ceiling": "dag graph value",
-    "late": "binding dag graph value",
-    "declared": "ceiling dag graph settling value",
-    "causes": "dag graph rejection",
-    "isolating": "graph rejection",
-    "progress": "",
-    "judging": "binding builtin capability causes context_names dag declared graph isolating late"
-    " options progress qdq ranges rejection sampling target",
-    "compiling": "binding capability costs dag forms graph lowering nnapi.runtime ranges rejection"
-    " sizes target value",
-    "dynamic": "border compiling engine graph nnapi.forks nnapi.model options report submodel"
-    " to_onnx value numpy",
-    "planning": "binding choosing compiling context_names dag dynamic engine graph judging"
-    " options prepared progress rates rejection report submodel to_onnx value",
-    "rounds": "context_names graph planning report",
-    "provider": "calibration compiling graph nnapi.forks nnapi.runtime options planning prepared"
-    " rejection report rounds runtimes",
-    # ONNX Runtime
-    "ort.contract": "graph value",
-    "ort.plugin": "ort graph nnapi.interrupts provider",
-    "ort.session": "ort nnapi.forks options rejection target onnxruntime",
+    "lowering": "errors graph nnapi.call nnapi.codes nnapi.model nnapi.runtime nnapi.signature"
+    " nnapi.spec target networkx numpy",
+    "epcontext": "errors graph lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate"
+    " numpy onnx",
+    "costs": "errors files graph nnapi.runtime options target partitioner",
+    # one session
+    "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
+    " nnapi.host nnapi.model nnapi.runtime options report sessions sizes target networkx numpy"
+    " onnx onnxruntime partitioner",
+    "ort": "errors graph nnapi.forks nnapi.interrupts options provider target numpy onnxruntime",
     "ort._build": "cffi",
-    "ort": "graph rejection value numpy",
     # what a user calls
-    "job": "options rejection",
-    "onnxfile": "onnx",
-    "ortfile": "onnxruntime",
-    "naming": "onnxfile ortfile onnx onnxruntime",
-    "contents": "border context context_names onnxfile target google onnx",
-    "keeping": "onnxfile ortfile report onnx onnxruntime",
-    "staging": "checking contents customops job keeping naming onnxfile ort.names ort.session"
-    " ortfile rejection report sources onnxruntime",
-    "contextmodel": "checking context context_names encoding engine onnxfile options rejection"
-    " report seal networkx onnx onnxruntime",
-    "fixing": "job onnxfile rejection sizes staging value google onnx",
-    "elsewhere": "onnxfile google onnx",
-    "preparing": "checking contents contextmodel elsewhere fixing job misnamed onnxfile rejection"
-    " report staging onnxruntime",
-    "kinds": "value numpy",
-    "verdict": "kinds value numpy",
-    "wording": "verdict",
-    "unrounded": "numpy onnx",
-    "third": "checking cpu sources unrounded verdict value google numpy onnx onnxruntime",
-    "traits": "kinds sources third unrounded onnx",
-    "verifying": "checking cpu inputs job kinds onnxfile nnapi.runtime rejection running sizes"
-    " traits value verdict numpy onnxruntime",
-    "crew": "rejection",
-    "worker": "crew customops job options preparing rejection verifying wording",
-    "requirements": "",
-    "manifest": "files rejection requirements",
-    "publishing": "crew files job manifest rejection",
-    "fleet": "crew files job manifest publishing rejection sources",
-    "sources": "rejection value numpy onnx",
-    "misnamed": "options rejection report sizes onnxruntime",
-    "checking": "cpu customops misnamed options ort.names ort.session provider rejection report"
-    " seal sources onnxruntime",
-    "inputs": "rejection sizes sources value PIL numpy",
-    "running": "checking contents cpu customops inputs kinds latency misnamed option_values"
-    " options ort.names ort.session provider rejection report sources target third traits verdict"
-    " nnapi.runtime value numpy onnxruntime",
-    "probes": "costs dag graph qdq to_onnx value numpy",
-    "calibrating": "calibration checking costs cpu options ort.names ort.session probes provider"
-    " rates rejection running runtimes onnxruntime",
-    "tables": "rejection rich",
-    "report_printing": "rejection report tables",
-    "latency": "",
-    "printing": "calibration contents fleet latency manifest ops report report_printing running"
-    " tables wording nnapi.runtime rich",
-    "prepare_arguments": "fleet job rejection",
-    "plain": "",
-    "arguments": "job options rejection",
-    "cli": "arguments calibrating checking contents ops options plain prepare_arguments printing"
-    " rejection report_printing running runtimes staging tables nnapi.capi nnapi.listing",
-    "__main__": "cli",
-    "": "calibrating calibration checking fleet ops ort.session rejection report running runtimes"
-    " target nnapi.capi",
+    "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers options ort"
+    " provider quantization report sessions sizes target PIL google numpy onnx onnxruntime",
+    "preparation": "diagnostics epcontext errors files graph nnapi.runtime options ort provider"
+    " report sessions sizes google networkx numpy onnx onnxruntime",
+    "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops options"
+    " preparation provider report rich",
+    "__main__": "cli errors",
+    "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
-    "nnapi.host": "files nnapi.codes nnapi.form nnapi.model nnapi.operand nnapi.runtime"
-    " nnapi.scratch nnapi.shapes nnapi.signature nnapi.spec nnapi.validate rejection value numpy"
+    "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.form nnapi.model"
+    " nnapi.operand nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec nnapi.validate numpy"
     " threadpoolctl",
-    "nnapi.shapes": "nnapi.codes nnapi.signature nnapi.spec rejection value numpy",
-    "nnapi": "value rejection numpy",
+    "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec numpy",
+    "nnapi": "errors graph.value numpy",
     # the other package
     "partitioner": "networkx",
 }
@@ -181,7 +80,7 @@ def files() -> Iterator[Path]:
 
 
 def dotted(path: Path) -> str:
-    """ep_nnapi/ops/node.py -> ep_nnapi.ops.node."""
+    """ep_nnapi/ops/lib/node.py -> ep_nnapi.ops.lib.node."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -251,10 +150,21 @@ def test_rows_are_needed():
         assert not stale, f"unit {name!r} no longer imports {stale}"
 
 
+def test_packages_import_one_another_one_way():
+    """The packages and the files of the root have an order from top to bottom."""
+    edges = nx.DiGraph()
+    for module, path in MODULES.items():
+        importer = short(module).partition(".")[0]
+        imports = {m.partition(".")[0] for m in imported(path) if f"ep_nnapi.{m}" in MODULES}
+        # the package itself says where its public names are
+        edges.add_edges_from((importer, m) for m in imports if importer and m not in (importer, ""))
+    assert nx.is_directed_acyclic_graph(edges), nx.find_cycle(edges)
+
+
 def test_families_do_not_import_one_another():
     assert not allowed("ops.activation", "ops.elementwise")
     assert not allowed("ops.activation", "graph")
-    assert allowed("ops.activation", "ops.node")
+    assert allowed("ops.activation", "ops.lib.node")
 
 
 def test_nnapi_stays_apart():

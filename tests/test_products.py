@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi import cpu
+from ep_nnapi.sessions import cpu
 from tests import saturating
 from tests.end_to_end import quantized as q
 from tests.ops.test_quantization import conv, feeds, matmul, one

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.cli import _parser, main
+from ep_nnapi.cli.main import _parser, main
 from ep_nnapi.options import OPTIONS
 from ep_nnapi.target import NnapiFlag
 from tests.documents import blocks, commands, without_noise
-from tests.prepare import tables as preparing
+from tests.preparation import tables as preparing
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

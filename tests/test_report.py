@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ep_nnapi
-from ep_nnapi.rejection import ADVICE, ModelError, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, ModelError, Note, Reason, Rejection
 from ep_nnapi.report import ClusterReport, GraphReport, Report, combine
 from tests.end_to_end.sessions import DIGITS
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value, held
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.form import Form, Param, Typing, parse_form
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
-from ep_nnapi.rejection import SpecError
-from ep_nnapi.value import Constant, DType, Quantization, Value, held
 
 NHWC = (0, 2, 3, 1)
 """Where each physical dimension of an NHWC tensor is found in its NCHW shape."""

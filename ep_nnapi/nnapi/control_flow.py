@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand, Operation
 from ep_nnapi.nnapi.operand import describe
-from ep_nnapi.rejection import SpecError
 
 
 def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from ep_nnapi.errors import ModelError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
@@ -22,7 +23,6 @@ from ep_nnapi.nnapi.model import (
     Operation,
 )
 from ep_nnapi.nnapi.spec import BY_NAME
-from ep_nnapi.rejection import ModelError
 
 STEP = "  "
 """How much deeper the content of a model stands than its first line."""

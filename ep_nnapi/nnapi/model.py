@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.value import Array
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec

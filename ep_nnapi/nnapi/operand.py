@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.rejection import SpecError
 
 UNKNOWN_RANK_LEVEL = 3
 """The level that brought tensors of unknown rank."""

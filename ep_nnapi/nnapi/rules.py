@@ -10,10 +10,10 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.form import Typed
 from ep_nnapi.nnapi.signature import Application, Need, Rule
-from ep_nnapi.rejection import Reason, Reject
 
 _Q8 = OperandCode.TENSOR_QUANT8_ASYMM
 _QUANTIZED = (_Q8, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.value import Array
 
 REFERENCE_DEVICE = "nnapi-reference"
 

@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
 from typing import TypeAlias
 
+from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.form import Form, Param, Typed, Typing, align, fits
-from ep_nnapi.rejection import Reason, Reject
 
 
 @dataclass(frozen=True, slots=True)

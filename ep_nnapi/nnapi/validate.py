@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from ep_nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.control_flow import check_control_flow
 from ep_nnapi.nnapi.model import Model, Operand, Operation
 from ep_nnapi.nnapi.operand import check_operand
-from ep_nnapi.rejection import Reject, SpecError
 
 HIGHEST_LEVEL = 8
 _DEEPEST = 64

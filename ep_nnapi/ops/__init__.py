@@ -38,7 +38,7 @@ from ep_nnapi.ops import (
     trigonometry,
     unary,
 )
-from ep_nnapi.ops.node import Op, ops_of
+from ep_nnapi.ops.lib.node import Op, ops_of
 
 FAMILIES = (
     activation,

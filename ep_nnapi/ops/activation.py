@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -20,15 +22,13 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.pieces import bounds_of, clip
-from ep_nnapi.ops.pieces import hard_sigmoid as sixfold
-from ep_nnapi.ops.pieces import leaky_relu as leaky
-from ep_nnapi.ops.pieces import prelu as slopes
-from ep_nnapi.ops.quantizing import is_bytes
-from ep_nnapi.ops.steps import compute, full
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import DType
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.pieces import bounds_of, clip
+from ep_nnapi.ops.lib.pieces import hard_sigmoid as sixfold
+from ep_nnapi.ops.lib.pieces import leaky_relu as leaky
+from ep_nnapi.ops.lib.pieces import prelu as slopes
+from ep_nnapi.ops.lib.quantizing import is_bytes
+from ep_nnapi.ops.lib.steps import compute, full
 
 
 @op("Relu", since=6, emits=(RELU, MAXIMUM))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     EQUAL,
@@ -19,10 +20,9 @@ from ep_nnapi.nnapi.spec import (
     NOT_EQUAL,
     SELECT,
 )
-from ep_nnapi.ops.broadcast import broadcast, select
-from ep_nnapi.ops.node import Node, Op, one_to_one, op
-from ep_nnapi.ops.steps import compute
-from ep_nnapi.value import DType
+from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.node import Node, Op, one_to_one, op
+from ep_nnapi.ops.lib.steps import compute
 
 
 def _compared(op_type: str, row: Row, since: int = 7) -> Op:

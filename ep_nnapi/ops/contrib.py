@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -20,18 +22,16 @@ from ep_nnapi.nnapi.spec import (
     RSQRT,
     TANH,
 )
-from ep_nnapi.ops.affine import affine
-from ep_nnapi.ops.convolving import convolve
-from ep_nnapi.ops.curves import gelu as exact_gelu
-from ep_nnapi.ops.curves import swish, tanh_gelu
-from ep_nnapi.ops.moments import Norm, normalize, scaled, standardized
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.pieces import clip, hard_sigmoid, leaky_relu
-from ep_nnapi.ops.products import product, times
-from ep_nnapi.ops.steps import Steps, compute, reshape
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.rejection import Reason, Reject
-from ep_nnapi.value import Value
+from ep_nnapi.ops.lib.affine import affine
+from ep_nnapi.ops.lib.convolving import convolve
+from ep_nnapi.ops.lib.curves import gelu as exact_gelu
+from ep_nnapi.ops.lib.curves import swish, tanh_gelu
+from ep_nnapi.ops.lib.moments import Norm, normalize, scaled, standardized
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.pieces import clip, hard_sigmoid, leaky_relu
+from ep_nnapi.ops.lib.products import product, times
+from ep_nnapi.ops.lib.steps import Steps, compute, reshape
+from ep_nnapi.ops.lib.widening import widened
 
 MS = "com.microsoft"
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import (
@@ -24,16 +26,14 @@ from ep_nnapi.nnapi.spec import (
     MUL,
     SUB,
 )
-from ep_nnapi.ops.crop import parts
-from ep_nnapi.ops.moments import reduced
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.products import product
-from ep_nnapi.ops.signs import absolute_of
-from ep_nnapi.ops.steps import Steps, as_number, compute, each, indices, reshaped
-from ep_nnapi.ops.transposition import transpose
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Array, Constant, DType, Value
+from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.moments import reduced
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.products import product
+from ep_nnapi.ops.lib.signs import absolute_of
+from ep_nnapi.ops.lib.steps import Steps, as_number, compute, each, indices, reshaped
+from ep_nnapi.ops.lib.transposition import transpose
+from ep_nnapi.ops.lib.widening import widened
 
 
 @dataclass(frozen=True, slots=True)

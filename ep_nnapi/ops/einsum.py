@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
-from ep_nnapi.ops.moments import reduce
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.products import product
-from ep_nnapi.ops.steps import Steps, reshape, reshaped
-from ep_nnapi.ops.transposition import transpose
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Value
+from ep_nnapi.ops.lib.moments import reduce
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.products import product
+from ep_nnapi.ops.lib.steps import Steps, reshape, reshaped
+from ep_nnapi.ops.lib.transposition import transpose
 
 _SPREAD = "..."
 _BEHIND = "αβγδεζηθ"

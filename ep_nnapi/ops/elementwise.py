@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -21,11 +23,9 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.broadcast import broadcast, select
-from ep_nnapi.ops.node import Node, Op, op
-from ep_nnapi.ops.steps import Steps, compute, each, recast, reshape
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import DType, Value
+from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.node import Node, Op, op
+from ep_nnapi.ops.lib.steps import Steps, compute, each, recast, reshape
 
 
 def binary(op_type: str, row: Row, since: int = 7) -> Op:

@@ -12,13 +12,14 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
-from ep_nnapi.ops.crop import crop
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.node import Node, int32, op
-from ep_nnapi.ops.places import element_places, known, row_places
-from ep_nnapi.ops.steps import (
+from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.node import Node, int32, op
+from ep_nnapi.ops.lib.places import element_places, known, row_places
+from ep_nnapi.ops.lib.steps import (
     indices,
     of_any_type,
     place,
@@ -26,7 +27,6 @@ from ep_nnapi.ops.steps import (
     reshaped,
     settle,
 )
-from ep_nnapi.value import MAX_RANK, Constant, DType, Value
 
 
 @op("Gather", since=1, emits=(GATHER, SLICE, STRIDED_SLICE))

@@ -6,6 +6,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call, Given, Row
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import (
@@ -18,9 +20,9 @@ from ep_nnapi.nnapi.spec import (
     TANH,
     UNIDIRECTIONAL_SEQUENCE_LSTM,
 )
-from ep_nnapi.ops.backwards import backwards
-from ep_nnapi.ops.crop import parts, piece
-from ep_nnapi.ops.layers import (
+from ep_nnapi.ops.lib.backwards import backwards
+from ep_nnapi.ops.lib.crop import parts, piece
+from ep_nnapi.ops.lib.layers import (
     Layer,
     bias,
     deliver,
@@ -32,11 +34,9 @@ from ep_nnapi.ops.layers import (
     sequence,
     written_out,
 )
-from ep_nnapi.ops.node import Node, op, zeros
-from ep_nnapi.ops.steps import Steps, compute
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.rejection import Reason, Reject
-from ep_nnapi.value import Constant, Value
+from ep_nnapi.ops.lib.node import Node, op, zeros
+from ep_nnapi.ops.lib.steps import Steps, compute
+from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
 """Yields one direction's calls; returns its outputs of all steps, and its last states."""

@@ -8,6 +8,8 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, held
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ARGMAX,
@@ -18,10 +20,10 @@ from ep_nnapi.nnapi.spec import (
     LOGICAL_AND,
     SELECT,
 )
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.products import product
-from ep_nnapi.ops.steps import (
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.products import product
+from ep_nnapi.ops.lib.steps import (
     compute,
     each,
     full,
@@ -33,9 +35,7 @@ from ep_nnapi.ops.steps import (
     reshaped,
     settle,
 )
-from ep_nnapi.ops.transposition import transpose
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import MAX_RANK, Constant, DType, Value, held
+from ep_nnapi.ops.lib.transposition import transpose
 
 LONGEST = 1024
 """Elements up to which a running sum is a product with a matrix, of 4 MB then."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     CONCATENATION,
@@ -21,11 +22,11 @@ from ep_nnapi.nnapi.spec import (
     TILE,
     TRANSPOSE,
 )
-from ep_nnapi.ops.broadcast import expand, tile
-from ep_nnapi.ops.crop import crop
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.steps import (
+from ep_nnapi.ops.lib.broadcast import expand, tile
+from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.steps import (
     Steps,
     as_number,
     each,
@@ -35,9 +36,8 @@ from ep_nnapi.ops.steps import (
     reshaped,
     settle,
 )
-from ep_nnapi.ops.transposition import transpose as permute
-from ep_nnapi.ops.window import images, layout
-from ep_nnapi.value import MAX_RANK, Constant, DType, Value
+from ep_nnapi.ops.lib.transposition import transpose as permute
+from ep_nnapi.ops.lib.window import images, layout
 
 
 @op("Transpose", since=1, emits=(TRANSPOSE, GATHER))

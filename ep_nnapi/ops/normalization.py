@@ -7,6 +7,8 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import MAX_RANK, Array, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -21,15 +23,13 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.moments import Norm, Normalize, normalize, reduced, scaled, standardized
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.signs import absolute_of
-from ep_nnapi.ops.steps import Steps, compute, each, place, reshape, reshaped, settle
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.ops.window import images
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import MAX_RANK, Array, Constant, DType, Value
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.moments import Norm, Normalize, normalize, reduced, scaled, standardized
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.signs import absolute_of
+from ep_nnapi.ops.lib.steps import Steps, compute, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.widening import widened
+from ep_nnapi.ops.lib.window import images
 
 
 @op("BatchNormalization", since=7, emits=(MUL, ADD))

@@ -7,15 +7,15 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import MAX_RANK, Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
-from ep_nnapi.ops.crop import crop
-from ep_nnapi.ops.fold import around, runs
-from ep_nnapi.ops.node import Node, int32, op
-from ep_nnapi.ops.quantizing import real
-from ep_nnapi.ops.steps import of_any_type, place, reshape, reshaped, settle
-from ep_nnapi.rejection import Reason, Reject
-from ep_nnapi.value import MAX_RANK, Constant, Value
+from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.fold import around, runs
+from ep_nnapi.ops.lib.node import Node, int32, op
+from ep_nnapi.ops.lib.quantizing import real
+from ep_nnapi.ops.lib.steps import of_any_type, place, reshape, reshaped, settle
 
 Paddings = Sequence[tuple[int, int]]
 _EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)

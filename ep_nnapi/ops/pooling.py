@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Array, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     AVERAGE_POOL_2D,
@@ -15,13 +17,11 @@ from ep_nnapi.nnapi.spec import (
     POW,
     REDUCE_MAX,
 )
-from ep_nnapi.ops.moments import reduce
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.sides import Plane, Side, pooled, sides, whole
-from ep_nnapi.ops.signs import absolute_of
-from ep_nnapi.ops.steps import compute
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Array, Value
+from ep_nnapi.ops.lib.moments import reduce
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.sides import Plane, Side, pooled, sides, whole
+from ep_nnapi.ops.lib.signs import absolute_of
+from ep_nnapi.ops.lib.steps import compute
 
 
 @op("MaxPool", since=1, emits=(MAX_POOL_2D,))

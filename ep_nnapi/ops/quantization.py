@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -24,11 +26,9 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SOFTMAX,
 )
-from ep_nnapi.ops.node import Node, Op, op
-from ep_nnapi.ops.quantizing import require_bytes, require_scale
-from ep_nnapi.ops.steps import compute
-from ep_nnapi.rejection import Reason, Reject
-from ep_nnapi.value import DType, Value
+from ep_nnapi.ops.lib.node import Node, Op, op
+from ep_nnapi.ops.lib.quantizing import require_bytes, require_scale
+from ep_nnapi.ops.lib.steps import compute
 
 MS = "com.microsoft"
 
@@ -93,7 +93,7 @@ _QLINEAR = {
     "QLinearAveragePool": (AVERAGE_POOL_2D,),
     "QLinearGlobalAveragePool": (MEAN, AVERAGE_POOL_2D),
 }
-"""What they become as groups of the plain operators (`ep_nnapi.qlinear`)."""
+"""What they become as groups of the plain operators (`ep_nnapi.quantization.qlinear`)."""
 
 
 def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> Op:

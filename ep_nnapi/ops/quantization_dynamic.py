@@ -10,6 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -29,14 +31,12 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
-from ep_nnapi.ops.convolving import convolve
-from ep_nnapi.ops.moments import reduce
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.products import product
-from ep_nnapi.ops.quantizing import BYTES, real
-from ep_nnapi.ops.steps import Steps, compute
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import DType, Value
+from ep_nnapi.ops.lib.convolving import convolve
+from ep_nnapi.ops.lib.moments import reduce
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.products import product
+from ep_nnapi.ops.lib.quantizing import BYTES, real
+from ep_nnapi.ops.lib.steps import Steps, compute
 
 _STEPS = 255
 """Between the least and the greatest of 8 bits."""

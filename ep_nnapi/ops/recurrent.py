@@ -6,10 +6,11 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
-from ep_nnapi.ops.crop import parts
-from ep_nnapi.ops.layers import (
+from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.layers import (
     Layer,
     bias,
     deliver,
@@ -21,10 +22,9 @@ from ep_nnapi.ops.layers import (
     sequence,
     written_out,
 )
-from ep_nnapi.ops.node import Node, op, zeros
-from ep_nnapi.ops.steps import Steps, compute
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.value import Constant, Value
+from ep_nnapi.ops.lib.node import Node, op, zeros
+from ep_nnapi.ops.lib.steps import Steps, compute
+from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, list[Value]]
 """Yields the calls of one direction; returns its outputs [batch, units] by time."""

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import MAX_RANK, DType, Value, held
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -28,14 +29,13 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.broadcast import broadcast
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.moments import reduce, reduced
-from ep_nnapi.ops.node import Node, Op, int32
-from ep_nnapi.ops.signs import absolute_of
-from ep_nnapi.ops.steps import Steps, compute, require_same_quantization, reshape, reshaped
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.value import MAX_RANK, DType, Value, held
+from ep_nnapi.ops.lib.broadcast import broadcast
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.moments import reduce, reduced
+from ep_nnapi.ops.lib.node import Node, Op, int32
+from ep_nnapi.ops.lib.signs import absolute_of
+from ep_nnapi.ops.lib.steps import Steps, compute, require_same_quantization, reshape, reshaped
+from ep_nnapi.ops.lib.widening import widened
 
 Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
 """`y` is `x` reduced along axes."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ep_nnapi.errors import Reason
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST, EXPAND_DIMS, LOGICAL_OR, RESHAPE
-from ep_nnapi.ops.node import Lowering, Node, Op, op
-from ep_nnapi.ops.steps import require_same_quantization, reshape
-from ep_nnapi.rejection import Reason
+from ep_nnapi.ops.lib.node import Lowering, Node, Op, op
+from ep_nnapi.ops.lib.steps import require_same_quantization, reshape
 
 _EMITS = (RESHAPE, EXPAND_DIMS, CAST, LOGICAL_OR)
 

@@ -8,11 +8,13 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import MAX_RANK, Array, Constant, Value
 from ep_nnapi.nnapi.call import Call, Given, Row, View
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.samples import (
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.samples import (
     SCHEMES,
     TRANSFORMS,
     Resized,
@@ -26,7 +28,7 @@ from ep_nnapi.ops.samples import (
     same_positions,
     without_idle,
 )
-from ep_nnapi.ops.steps import (
+from ep_nnapi.ops.lib.steps import (
     Steps,
     compute,
     each,
@@ -36,9 +38,7 @@ from ep_nnapi.ops.steps import (
     reshaped,
     settle,
 )
-from ep_nnapi.ops.window import images
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import MAX_RANK, Array, Constant, Value
+from ep_nnapi.ops.lib.window import images
 
 EMITS = (RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, GATHER)
 

@@ -10,13 +10,13 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CONCATENATION, GATHER
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.places import element_places, row_places
-from ep_nnapi.ops.steps import each, place, reshaped, settle
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import Constant, Value
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.places import element_places, row_places
+from ep_nnapi.ops.lib.steps import each, place, reshaped, settle
 
 
 @op("ScatterElements", since=11, emits=(GATHER,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -17,14 +18,13 @@ from ep_nnapi.nnapi.spec import (
     RELU,
     TANH,
 )
-from ep_nnapi.ops.curves import gelu as exact_gelu
-from ep_nnapi.ops.curves import swish as sigmoid_times
-from ep_nnapi.ops.curves import tanh_gelu
-from ep_nnapi.ops.node import Node, one_to_one, op
-from ep_nnapi.ops.signs import absolute_of, negative_of
-from ep_nnapi.ops.steps import compute
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.value import Value
+from ep_nnapi.ops.lib.curves import gelu as exact_gelu
+from ep_nnapi.ops.lib.curves import swish as sigmoid_times
+from ep_nnapi.ops.lib.curves import tanh_gelu
+from ep_nnapi.ops.lib.node import Node, one_to_one, op
+from ep_nnapi.ops.lib.signs import absolute_of, negative_of
+from ep_nnapi.ops.lib.steps import compute
+from ep_nnapi.ops.lib.widening import widened
 
 ONE_TO_ONE = (
     one_to_one("Sigmoid", LOGISTIC, since=6),

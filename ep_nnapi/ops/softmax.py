@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.nnapi.call import Call, nhwc
 from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
-from ep_nnapi.ops.fold import around
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.steps import place, reshaped, settle
-from ep_nnapi.ops.window import require_permute
-from ep_nnapi.value import MAX_RANK, Value
+from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.steps import place, reshaped, settle
+from ep_nnapi.ops.lib.window import require_permute
 
 
 @op("Softmax", since=1, emits=(SOFTMAX,))

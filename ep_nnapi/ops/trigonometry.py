@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import log, pi
 
+from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
-from ep_nnapi.ops.curves import arctan, half_angle
-from ep_nnapi.ops.node import Node, op
-from ep_nnapi.ops.signs import absolute_of, signed_like
-from ep_nnapi.ops.steps import Steps, compute, each
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.value import Value
+from ep_nnapi.ops.lib.curves import arctan, half_angle
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.signs import absolute_of, signed_like
+from ep_nnapi.ops.lib.steps import Steps, compute, each
+from ep_nnapi.ops.lib.widening import widened
 
 RIGHT = 1e9
 """A tangent whose angle rounds to pi/2 in float32."""

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import (
@@ -30,13 +32,11 @@ from ep_nnapi.nnapi.spec import (
     SUB,
     TANH,
 )
-from ep_nnapi.ops.curves import erf as error_function
-from ep_nnapi.ops.node import Node, one_to_one, op
-from ep_nnapi.ops.signs import absolute, negative
-from ep_nnapi.ops.steps import compute
-from ep_nnapi.ops.widening import widened
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import DType
+from ep_nnapi.ops.lib.curves import erf as error_function
+from ep_nnapi.ops.lib.node import Node, one_to_one, op
+from ep_nnapi.ops.lib.signs import absolute, negative
+from ep_nnapi.ops.lib.steps import compute
+from ep_nnapi.ops.lib.widening import widened
 
 ONE_TO_ONE = (
     one_to_one("Exp", EXP, since=6),

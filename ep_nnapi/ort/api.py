@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ep_nnapi.errors import NnapiError
+from ep_nnapi.graph.value import DType
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.rejection import NnapiError
-from ep_nnapi.value import DType
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ep_nnapi.graph import NO_ATTRIBUTES, Attribute
+from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute
+from ep_nnapi.graph.value import Constant
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, dtype, text
 from ep_nnapi.ort.tensors import shape_of
-from ep_nnapi.value import Constant
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import AttributeFacts, Tensor

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ep_nnapi.errors import NnapiError
+from ep_nnapi.graph.value import Array, Value
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 from ep_nnapi.ort.contract import Runner
-from ep_nnapi.rejection import NnapiError
-from ep_nnapi.value import Array, Value
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, Tensor

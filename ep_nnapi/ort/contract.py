@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ep_nnapi.graph import Graph
-from ep_nnapi.value import Array
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Array
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 Stop: TypeAlias = Callable[[], None]

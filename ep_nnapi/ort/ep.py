@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.errors import NnapiError
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
@@ -15,7 +16,6 @@ from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import awaits_inlining, claimable, read_graph
 from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
-from ep_nnapi.rejection import NnapiError
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData

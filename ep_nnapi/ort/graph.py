@@ -1,4 +1,4 @@
-"""The adapter from ONNX Runtime's graph to `ep_nnapi.graph.Graph`."""
+"""The adapter from ONNX Runtime's graph to `ep_nnapi.graph.graph.Graph`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph import Graph
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, text
 from ep_nnapi.ort.reader import Reader

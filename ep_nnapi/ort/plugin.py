@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
-from ep_nnapi.graph import Graph
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, config, status_of
@@ -40,7 +40,9 @@ alive: dict[CData, tuple[CData, object]] = {}
 
 
 def _open_provider(entries: Mapping[str, str]) -> Provider:
-    from ep_nnapi.provider import open_provider  # needs all of the package; ORT needs it late
+    from ep_nnapi.provider.provider import (
+        open_provider,  # needs all of the package; ORT needs it late
+    )
 
     return open_provider(entries)
 

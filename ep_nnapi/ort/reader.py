@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph import GraphNode
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import READABLE_RANK, Array, Constant, Dim, Value
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, text
 from ep_nnapi.ort.attributes import AttributeReader
 from ep_nnapi.ort.tensors import view
-from ep_nnapi.value import READABLE_RANK, Array, Constant, Dim, Value
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import NodeFacts, Tensor, ValueFacts

@@ -9,10 +9,10 @@ from weakref import WeakSet
 import onnxruntime
 
 from ep_nnapi import options as option_table
+from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.ort import _native, plugin
 from ep_nnapi.ort.names import EP_NAME
-from ep_nnapi.rejection import OptionError
 from ep_nnapi.target import NnapiFlag
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.api import dtype
-from ep_nnapi.value import Array
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Tensor

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.rejection import RuntimeFailure
 from tests.capi.client import Library, pointer
 from tests.capi.ways import WAYS, Way
 from tests.capi.world import World

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.cli import main
+from ep_nnapi.cli.main import main
 from ep_nnapi.nnapi.capi import linking
 from ep_nnapi.nnapi.capi.header import headers
 from tests.capi.programs import LIBRARY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.cli import main
+from ep_nnapi.cli.main import main
 from tests.cli.command import UNUSABLE
 
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
-from ep_nnapi.cli import main
+from ep_nnapi.cli.main import main
 from tests.cli.command import DIGITS, DONE, NEGATIVE, saved
 
 BUILTIN = ["--target", "builtin-nnapi"]

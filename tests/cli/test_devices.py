@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from ep_nnapi import runtimes
-from ep_nnapi.rejection import RuntimeFailure
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.provider import devices as runtimes
 from tests.cli.command import DONE, FAILED
 
 

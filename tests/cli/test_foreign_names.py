@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from onnx import helper
 
-from ep_nnapi.tables import line, table
+from ep_nnapi.cli.terminal import line, table
 from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
 
 NAME = "a\x1b[2J\nb\u202e"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cli import main
+from ep_nnapi.cli.main import main
 
 
 def test_lib_prints_the_library(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ep_nnapi
-from ep_nnapi.latency import measured
+from ep_nnapi.diagnostics.latency import measured
 from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES
 from tests.faulty import FaultyDevice, installed
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.arguments import dashed
+from ep_nnapi.cli.arguments import dashed
+from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.options import OPTIONS
-from ep_nnapi.plain import strict
 from tests.cli.command import DIGITS, DONE, UNUSABLE, process
 
 

@@ -11,7 +11,7 @@ import onnxruntime as ort
 from onnx import helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.cpu import exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.products import computed, multiplies_integers
 
 TYPES = {"u8": np.uint8, "s8": np.int8}

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cpu import exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 
 ROOT = Path(__file__).parents[2]
 NAME = "NnapiPluginExecutionProvider"

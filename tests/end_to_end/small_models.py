@@ -11,7 +11,7 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import CPU, NAME, quiet
 
 RNG = np.random.default_rng(0)

@@ -15,8 +15,8 @@ import pytest
 from onnx import numpy_helper
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
-from ep_nnapi.qdq import quantized
+from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from models.quantized import SCHEMES
 from tests.end_to_end.quantized import Qdq, stored

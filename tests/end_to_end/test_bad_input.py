@@ -188,7 +188,7 @@ def test_a_defect_in_planning_is_said_by_check_and_leaves_a_session_to_the_cpu(m
     def broken(*_: object) -> None:
         raise KeyError("w")
 
-    monkeypatch.setattr("ep_nnapi.planning.dag_of", broken)
+    monkeypatch.setattr("ep_nnapi.provider.planner.dag_of", broken)
     with pytest.raises(ep_nnapi.NnapiError, match=r"planning failed: KeyError\('w'\)"):
         ep_nnapi.check(DIGITS.path)
     session = WAYS["append_execution_provider"](str(DIGITS.path), quiet())

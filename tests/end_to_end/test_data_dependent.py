@@ -16,8 +16,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.job import job_of
-from ep_nnapi.preparing import stage
+from ep_nnapi.preparation.job import job_of
+from ep_nnapi.preparation.pipeline import stage
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
 Feeds = dict[str, np.ndarray]
@@ -181,7 +181,7 @@ def test_no_rows_run_on_the_cpu_provider_and_a_warning_says_so(
 ) -> None:
     build, _, feeds = CASES["found"]
     ours, theirs = session(build()), cpu(build())
-    with caplog.at_level(logging.WARNING, "ep_nnapi.dynamic"):
+    with caplog.at_level(logging.WARNING, "ep_nnapi.provider.dynamic_cluster"):
         assert assert_alike(ours, theirs, feeds(4)) == (4, 4)
         assert not caplog.records
         assert assert_alike(ours, theirs, feeds(0)) == (0, 4)

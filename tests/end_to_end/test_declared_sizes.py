@@ -70,7 +70,9 @@ def test_other_sizes_run_on_the_cpu_provider(
             assert got.shape == want.shape == ((2, 3) if first else (2, 6))
             # the same few float32 operations; erf itself is the CPU provider's in both
             np.testing.assert_allclose(got, want, atol=1e-6)
-    warnings = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.engine"]
+    warnings = [
+        r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.compiled_cluster"
+    ]
     assert len(warnings) == 2
     assert "first" in warnings[0]
     assert "z has sizes [2, 6], where the model declares [2, 3]" in warnings[0]

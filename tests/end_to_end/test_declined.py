@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FaultyDevice, installed
 
 CLOSE = 1e-5  # both sum the same float32 products in another order

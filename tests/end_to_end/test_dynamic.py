@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.cli import main
-from ep_nnapi.cpu import session_of
-from ep_nnapi.submodel import CpuModel
+from ep_nnapi.cli.main import main
+from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FaultyDevice, installed
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -110,7 +110,9 @@ def test_sizes_that_a_device_cannot_have_run_on_the_cpu_and_a_warning_says_so(
         caplog.at_level(logging.WARNING),
     ):
         assert_right(model, session(model), 1, 3, 8, 8)
-    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.dynamic"]
+    (warning,) = [
+        r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.dynamic_cluster"
+    ]
     assert "run on the CPU provider: DRIVER" in warning
 
 

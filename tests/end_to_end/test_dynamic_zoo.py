@@ -13,7 +13,7 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import CLOSE, CONVOLUTIONAL, SMALL
 
@@ -126,7 +126,9 @@ def test_a_size_without_a_lowering_runs_on_the_cpu_and_is_reported(
         for frames in (20, 200, 20):
             feeds = zoo.sample_inputs(model, frames=frames)
             assert_close(ours.run(None, feeds), theirs.run(None, feeds))
-    warnings = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.dynamic"]
+    warnings = [
+        r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.dynamic_cluster"
+    ]
     assert len(warnings) == 1
     assert "run on the CPU provider: SIZE" in warnings[0]
 

@@ -8,11 +8,11 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
-from ep_nnapi.checking import collecting
-from ep_nnapi.cli import main
-from ep_nnapi.cpu import session_of
+from ep_nnapi.cli.main import main
+from ep_nnapi.diagnostics.check import collecting
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice, installed
 
 DIGITS = "models/digits.onnx"
@@ -69,7 +69,9 @@ def test_a_failing_run_is_taken_over(
 ) -> None:
     with installed(FaultyDevice(fails_at=frozenset({failing}))), caplog.at_level(logging.WARNING):
         assert_right(session(fallback=fallback))
-    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.engine"]
+    (warning,) = [
+        r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.compiled_cluster"
+    ]
     assert "device faulty failed" in warning
     assert f"fallback={fallback}" in warning
 
@@ -120,7 +122,9 @@ def test_a_defect_below_the_device_interface_is_taken_over(
 ) -> None:
     with installed(FaultyDevice(defect=defect)), caplog.at_level(logging.WARNING):
         assert_right(session(fallback=fallback))
-    (warning,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.engine"]
+    (warning,) = [
+        r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.compiled_cluster"
+    ]
     assert "device faulty failed" in warning
     assert "ANEURALNETWORKS_OP_FAILED" in warning
 

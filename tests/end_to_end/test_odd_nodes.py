@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi import planning
-from ep_nnapi.cli import main
-from ep_nnapi.rejection import Reason, Rejection
+from ep_nnapi.cli.main import main
+from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.provider import planner as planning
 from tests.end_to_end.sessions import CPU, WAYS, quiet
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from partitioner import violations, worth_it
 from tests.end_to_end import quantized as q

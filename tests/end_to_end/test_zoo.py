@@ -9,7 +9,7 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 
 # Sums of float32 products in another order, through up to fifty layers.
@@ -96,7 +96,7 @@ def test_all_that_has_a_form_is_taken_and_the_rest_refused_with_the_reason(name:
 
 @pytest.mark.parametrize("name", [*SMALL, "vgg_small", "kws_dscnn"])
 def test_permutes_are_at_the_border_only(name: str) -> None:
-    from ep_nnapi.checking import planned
+    from ep_nnapi.diagnostics.check import planned
 
     provider = planned(built(name, published=False).SerializeToString())
     operations = Counter(

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import onnx
 
-from ep_nnapi.context import _opened, _sealed
-from ep_nnapi.job import job_of
-from ep_nnapi.preparing import stage
-from ep_nnapi.rejection import ModelError
-from ep_nnapi.seal import leave_room, seal
+from ep_nnapi.epcontext.checksum import leave_room, seal
+from ep_nnapi.epcontext.container import _opened, _sealed
+from ep_nnapi.errors import ModelError
+from ep_nnapi.preparation.job import job_of
+from ep_nnapi.preparation.pipeline import stage
 from tests.fuzz.forging import forged
 from tests.fuzz.trial import Ended, Result, limit_memory, on_nnapi
-from tests.prepare.damage import damaged
+from tests.preparation.damage import damaged
 from tests.random_graphs.trial import Subject, draw
 
 DRAWS = 20

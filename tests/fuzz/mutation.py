@@ -10,7 +10,7 @@ import onnx
 from google.protobuf.message import EncodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
-from tests.prepare.damage import damaged
+from tests.preparation.damage import damaged
 
 INTEGERS = (0, 1, 2, 3, 7, 63, 64, 255, 2**15, 2**20, 2**30, 2**31 - 1, 2**31, 2**62, 2**63 - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-30, 3e38, inf, -inf, nan)

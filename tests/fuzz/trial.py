@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 
 import ep_nnapi
-from ep_nnapi.rejection import ModelError, NnapiError
+from ep_nnapi.errors import ModelError, NnapiError
 from tests.onnx_backend.delegation import CPU, DEFECT, provider_session
 from tests.onnx_backend.trial import quiet
 

@@ -8,7 +8,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from models import train_digits
 from models.builder import Graph
 

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, numpy_helper
 
-from ep_nnapi.cpu import exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from models import quantized as module
 from models import zoo
 from models.builder import Graph

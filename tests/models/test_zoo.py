@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from ep_nnapi.cpu import exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from models import zoo
 from models.builder import Graph
 from models.layers import batch_norm

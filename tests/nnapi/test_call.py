@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.call import View, nhwc, operand_code
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.spec import (
@@ -20,8 +22,6 @@ from ep_nnapi.nnapi.spec import (
     SPLIT,
     TRANSPOSE,
 )
-from ep_nnapi.rejection import Reason, Reject, SpecError
-from ep_nnapi.value import Constant, DType, Quantization, Value
 
 
 def f32(name, *dims):

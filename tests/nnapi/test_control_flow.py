@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import (
@@ -22,7 +23,6 @@ from ep_nnapi.nnapi.spec import (
     WHILE,
 )
 from ep_nnapi.nnapi.validate import required_level, validate
-from ep_nnapi.rejection import SpecError
 from tests.nnapi.build import (
     BOOL8,
     F32,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ep_nnapi.errors import ModelError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.listing import SMALL, listing, parse
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD, CONCATENATION, IF, OPERATIONS
-from ep_nnapi.rejection import ModelError
 from tests.nnapi.build import BOOL8, F32, I32, INT32, NONE, X, one, relu, scalar, tensor
 from tests.nnapi.conformance import FOLDER, cases, model
 

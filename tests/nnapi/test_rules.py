@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
@@ -26,7 +27,6 @@ from ep_nnapi.nnapi.spec import (
     TRANSPOSE_CONV_2D,
 )
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.rejection import SpecError
 from tests.nnapi.build import (
     F32,
     I32,

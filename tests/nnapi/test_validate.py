@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operation
 from ep_nnapi.nnapi.spec import ADD, BY_NAME, CAST, PAD, RELU, SOFTMAX, SQUEEZE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, required_level, validate
-from ep_nnapi.rejection import SpecError
 from tests.nnapi.build import (
     BOOL8,
     F32,

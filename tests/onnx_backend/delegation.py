@@ -8,13 +8,13 @@ from contextlib import contextmanager
 import onnx
 import onnxruntime
 
-from ep_nnapi.checking import collecting
-from ep_nnapi.cpu import CPU, session_of
+from ep_nnapi.diagnostics.check import collecting
 from ep_nnapi.ops import VARIANTS
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider import Provider
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sessions.cpu import CPU, session_of
 
 DEFECT = "a defect of ep-nnapi"  # how `capability.judge` ends the refusal of a wrong lowering
 

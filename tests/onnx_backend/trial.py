@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 from onnx.backend.test.runner import Runner
 
-from ep_nnapi.cpu import exact_options, session_of
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from tests.onnx_backend.cases import Case
 from tests.onnx_backend.delegation import delegated, provider_session, require_sound
 

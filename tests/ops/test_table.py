@@ -3,13 +3,13 @@
 import pytest
 from onnx import defs
 
-from ep_nnapi.capability import judge
-from ep_nnapi.graph import GraphNode
+from ep_nnapi.capability.node import judge
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.ops import OPS, VARIANTS
-from ep_nnapi.ops.node import KNOWN_OPSET
+from ep_nnapi.ops.lib.node import KNOWN_OPSET
 from ep_nnapi.ops.refused import REFUSED, why
-from ep_nnapi.rejection import Reason
-from ep_nnapi.value import DType, Value
 from tests.oracle import FL8
 
 OF_ONNX = [o for o in OPS if o.domain == ""]

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ep_nnapi.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import Array
 from ep_nnapi.ort.contract import Allocate
-from ep_nnapi.value import Array
 
 OPERATORS: Mapping[str, Callable[..., Array]] = {
     "Abs": np.abs,

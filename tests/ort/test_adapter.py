@@ -9,10 +9,10 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ep_nnapi.graph import Attribute, Graph, GraphNode
+from ep_nnapi.errors import Reject
+from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.ort.api import OrtError
-from ep_nnapi.rejection import Reject
-from ep_nnapi.value import Constant, DType
 from tests.ort.conftest import Install, start
 from tests.ort.models import finish, graph, model, node, tensor
 

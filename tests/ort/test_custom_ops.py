@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 from onnxruntime_extensions import get_library_path
 
 import ep_nnapi
-from ep_nnapi.cli import main
+from ep_nnapi.cli.main import main
 
 LIBRARY = get_library_path()
 DOMAIN = "ai.onnx.contrib"

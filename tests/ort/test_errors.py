@@ -9,9 +9,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from ep_nnapi.errors import NnapiError, RuntimeFailure
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort import session as nnapi
-from ep_nnapi.rejection import NnapiError, RuntimeFailure
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import Cluster, FakeProvider
 from tests.ort.models import abs_add

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi.ort.session as nnapi
-from ep_nnapi.rejection import OptionError
+from ep_nnapi.errors import OptionError
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.models import abs_add
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import defs
 
-from ep_nnapi.cpu import session_of
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.delegation import delegated, provider_session, require_sound
 from tests.onnx_backend.trial import quiet
 from tests.random_graphs.drawing import Drawing, Unfit

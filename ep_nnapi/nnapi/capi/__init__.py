@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ep_nnapi.rejection import NotBuiltError
+from ep_nnapi.errors import NotBuiltError
 
 _LIBRARY = Path(__file__).with_name("libneuralnetworks.so")
 if not _LIBRARY.is_file():

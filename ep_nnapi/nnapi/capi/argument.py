@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.memory import DeviceMemory, Dimensions
 from ep_nnapi.nnapi.capi.operand import AnyOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, op_failed
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.operand import MAX_BYTES
-from ep_nnapi.value import Array
 
 _BOOLS = (OperandCode.BOOL, OperandCode.TENSOR_BOOL8)
 

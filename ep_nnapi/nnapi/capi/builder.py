@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.operand import OEM_OPERATION, AnyOperand, OemOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state
 from ep_nnapi.nnapi.codes import OperandCode
@@ -23,8 +25,6 @@ from ep_nnapi.nnapi.model import (
 )
 from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
-from ep_nnapi.rejection import SpecError
-from ep_nnapi.value import Array
 
 COPIED_AT_ONCE = 128
 """Bytes. Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES."""

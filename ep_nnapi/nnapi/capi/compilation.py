@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.builder import Finished
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.capi.session import runtime
@@ -23,8 +25,6 @@ from ep_nnapi.nnapi.runtime import (
     Device,
     RunOptions,
 )
-from ep_nnapi.rejection import RuntimeFailure
-from ep_nnapi.value import Array
 
 logger = logging.getLogger(__name__)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, settled
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
 from ep_nnapi.nnapi.capi.event import Event
@@ -22,7 +23,6 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.value import Array
 
 _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
 

@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
 from ep_nnapi.nnapi.capi.operand import bytes_of
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.value import Array
 
 Dimensions: TypeAlias = tuple[int, ...]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.handles import Handles
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import Device, Runtime
-from ep_nnapi.rejection import OptionError
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData

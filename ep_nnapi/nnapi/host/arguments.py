@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, is_coded
 from ep_nnapi.nnapi.host.kernel import Kernel, asked
 from ep_nnapi.nnapi.host.site import Site, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.value import Array
 
 Values: TypeAlias = Sequence[object] | Mapping[int, object]
 """What operands are, by index: arrays, None for what is left out, prepared models."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values
 from ep_nnapi.nnapi.host.blocked import Blocked, Lookup
 from ep_nnapi.nnapi.host.call import Call, Outs
@@ -12,7 +13,6 @@ from ep_nnapi.nnapi.host.codec import is_coded
 from ep_nnapi.nnapi.host.kernel import Kernel
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.host.site import Site, indexes
-from ep_nnapi.value import Array
 
 
 class Bound(Protocol):

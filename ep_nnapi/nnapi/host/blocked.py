@@ -8,12 +8,12 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values, as_array
 from ep_nnapi.nnapi.host.call import Call, Outs
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.value import Array
 
 _BLOCK = 1 << 15
 """Elements decoded, computed and encoded at once."""

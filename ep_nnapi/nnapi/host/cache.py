@@ -29,9 +29,9 @@ from pathlib import Path
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host import cache_folder
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.value import Array
 
 logger = logging.getLogger(__name__)
 

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Arguments, Values
 from ep_nnapi.nnapi.host.codec import encode, is_coded
 from ep_nnapi.nnapi.host.kernel import Function, Kernel
@@ -14,7 +15,6 @@ from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.host.site import Site
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.value import Array
 
 Outs: TypeAlias = Sequence[Array | None]
 """The array that receives each output whose shape is known."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.value import Array
 
 
 class PreparedModel(Protocol):

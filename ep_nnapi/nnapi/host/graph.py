@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of
@@ -21,7 +22,6 @@ from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.validate import execution_order
-from ep_nnapi.value import Array
 
 _PLANS = 8
 """How many sets of input shapes a model keeps plans for."""

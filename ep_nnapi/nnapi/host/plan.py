@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Extent, arrange, block
 from ep_nnapi.nnapi.host.site import Site, indexes
@@ -15,7 +16,6 @@ from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
-from ep_nnapi.value import Array
 
 Shape: TypeAlias = tuple[int, ...]
 

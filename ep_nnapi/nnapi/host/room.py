@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi.host.site import Site
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.nnapi.scratch import SCRATCH, require_scratch
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
-from ep_nnapi.rejection import Reject
+from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
 _TIMES = 16
 """Times what a lowering may take: ROI_ALIGN of a small image takes 5 times in Android's tests."""

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.runtime import RunOptions
-from ep_nnapi.rejection import RuntimeFailure
 
 COMPUTE = "ANeuralNetworksExecution_compute"
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.errors import NnapiError, OptionError, RuntimeFailure
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -16,8 +18,6 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
-from ep_nnapi.rejection import NnapiError, OptionError, RuntimeFailure
-from ep_nnapi.value import Array
 
 _COMPILE = "ANeuralNetworksCompilation_finish"
 

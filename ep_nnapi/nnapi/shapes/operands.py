@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.rejection import SpecError
-from ep_nnapi.value import Array
 
 Dim: TypeAlias = int | None
 Dims: TypeAlias = tuple[Dim, ...]

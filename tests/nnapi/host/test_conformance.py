@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.kernels import KERNELS
-from ep_nnapi.rejection import RuntimeFailure, SpecError
 from tests.nnapi import conformance
 
 RUNTIME = HostRuntime()

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernels import recurrence
 from ep_nnapi.nnapi.model import Data, Operand
-from ep_nnapi.rejection import RuntimeFailure
 from tests.nnapi.host.lstm_cells import FUNCTIONS, OPTIONS, SCALARS, drawn, side, steps, weights
 from tests.nnapi.host.oracle import F32, FLOATS, REFERENCE, RUNTIME, compare, run, single, store
 

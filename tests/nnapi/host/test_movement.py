@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.rejection import RuntimeFailure
 from tests.nnapi.host.oracle import (
     DATA,
     F16,

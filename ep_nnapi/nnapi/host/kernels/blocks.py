@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 _INTERLEAVED = (0, 1, 3, 2, 4, 5)
 """[N, H, W, Bh, Bw, C] as [N, H, Bh, W, Bw, C], and back."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.value import Array
 
 SCALE = 0.125
 """Of coordinates that are stored in 16 bits. Source: NDK ANEURALNETWORKS_ROI_ALIGN and others."""

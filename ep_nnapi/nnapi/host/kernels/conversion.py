@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host import codec
 from ep_nnapi.nnapi.host.codec import decode
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q16Y
-from ep_nnapi.value import Array
 
 
 def cast(input: Array, *, out: Array) -> None:

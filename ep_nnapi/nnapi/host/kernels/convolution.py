@@ -8,6 +8,7 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish, read
@@ -17,7 +18,6 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 _BLOCK = 1 << 21
 """Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""

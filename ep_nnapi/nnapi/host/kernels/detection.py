@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import (
@@ -17,7 +18,6 @@ from ep_nnapi.nnapi.host.kernels.suppression import Greedy, best, detect, hard, 
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def axis_aligned_bbox_transform(

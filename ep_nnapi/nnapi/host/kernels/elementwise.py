@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import elementwise, stored
 from ep_nnapi.nnapi.host.kernels.fused import activate
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def add(input1: Array, input2: Array, activation: int, *, out: Array) -> None:

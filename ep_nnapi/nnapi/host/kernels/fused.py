@@ -6,9 +6,9 @@ from math import inf
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.value import Array
 
 RANGES: dict[int, tuple[float, float]] = {
     FuseCode.NONE: (-inf, inf),

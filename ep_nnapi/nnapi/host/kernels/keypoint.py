@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import require_boxes, require_scale
 from ep_nnapi.nnapi.host.kernels.windows import NCHW
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 _FARTHEST = 1.5
 """Pixels that the maximum may be from the greatest pixel, along either axis."""

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.codec import decode, encode, limits
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.host.kernels.fused import activate, activation_range
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.value import Array
 
 _EXACT = 2**24
 """Integers up to here are exact in float32."""

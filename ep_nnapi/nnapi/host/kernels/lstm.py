@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.activation import logistic
@@ -38,7 +39,6 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     RECURRENT,
 )
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.value import Array
 
 _EPSILON = 1e-8
 """Added to the variance by layer normalization, as Android does."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.codec import scaled
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, exact, factors, finish, furthest
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

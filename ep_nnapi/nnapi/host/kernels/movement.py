@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def reshape(input: Array, shape: Array, *, out: Array) -> None:

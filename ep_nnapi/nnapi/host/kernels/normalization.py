@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.sums import total, total_of_squares
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:

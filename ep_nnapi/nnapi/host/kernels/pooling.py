@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.fused import activate
@@ -11,7 +12,6 @@ from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def _pool(

@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.fingerprint import fingerprint64
 from ep_nnapi.nnapi.host.kernel import stored
 from ep_nnapi.nnapi.shapes.lookup import Projection
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8
-from ep_nnapi.value import Array
 
 _BLOCK = 1 << 18
 """Bytes of keys that are hashed at once."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.kernels.fixed_point import (
     ONE,
     Multiplier,
@@ -25,7 +26,6 @@ from ep_nnapi.nnapi.host.kernels.linear import as_factors, factors
 from ep_nnapi.nnapi.host.kernels.recurrence import columns
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.recurrent import GATES
-from ep_nnapi.value import Array
 
 GATE_BITS = 12
 """Bits after the point of what `logistic` and `tanh` take of a gate."""

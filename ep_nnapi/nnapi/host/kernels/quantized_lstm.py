@@ -8,6 +8,7 @@ from math import log2
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.fixed_point import (
@@ -35,7 +36,6 @@ from ep_nnapi.nnapi.shapes.recurrent import (
     RECURRENT,
 )
 from ep_nnapi.nnapi.spec import Q8, Q8S
-from ep_nnapi.value import Array
 
 _STATE_BITS = range(7)
 """Integer bits that a cell's state may have."""

@@ -9,12 +9,12 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.kernels import fused
 from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
-from ep_nnapi.value import Array
 
 State: TypeAlias = tuple[Array, ...]
 """What a cell hands on to the next step; the first array is its output."""

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def _reduce(

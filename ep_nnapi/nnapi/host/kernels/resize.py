@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 _BLOCK = 1 << 17
 """Bytes of output made at once."""

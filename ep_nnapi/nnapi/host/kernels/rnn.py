@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.recurrence import (
@@ -23,7 +24,6 @@ from ep_nnapi.nnapi.host.kernels.recurrence import (
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.value import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

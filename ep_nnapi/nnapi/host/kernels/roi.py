@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import require_batches, require_boxes, require_scale
@@ -13,7 +14,6 @@ from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.shapes import Scalar, ShapeError
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def roi_align(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.philox import uniform
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.value import Array
 
 
 def random_multinomial(input: Array, sample_count: int, seeds: Array, *, out: Array) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import stored
 from ep_nnapi.nnapi.shapes.operands import require
 from ep_nnapi.nnapi.shapes.slicing import ranges
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
-from ep_nnapi.value import Array
 
 
 def slice_(input: Array, begin: Array, size: Array, *, out: Array) -> None:

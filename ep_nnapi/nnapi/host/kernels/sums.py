@@ -12,7 +12,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from ep_nnapi.value import Array
+from ep_nnapi.graph.value import Array
 
 DEPTH = 512
 """Products that are summed in float32."""

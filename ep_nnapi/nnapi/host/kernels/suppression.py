@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.kernels.boxes import Places
 from ep_nnapi.nnapi.shapes import ShapeError
-from ep_nnapi.value import Array
 
 Lower: TypeAlias = Callable[[Array, Array], Array]
 """Scores after a choice, by those before and the overlaps with the chosen box; OUT drops a box."""

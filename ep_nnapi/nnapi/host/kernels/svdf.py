@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.recurrence import State, activate, product
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.value import Array
 
 
 def svdf(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish
@@ -15,7 +16,6 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
-from ep_nnapi.value import Array
 
 _BLOCK = 1 << 19
 """Bytes of products made at once."""

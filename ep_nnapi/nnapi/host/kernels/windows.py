@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.shapes.window import Window
-from ep_nnapi.value import Array
 
 Read = Callable[[Array, Array], None]
 """Puts into an array, as numpy.copyto does, a part of an image of another type."""

@@ -1,0 +1,171 @@
+"""What ONNX Runtime's own NNAPI provider takes: its conditions, operator by operator.
+
+The rules of target builtin-nnapi, for files that its mobile packages will run. They are conditions
+on ONNX nodes and decide nothing by themselves: a node must have a lowering here as well. Its
+grouping (waves of ready nodes) is not copied: clusters here are connected, so they can be more.
+Source: ONNX Runtime's nnapi_builtin provider, read in the 1.19 development tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ep_nnapi.capability import builtin_checks as checks
+from ep_nnapi.errors import Reason, Reject, Rejection
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.target import Target
+
+_FLOAT = (DType.FLOAT,)
+_GROUPED = {
+    "Add",
+    "AveragePool",
+    "Concat",
+    "Conv",
+    "Gemm",
+    "MatMul",
+    "Mul",
+    "Reshape",
+    "Resize",
+    "Softmax",
+    "Transpose",
+}
+"""The operators that it takes inside of a QDQ group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One operator's conditions.
+
+    level    lowest feature level; `nchw` the one under USE_NCHW
+    since    lowest opset
+    dtypes   of input 0
+    ranks    lowest and highest of input 0; None: not looked at
+    """
+
+    level: int = 1
+    nchw: int = 1
+    since: int = 1
+    dtypes: Sequence[DType] = _FLOAT
+    ranks: tuple[int, int] | None = None
+    checks: Sequence[checks.Check] = ()
+
+
+def refusal(node: GraphNode, target: Target) -> Rejection | None:
+    """Why the built-in provider would leave the node to the CPU; None when it takes it."""
+    try:
+        _check(Node(node, target))
+    except Reject as reject:
+        detail = f"ONNX Runtime's own provider: {reject.detail}"
+        return Rejection(node.name, node.op_type, reject.reason, detail)
+    return None
+
+
+def _check(n: Node) -> None:
+    node = n.node
+    rule = RULES.get((node.domain, node.op_type))
+    if rule is None:
+        raise Reject(Reason.OP, f"it has no {node.op_type}")
+    level = max(rule.level, rule.nchw if n.target.nchw else 1)
+    n.require(
+        n.target.feature_level >= level,
+        Reason.LEVEL,
+        f"{node.op_type} needs feature level {level}, the target has {n.target.feature_level}",
+    )
+    n.require(
+        node.since >= rule.since,
+        Reason.OPSET,
+        f"{node.op_type}-{node.since} is older than opset {rule.since}",
+    )
+    for value in (*node.inputs, *node.outputs):
+        if value is not None:
+            _ = value.shape
+    x = n.input(0)
+    if node.parts:
+        _check_group(n, x)
+    else:
+        n.require(
+            x.dtype in rule.dtypes, Reason.DTYPE, f"{x.name} is {x.dtype.name}, which it leaves"
+        )
+    if rule.ranks is not None:
+        checks.rank(n, x, *rule.ranks)
+    for check in rule.checks:
+        check(n)
+
+
+def _check_group(n: Node, x: Value) -> None:
+    op_type = n.node.op_type
+    n.require(op_type in _GROUPED, Reason.QUANTIZATION, f"{op_type} in a QDQ group is left")
+    n.require(
+        x.dtype is DType.UINT8,
+        Reason.QUANTIZATION,
+        f"{x.name} is {x.dtype.name}; activations must be UINT8",
+    )
+
+
+_ANY = (DType.FLOAT, DType.UINT8)
+_ALL_RANKS = (1, 4)
+_UNARY_3 = Rule(level=3, since=6)
+_POOL = Rule(level=2, nchw=3, ranks=(4, 4), dtypes=_ANY, checks=(checks.pool,))
+_GLOBAL_POOL = Rule(level=2, nchw=3, ranks=(4, 4))
+_QLINEAR = (DType.UINT8,)
+_MS = "com.microsoft"
+RULES: Mapping[tuple[str, str], Rule] = {
+    **{("", name): Rule(since=7, checks=(checks.both_ranks,)) for name in ("Add", "Mul")},
+    **{("", name): Rule(level=2, since=7, checks=(checks.both_ranks,)) for name in ("Sub", "Div")},
+    **{("", name): _UNARY_3 for name in ("Abs", "Exp", "Neg", "Sin", "Sqrt", "Log")},
+    **{("", name): Rule(level=3, since=6, checks=(checks.two_inputs,)) for name in ("Min", "Max")},
+    **{("", name): Rule(since=6) for name in ("Floor", "Tanh")},
+    **{("", name): _GLOBAL_POOL for name in ("GlobalAveragePool", "GlobalMaxPool")},
+    **{("", name): Rule(ranks=_ALL_RANKS) for name in ("Flatten",)},
+    ("", "Pow"): Rule(level=3, since=7),
+    ("", "PRelu"): Rule(level=3, checks=(checks.both_ranks,)),
+    ("", "Sigmoid"): Rule(since=6, ranks=_ALL_RANKS),
+    ("", "Relu"): Rule(),
+    ("", "Clip"): Rule(checks=(checks.activation_range,)),
+    ("", "Elu"): Rule(level=4, since=6),
+    ("", "LeakyRelu"): Rule(level=3, since=6, ranks=_ALL_RANKS),
+    ("", "BatchNormalization"): Rule(
+        since=7,
+        ranks=(0, 4),
+        checks=(checks.attribute("spatial", 1, 1), checks.constant(1, 2, 3, 4)),
+    ),
+    ("", "Cast"): Rule(level=3, checks=(checks.cast,)),
+    ("", "Concat"): Rule(dtypes=_ANY, ranks=_ALL_RANKS),
+    ("", "Conv"): Rule(level=2, nchw=3, ranks=(4, 4), checks=(checks.convolution,)),
+    ("", "DepthToSpace"): Rule(
+        nchw=3, ranks=(4, 4), checks=(checks.attribute("mode", "DCR", "DCR"),)
+    ),
+    ("", "Reshape"): Rule(since=5, ranks=_ALL_RANKS, checks=(checks.constant(1),)),
+    ("", "Squeeze"): Rule(level=2, ranks=_ALL_RANKS, checks=(checks.constant(1),)),
+    ("", "Unsqueeze"): Rule(ranks=_ALL_RANKS, checks=(checks.constant(1),)),
+    ("", "Gather"): Rule(level=3, ranks=_ALL_RANKS, checks=(checks.gather,)),
+    ("", "Gemm"): Rule(since=7, ranks=(2, 2), checks=(checks.gemm,)),
+    ("", "MatMul"): Rule(checks=(checks.matmul,)),
+    ("", "AveragePool"): _POOL,
+    ("", "MaxPool"): _POOL,
+    ("", "Identity"): Rule(),
+    ("", "LRN"): Rule(level=2, ranks=(4, 4)),
+    ("", "Pad"): Rule(level=3, since=11, ranks=_ALL_RANKS, checks=(checks.pad,)),
+    ("", "ReduceMean"): Rule(level=2, ranks=_ALL_RANKS, checks=(checks.axes,)),
+    ("", "Resize"): Rule(level=3, since=11, dtypes=_ANY, ranks=(4, 4), checks=(checks.resize,)),
+    ("", "Slice"): Rule(level=2, since=10, ranks=(0, 4), checks=(checks.slicing,)),
+    ("", "Softmax"): Rule(level=2, checks=(checks.softmax,)),
+    ("", "Split"): Rule(level=3, since=13, checks=(checks.split,)),
+    ("", "Transpose"): Rule(level=2, dtypes=_ANY, ranks=_ALL_RANKS),
+    ("", "QuantizeLinear"): Rule(level=3, checks=(checks.per_tensor_uint8,)),
+    ("", "DequantizeLinear"): Rule(dtypes=_QLINEAR, checks=(checks.per_tensor_uint8,)),
+    ("", "QLinearConv"): Rule(
+        level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(checks.constant(3, 8),)
+    ),
+    ("", "QLinearMatMul"): Rule(dtypes=_QLINEAR, ranks=(2, 2), checks=(checks.constant(3),)),
+    **{(_MS, name): Rule(dtypes=_QLINEAR, ranks=(0, 4)) for name in ("QLinearAdd", "QLinearMul")},
+    (_MS, "QLinearAveragePool"): Rule(
+        level=2, dtypes=_QLINEAR, ranks=(4, 4), checks=(checks.pool,)
+    ),
+    (_MS, "QLinearSigmoid"): Rule(
+        dtypes=_QLINEAR, ranks=_ALL_RANKS, checks=(checks.sigmoid_quantization,)
+    ),
+}

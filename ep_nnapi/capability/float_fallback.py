@@ -1,0 +1,55 @@
+"""A quantized operator computed as ONNX defines it: dequantized, in floats, quantized again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
+from ep_nnapi.ops.lib.quantizing import real
+
+Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
+"""The calls of a node."""
+
+
+def in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
+    """What `lower` makes of the group `node` in floats, between DEQUANTIZE and QUANTIZE.
+
+    Constants are dequantized beforehand.
+    """
+    dtype = _float_type(node)
+    reals: dict[str, Value] = {}
+    for value in node.inputs:
+        if value is None or value.quantization is None or value.name in reals:
+            continue
+        if value.constant is not None:
+            reals[value.name] = real(value, dtype)
+            continue
+        reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
+        yield DEQUANTIZE(value, out=reals[value.name])
+    inputs = tuple(v and reals.get(v.name, v) for v in node.inputs)
+    outputs = tuple(v and _before(v, dtype) for v in node.outputs)
+    yield from lower(replace(node, inputs=inputs, outputs=outputs))
+    for before, after in zip(outputs, node.outputs, strict=True):
+        if before is not None and after is not None and before is not after:
+            yield QUANTIZE(before, out=after)
+
+
+def _before(value: Value, dtype: DType) -> Value:
+    """What is quantized to be `value`, or itself when it is none of the group's floats."""
+    if value.quantization is None:
+        return value
+    return Value(f"{value.name} before it is quantized", dtype, value.dims)
+
+
+def _float_type(node: GraphNode) -> DType:
+    """The type of the group's floats."""
+    for part in node.parts:
+        for value in part.outputs:
+            if value is not None and value.dtype in (DType.FLOAT, DType.FLOAT16):
+                return value.dtype
+    return DType.FLOAT

@@ -1,0 +1,166 @@
+"""Every node of a graph judged, with the sizes that its inputs may have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
+
+from ep_nnapi.capability.builtin_rules import refusal
+from ep_nnapi.capability.isolate import isolate
+from ep_nnapi.capability.node import Judged, defect, judge
+from ep_nnapi.capability.progress import Progress
+from ep_nnapi.capability.root_causes import linked, noted
+from ep_nnapi.epcontext.names import is_own
+from ep_nnapi.errors import Note, Reason, Rejection
+from ep_nnapi.graph.dag import inputs_of, outputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.sizes.bind import completed, entering, is_dynamic
+from ep_nnapi.sizes.data_dependent import late
+from ep_nnapi.sizes.int64_ranges import fitted
+from ep_nnapi.sizes.trial_sizes import views
+from ep_nnapi.sizes.untrusted import believed, certain
+from ep_nnapi.target import RuleSet, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What may go to NNAPI, and why the rest may not.
+
+    graph     with its QDQ groups formed, which are taken or refused as a whole
+    nodes     its nodes by id
+    samples   for each set of sizes the judged nodes by id; the same ids in each
+    refused   by node id, for each of the single nodes that it stands for
+    believed  tensors that a run may give other sizes than the declared ones
+    """
+
+    graph: Graph
+    nodes: dict[int, GraphNode]
+    samples: tuple[dict[int, Judged], ...]
+    refused: dict[int, tuple[Rejection, ...]]
+    believed: frozenset[str] = frozenset()
+
+    def drop(
+        self, cluster: Sequence[int], names: Collection[str], reason: Reason, detail: str
+    ) -> None:
+        """Refuses the nodes of a cluster that have one of `names`; all when none is named."""
+        named = [i for i in cluster if set(names) & {p.name for p in self.nodes[i].originals}]
+        for i in named or cluster:
+            for sample in self.samples:
+                del sample[i]
+            self.refused[i] = tuple(
+                Rejection(p.name, p.op_type, reason, detail) for p in self.nodes[i].originals
+            )
+
+    def notes(self) -> tuple[Note, ...]:
+        """What a user should know of the nodes that are not refused, in the graph's order."""
+        found = self.samples[0]
+        named = (found[n.id] for n in self.graph.nodes if n.id in found)
+        return noted((j.node, j.note) for j in named if j.note)
+
+    def rejections(self) -> tuple[Rejection, ...]:
+        """All refusals, in the graph's order."""
+        return tuple(linked(self.graph, self.refused))
+
+
+def judge_graph(
+    graph: Graph, target: Target, options: Options, progress: Progress | None = None
+) -> Verdicts:
+    """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
+    told = progress or Progress()
+    given = {node.id: node for node in graph.nodes}
+    isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
+    graph, views = isolated.result
+    verdicts = Verdicts(graph, {}, tuple({} for _ in views), {}, believed(graph))
+    stopped = _after(graph, options.partitioning_stop_ops)
+    together = zip(graph.nodes, *(v.nodes for v in views), strict=True)
+    for done, (node, *seen) in enumerate(together):
+        told("nodes judged", done, len(graph.nodes))
+        verdicts.nodes[node.id] = node
+        if is_own(given[node.id]):
+            continue  # compiled ahead of time: there is nothing to judge
+        if node.id in isolated.defects:
+            error = isolated.defects[node.id]
+            verdicts.refused[node.id] = (defect(given[node.id], error),)
+            continue
+        found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
+        _add(verdicts, node, found)
+    return verdicts
+
+
+def _add(verdicts: Verdicts, node: GraphNode, found: Sequence[Judged | Rejection]) -> None:
+    """Adds what was found of a node with each set of sizes; one refusal refuses it."""
+    refused = next((f for f in found if isinstance(f, Rejection)), None)
+    if refused is not None:
+        verdicts.refused[node.id] = tuple(_members(node, refused))
+        return
+    for sample, verdict in zip(verdicts.samples, found, strict=True):
+        if isinstance(verdict, Judged):
+            sample[node.id] = verdict
+
+
+def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
+    """The refusal of each of the single nodes that a node stands for."""
+    for part in node.originals:
+        if part.id == node.id:
+            yield replace(refused, node=part.name, op_type=part.op_type)
+        else:
+            detail = f"in the QDQ group of {node.name}, which is refused: {refused.detail}"
+            yield Rejection(part.name, part.op_type, refused.reason, detail, follows=node.name)
+
+
+def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
+    """The graph, and as it is with each set of sizes to judge it with.
+
+    ONNX Runtime's own provider takes nothing that reads sizes which only a run settles.
+    """
+    specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
+    assume = specialize and target.rules is not RuleSet.BUILTIN
+    if is_dynamic(entering(graph)):
+        if not specialize and not options.fix:
+            return graph, [graph]
+        seen = views(graph, dict(options.fix), assume=assume)
+        return graph, [late(fitted(view)) for view in seen]
+    if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
+        return graph, [graph]
+    whole = completed(graph)
+    return whole, [late(fitted(view)) for view in views(whole, {}, assume=assume)]
+
+
+def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
+    own = judge(node, target)
+    if target.rules is not RuleSet.BUILTIN:
+        return own
+    seen = node.parts[0] if len(node.parts) == 1 else node
+    try:
+        refused = refusal(seen, target)
+    except Exception as error:
+        return defect(node, error)
+    if refused is None:
+        return own
+    return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, Judged) else refused
+
+
+def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
+    if node.claimed_by:
+        detail = f"{node.claimed_by} has it already"
+    elif {name for p in node.originals for name in (p.name, p.op_type)} & set(options.exclude):
+        detail = "left out by the option exclude"
+    elif stopped and stopped & {p.id for p in node.originals}:
+        detail = "left out by the option partitioning_stop_ops: it is one of them or after one"
+    else:
+        return None
+    return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
+
+
+def _after(graph: Graph, op_types: Collection[str]) -> Set[int]:
+    """The ids of the nodes of those types and of all that depend on them."""
+    found: set[int] = set()
+    tainted: set[str] = set()
+    for node in graph.nodes:
+        reads = {*(v.name for v in inputs_of(node)), *node.implicit}
+        if any(p.op_type in op_types for p in node.originals) or reads & tainted:
+            found.update(p.id for p in node.originals)
+            tainted.update(v.name for v in outputs_of(node))
+    return found

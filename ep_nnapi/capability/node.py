@@ -1,0 +1,167 @@
+"""Whether a node can run on NNAPI: it can when its lowering succeeds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ep_nnapi.capability.float_fallback import in_floats
+from ep_nnapi.capability.memory_limits import require_32_bits, require_room
+from ep_nnapi.capability.requantize import settled
+from ep_nnapi.capability.shape_check import check_shapes
+from ep_nnapi.errors import Reason, Reject, Rejection
+from ep_nnapi.graph.dag import bytes_of
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import READABLE_RANK, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.operand import MAX_BYTES
+from ep_nnapi.ops import VARIANTS, constants
+from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
+from ep_nnapi.ops.lib.pieces import is_implied
+from ep_nnapi.ops.lib.quantizing import require_storable
+from ep_nnapi.ops.refused import why
+from ep_nnapi.quantization.propagate import AS_STORED, as_stored, require_plain
+from ep_nnapi.sizes.int64_ranges import narrowed
+from ep_nnapi.target import Target
+
+logger = logging.getLogger(__name__)
+NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A capable node, the operations it becomes, and what a user should know of them."""
+
+    node: GraphNode
+    calls: tuple[Call, ...]
+    note: str = ""
+
+
+def judge(node: GraphNode, target: Target) -> Judged | Rejection:
+    """The node's operations at `target`, or the first reason why it has none."""
+    try:
+        return Judged(node, *_lower(node, target))
+    except Reject as reject:
+        return Rejection(node.name, node.op_type, reject.reason, reject.detail)
+    except Exception as error:  # a defect of one operator; the session is worth more than the node
+        return defect(node, error)
+
+
+def defect(node: GraphNode, error: Exception) -> Rejection:
+    """The refusal of a node on which this package fails; the log has the traceback."""
+    logger.error(
+        "the lowering of %s (%s) is wrong", node.name, node.op_type, exc_info=error, stacklevel=2
+    )
+    detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
+    return Rejection(node.name, node.op_type, Reason.OP, detail)
+
+
+def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
+    """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
+    _require_readable(node)
+    node = narrowed(node)
+    # an empty constant may stand for "none given"; it must only not become an operand
+    _require_countable(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    if not node.parts:
+        require_plain(node)
+        node = as_stored(node)
+    elif node.quantized:
+        require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
+    try:
+        given = tuple(_calls(node, target))
+        calls = _legal(node, target, given)
+    except Reject as quantized:
+        if not node.quantized:
+            raise
+        try:
+            calls = _legal(node, target, in_floats(node, lambda n: _calls(n, target)))
+        except Reject as real:
+            if real.detail == quantized.detail:
+                raise
+            detail = f"{quantized.detail}; computed in floats: {real.detail}"
+            raise Reject(quantized.reason, detail) from None
+        return calls, f"computed in floats: {quantized.detail}"
+    return calls, _requantized(given, len(calls) - len(given)) or _scaled_later(node)
+
+
+def _scaled_later(node: GraphNode) -> str:
+    if node.domain or node.op_type not in AS_STORED:
+        return ""
+    return (
+        "computed in floats: NNAPI computes with 8 bits where scales are constant; "
+        "quantize_static makes them so"
+    )
+
+
+def _requantized(given: Iterable[Call], more: int) -> str:
+    if not more:
+        return ""
+    kinds = ", ".join(dict.fromkeys(c.spec.name for c in given))
+    return f"requantized by {more} ADD: {kinds} has not the scale that the model gives its result"
+
+
+def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+    """The node's calls as the target takes them; raises Reject."""
+    origin = tuple(part.name for part in node.originals)
+    calls = tuple(replace(c, origin=origin) for c in settled(given, target.feature_level))
+    for call in calls:
+        require_32_bits(call)
+        call.match(target.feature_level)
+        check_shapes(call)
+        _require_countable(arg for arg in call.inputs if isinstance(arg, Value))
+    require_room(node, calls)
+    return calls
+
+
+def _require_readable(node: GraphNode) -> None:
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.dims is not None and len(value.dims) > READABLE_RANK:
+            rank = len(value.dims)
+            raise Reject(
+                Reason.RANK, f"{value.name} has rank {rank}; up to {READABLE_RANK} are read"
+            )
+
+
+def _require_countable(values: Iterable[Value]) -> None:
+    for value in values:
+        if value.dims is not None and 0 in value.dims:
+            raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
+        if bytes_of(value) > MAX_BYTES:
+            raise Reject(
+                Reason.SIZE, f"{value.name} has {bytes_of(value)} bytes; NNAPI takes {MAX_BYTES}"
+            )
+
+
+def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
+    """The operator's calls; in a group with an activation, that is one more step to the output."""
+    activation, y = node.activation, node.outputs[0]
+    if all(v.settled for v in node.outputs if v is not None):
+        yield from constants.settled(Node(node, target))
+        return
+    if activation is None or y is None or is_implied(Node(activation, target), y):
+        yield from _variant(node).lower(Node(node, target))
+        return
+    before = replace(y, name=f"{y.name}/before {activation.op_type}")
+    yield from _calls(replace(node, outputs=(before,), activation=None), target)
+    inputs = (before, *activation.inputs[1:])
+    yield from _calls(replace(activation, inputs=inputs, outputs=(y,)), target)
+
+
+def _variant(node: GraphNode) -> Op:
+    variants = VARIANTS.get((node.domain, node.op_type), ())
+    called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    if not variants:
+        raise Reject(Reason.OP, f"{called}: {why(node.domain, node.op_type)}")
+    if not node.domain and node.since > KNOWN_OPSET:
+        raise Reject(
+            Reason.OPSET, f"{called}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"
+        )
+    for variant in variants:
+        if variant.since <= node.since:
+            return variant
+    raise Reject(
+        Reason.OPSET,
+        f"{called}-{node.since} is older than {called}-{variants[-1].since}, the first known; "
+        "convert the model to a newer opset",
+    )

@@ -1,0 +1,210 @@
+"""Calls on quantized values made such that Android's kernels take them.
+
+Operations that move elements keep their quantization, some have results of a fixed one, and signed
+numbers came with level 4. A lowering says what is computed; here the steps between are put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.lowering.fusion import reads, value_of, writes
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.ops.lib.quantizing import as_type, is_bytes, requantized
+
+SIGNED_LEVEL = 4
+"""The level that brought TENSOR_QUANT8_ASYMM_SIGNED."""
+
+_CLAMPS = (spec.RELU, spec.RELU1, spec.RELU6)
+_AVERAGES = (spec.AVERAGE_POOL_2D, spec.MEAN, spec.RESIZE_BILINEAR)
+_MOVES = (
+    spec.BATCH_TO_SPACE_ND,
+    spec.CHANNEL_SHUFFLE,
+    spec.DEPTH_TO_SPACE,
+    spec.EXPAND_DIMS,
+    spec.GATHER,
+    spec.MAX_POOL_2D,
+    spec.MIRROR_PAD,
+    spec.PACK,
+    spec.PAD,
+    spec.PAD_V2,
+    spec.REDUCE_MAX,
+    spec.REDUCE_MIN,
+    spec.RESHAPE,
+    spec.RESIZE_NEAREST_NEIGHBOR,
+    spec.REVERSE,
+    spec.SLICE,
+    spec.SPACE_TO_BATCH_ND,
+    spec.SPACE_TO_DEPTH,
+    spec.SPLIT,
+    spec.SQUEEZE,
+    spec.STRIDED_SLICE,
+    spec.TILE,
+    spec.TOPK_V2,
+    spec.TRANSPOSE,
+)
+_ALIKE = frozenset((*_CLAMPS, *_AVERAGES, *_MOVES))
+"""What computes with the quantization of its first tensor. Source: NDK, outputs of each."""
+
+_EXACT = frozenset((*_CLAMPS, *_MOVES, spec.CONCATENATION, spec.MAXIMUM, spec.MINIMUM))
+"""What only chooses among its elements, so that it may follow a rounding."""
+
+_FIXED = {
+    spec.LOGISTIC: Quantization((1 / 256,), (0,)),
+    spec.SOFTMAX: Quantization((1 / 256,), (0,)),
+    spec.TANH: Quantization((1 / 128,), (128,)),
+    spec.L2_NORMALIZATION: Quantization((1 / 128,), (128,)),
+}
+"""Results of a quantization of their own, unsigned. Source: NDK, output of each."""
+
+Change: TypeAlias = Callable[[Value], Value]
+
+
+def settled(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
+    """The calls of one node, with the requantizations that they need.
+
+    Raises Reject(QUANTIZATION) when results could be off by more than 1: when a result is rounded,
+    then computed with, or rounded to steps more than twice those of the output.
+    """
+    steps = _Steps(feature_level)
+    for call in calls:
+        for step in steps.of(_one_type(call)):
+            yield step if feature_level >= SIGNED_LEVEL else _all_unsigned(step)
+
+
+@dataclass
+class _Steps:
+    """What is known of the values while a node's calls are gone through."""
+
+    feature_level: int
+    _rounded: set[str] = field(default_factory=set)
+
+    def of(self, call: Call) -> Iterator[Call]:
+        """The call, its operands and results requantized where they have to be."""
+        sources = [v for v in map(value_of, call.inputs) if v is not None and is_bytes(v)]
+        results = [v for v in writes(call) if is_bytes(v)]
+        if not results:
+            yield call
+            return
+        self._track(call, sources, results)
+        if call.spec in _CLAMPS and sources[0].quantization != results[0].quantization:
+            yield from self._before(call, sources[:1], results[0])
+        elif call.spec == spec.CONCATENATION and self.feature_level < 3:
+            apart = [s for s in sources if s.quantization != results[0].quantization]
+            yield from self._before(call, apart, results[0])
+        else:
+            yield from self._after(call, sources, results)
+
+    def _track(self, call: Call, sources: list[Value], results: list[Value]) -> None:
+        again = next((s.name for s in sources if s.name in self._rounded), None)
+        if again is None:
+            if call.spec not in _EXACT:
+                self._rounded.update(r.name for r in results)
+            return
+        if call.spec not in _EXACT:
+            raise Reject(
+                Reason.QUANTIZATION,
+                "it takes several operations, of which each would round",
+            )
+        self._rounded.update(r.name for r in results)
+
+    def _before(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
+        """Sources in the quantization of `like`, then the call on them."""
+        made: dict[str, Value] = {}
+        for source in sources:
+            if source.name not in made:
+                name = f"{source.name} for {like.name}"
+                made[source.name] = Value(name, source.dtype, source.dims, like.quantization)
+                yield replace(requantized(source, made[source.name]), origin=call.origin)
+        yield _with(call, lambda v: made.get(v.name, v))
+
+    def _after(self, call: Call, sources: list[Value], results: list[Value]) -> Iterator[Call]:
+        """The call, then its results requantized."""
+        made = {}
+        for result in results:
+            own = _own(call, sources, result)
+            if own != result.quantization:
+                _require_fine(call, own, result)
+                made[result.name] = replace(
+                    result, name=f"{result.name} of {call.spec.name}", quantization=own
+                )
+        yield _with(call, lambda v: made.get(v.name, v))
+        for result in results:
+            if result.name in made:
+                yield replace(requantized(made[result.name], result), origin=call.origin)
+
+
+def _own(call: Call, sources: list[Value], result: Value) -> Quantization | None:
+    """The quantization in which the operation computes `result`."""
+    fixed = _FIXED.get(call.spec)
+    if fixed is not None:
+        like = Value("", DType.UINT8, (), fixed)
+        return as_type(like, result.dtype).quantization
+    if call.spec in _ALIKE and sources:
+        return sources[0].quantization
+    return result.quantization
+
+
+def _require_fine(call: Call, own: Quantization | None, result: Value) -> None:
+    """Raises Reject unless the error of the first rounding is at most one step of the result."""
+    wanted = result.quantization
+    if call.spec in _EXACT or own is None or wanted is None:
+        return
+    if np.float32(own.scale[0]) > 2 * np.float32(wanted.scale[0]):
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{call.spec.name} computes in steps of {own.scale[0]:g}, too coarse for "
+            f"{result.name}; quantize it with a scale of at least {own.scale[0] / 2:g}",
+        )
+
+
+def _one_type(call: Call) -> Call:
+    """Constants of the other type of 8 bits made of the type that the call computes with."""
+    kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_bytes(v)]
+
+    def change(value: Value) -> Value:
+        q = value.quantization
+        if value.constant is None or q is None or not kinds:
+            return value
+        if q.per_tensor:
+            return as_type(value, kinds[0])
+        centred = value.dtype is DType.UINT8 and set(q.zero_point) == {128}
+        return as_type(value, DType.INT8) if centred else value
+
+    return _with(call, change)
+
+
+def _all_unsigned(call: Call) -> Call:
+    """The call on unsigned numbers; what PAD_V2 adds is a number as stored."""
+    found = _with(call, _unsigned)
+    padded = value_of(call.inputs[0])
+    if call.spec != spec.PAD_V2 or padded is None or padded.dtype is not DType.INT8:
+        return found
+    *rest, added = found.inputs
+    stored = added - np.iinfo(np.int8).min if isinstance(added, int) else added
+    return replace(found, inputs=(*rest, stored))
+
+
+def _unsigned(value: Value) -> Value:
+    return as_type(value, DType.UINT8) if is_bytes(value) else value
+
+
+def _with(call: Call, change: Change) -> Call:
+    """The call with `change` made to every value in it."""
+
+    def changed(arg: Arg) -> Arg:
+        if isinstance(arg, View):
+            return View(change(arg.value), arg.perm)
+        return change(arg) if isinstance(arg, Value) else arg
+
+    outputs = tuple(
+        View(change(o.value), o.perm) if isinstance(o, View) else change(o) for o in call.outputs
+    )
+    return replace(call, inputs=tuple(map(changed, call.inputs)), outputs=outputs)

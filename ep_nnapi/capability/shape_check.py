@@ -1,0 +1,64 @@
+"""Whether what a lowering says of its results is what NNAPI will compute."""
+
+from __future__ import annotations
+
+from ep_nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.graph.value import Array, Constant, DType, Value, held
+from ep_nnapi.nnapi.call import Arg, Call, Given, View
+from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
+
+_SHAPE_LIKE = 64  # elements up to which an INT32 constant is read: shapes, axes, paddings
+
+
+def check_shapes(call: Call) -> None:
+    """Holds the call's outputs against NNAPI's own shape inference.
+
+    Raises Reject(SHAPE) when the operands do not fit one another on NNAPI, and SpecError when they
+    do but give other sizes than the lowering says, which is its defect.
+    """
+    try:
+        inferred = infer(call.spec, operands_of(call), len(call.outputs))
+    except ShapeError as error:
+        raise Reject(Reason.SHAPE, f"{call.spec.name}: {error}") from None
+    for dims, out in zip(inferred, call.outputs, strict=True):
+        declared = out.shape if isinstance(out, View) else held(out.shape)
+        if dims is not None and not _agree(dims, declared):
+            name = out.value.name if isinstance(out, View) else out.name
+            raise SpecError(f"{call.spec.name} computes {list(dims)} for {name}, not {declared}")
+
+
+def operands_of(call: Call) -> Operands:
+    """The call's operands by name, as NNAPI's shape inference takes them."""
+    return {name: _operand(given) for name, given in call.named().items()}
+
+
+def _agree(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
+    if len(inferred) != len(declared):
+        return False
+    return all(a is None or a == b for a, b in zip(inferred, declared, strict=True))
+
+
+def _operand(given: Given) -> Operand | tuple[Operand, ...]:
+    if isinstance(given, tuple):
+        return tuple(_tensor(g) for g in given)
+    if given is None or isinstance(given, bool | int | float):
+        return given
+    if isinstance(given, Value | View):
+        return _tensor(given)
+    raise SpecError(f"{given!r} is no operand of a call")
+
+
+def _tensor(arg: Arg) -> Tensor:
+    if isinstance(arg, View):
+        return Tensor(arg.shape)
+    if not isinstance(arg, Value):
+        raise SpecError(f"{arg!r} is no tensor")
+    return Tensor(held(arg.shape), _numbers(arg.constant))
+
+
+def _numbers(constant: Constant | None) -> Array | None:
+    """The elements of a constant that may be a shape; None for others, which are not read."""
+    if constant is None or constant.dtype is not DType.INT32:
+        return None
+    small = all(size <= _SHAPE_LIKE for size in constant.shape)
+    return constant.array if small and constant.rank <= 2 else None

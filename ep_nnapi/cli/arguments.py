@@ -1,0 +1,148 @@
+"""The arguments of the verbs `check`, `run` and `listing`, and what all parsers have in common."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.options import OPTIONS, Option, parse
+from ep_nnapi.preparation.job import Level
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are OptionErrors."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        """Raises OptionError: one sentence, exit code 2."""
+        raise OptionError(f"{message}; see {self.prog} --help")
+
+
+class _ShowVersion(argparse.Action):
+    """Prints the versions of this package and of onnxruntime, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"ep-nnapi {version('ep-nnapi')} (onnxruntime {version('onnxruntime')})")
+        parser.exit()
+
+
+class _ShowOptions(argparse.Action):
+    """Prints the provider's options with their meaning, and ends."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        shown = argparse.ArgumentParser(prog=parser.prog, usage=argparse.SUPPRESS, add_help=False)
+        group = shown.add_argument_group("provider options, as in Python and in sessions")
+        for option in _provider_options():
+            group.add_argument(_flag(option), metavar=option.metavar, help=option.help)
+        print(shown.format_help(), end="")
+        parser.exit()
+
+
+def dashed(arguments: Iterable[str]) -> list[str]:
+    """The arguments with the names of options spelled with dashes; values stay as they are."""
+    found, ended = [], False
+    for argument in arguments:
+        ended = ended or argument == "--"
+        name, equals, value = argument.partition("=")
+        is_name = argument.startswith("--") and not ended
+        found.append(f"{name.replace('_', '-')}{equals}{value}" if is_name else argument)
+    return found
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds --version."""
+    parser.add_argument("--version", action=_ShowVersion, nargs=0, help="print versions and exit")
+
+
+def add_model(parser: argparse.ArgumentParser, what: str) -> None:
+    """Adds the model and the options of the table, the provider's shown by --help-options."""
+    parser.add_argument("model", help=what)
+    names = ", ".join(_flag(o) for o in _provider_options()[:3])
+    parser.add_argument(
+        "--help-options",
+        action=_ShowOptions,
+        nargs=0,
+        help=f"show the provider's options ({names} and {len(_provider_options()) - 3} more)",
+    )
+    for option in OPTIONS:
+        help_text = argparse.SUPPRESS if option.provider else option.help
+        parser.add_argument(_flag(option), metavar=option.metavar, help=help_text)
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds --json."""
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def options_of(given: argparse.Namespace) -> dict[str, object]:
+    """The options of the table that are given, checked; raises OptionError."""
+    values = {o.name: getattr(given, o.name) for o in OPTIONS}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    parse(chosen)
+    return chosen
+
+
+def add_check(parser: argparse.ArgumentParser) -> None:
+    """Adds what only `check` has."""
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
+    parser.add_argument(
+        "--levels", action="store_true", help="one row for each feature level instead"
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="JSON",
+        help="an earlier check --json: exit 1 when clusters or border bytes grew",
+    )
+    parser.add_argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="judge the model as it is once prepared at that level",
+    )
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Adds what only `run` has."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help=".npy, .npz or image; may be repeated (default: random numbers)",
+    )
+    parser.add_argument("--random", action="store_true", help="random inputs (the default)")
+    parser.add_argument("--no-latency", action="store_true", help="do not measure either side")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="what an output may differ by, relative to its spread (default: by its kind, 1e-4 for "
+        "float32); beyond it exit 1, unless a more exact computation shows the CPU as far off",
+    )
+
+
+def add_listing(parser: argparse.ArgumentParser) -> None:
+    """Adds what only `listing` has."""
+    parser.add_argument(
+        "--weights",
+        action="store_true",
+        help="print constants in full (default: their sizes and digests), to rebuild the model",
+    )
+
+
+def add_lib(parser: argparse.ArgumentParser) -> None:
+    """Adds what `lib` prints instead of the path."""
+    parser.add_argument("--cflags", action="store_true", help="flags that compile C or C++ with it")
+    parser.add_argument("--libs", action="store_true", help="flags that link a program with it")
+    others = parser.add_mutually_exclusive_group()
+    others.add_argument("--pkgconfigdir", action="store_true", help="what PKG_CONFIG_PATH takes")
+    others.add_argument("--cmakedir", action="store_true", help="what NeuralNetworks_DIR takes")
+    others.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
+
+
+def _provider_options() -> Sequence[Option]:
+    return [o for o in OPTIONS if o.provider]
+
+
+def _flag(option: Option) -> str:
+    return "--" + option.name.replace("_", "-")

@@ -1,0 +1,248 @@
+"""The command line: parses, makes one library call, prints its result.
+
+What a verb calls is imported when it is called: preparing leaves ONNX Runtime to other processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from ep_nnapi.cli import arguments, prepare_arguments
+from ep_nnapi.cli import report_tables as report_printing
+from ep_nnapi.cli import tables as printing
+from ep_nnapi.cli.arguments import Parser, dashed, options_of
+from ep_nnapi.cli.strict_json import strict
+from ep_nnapi.cli.terminal import line
+from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.options import parse
+
+DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Runs one verb; the exit code is 0 done, 1 negative, 2 unusable input, 3 NNAPI failed."""
+    try:
+        parsed = _parser().parse_args(dashed(sys.argv[1:] if given is None else given))
+        verb: Callable[[argparse.Namespace], int] = parsed.verb
+        return verb(parsed)
+    except (ModelError, OptionError) as error:
+        line(f"ep-nnapi: {error}", error=True)
+        return UNUSABLE
+    except NnapiError as error:
+        line(f"ep-nnapi: {error}", error=True)
+        return FAILED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return DONE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
+    arguments.add_version(parser)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
+    arguments.add_check(checking)
+    running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
+    arguments.add_run(running)
+    preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
+    prepare_arguments.add(preparing)
+    listing_help = "the NNAPI models that a model is lowered to"
+    arguments.add_listing(_verb(verbs.add_parser, "listing", _listing, listing_help))
+    ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)
+    devices = _plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices)
+    devices.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="measure one for partitioning=worth_it instead, some seconds; write what it takes",
+    )
+    devices.add_argument("--device", metavar="NAME", help="the device to measure")
+    for each in (checking, running, preparing, ops, devices):
+        arguments.add_json(each)
+    lib_help = "where libneuralnetworks.so is, and how C programs are built with it"
+    arguments.add_lib(_plain(verbs.add_parser("lib", help=lib_help), _lib))
+    return parser
+
+
+def _verb(
+    add: Callable[..., argparse.ArgumentParser],
+    name: str,
+    action: Callable[[argparse.Namespace], int],
+    text: str,
+) -> argparse.ArgumentParser:
+    parser = _plain(add(name, help=text), action)
+    also = ", or a directory of .onnx files" if name == "prepare" else ""
+    arguments.add_model(parser, f"an .onnx or .ort file{also}")
+    return parser
+
+
+def _plain(
+    parser: argparse.ArgumentParser, action: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    parser.set_defaults(verb=action)
+    return parser
+
+
+def _dump(data: object) -> None:
+    print(json.dumps(strict(data), indent=2, allow_nan=False))
+
+
+def _check(given: argparse.Namespace) -> int:
+    from ep_nnapi.diagnostics.check import check
+    from ep_nnapi.diagnostics.inspect_context import contents
+    from ep_nnapi.preparation.ort_export import check_at
+
+    options = options_of(given)
+    if given.levels:
+        return _levels(given, options)
+    baseline = _baseline(given.baseline)
+    if given.optimization_level is None:
+        report = check(given.model, **options)
+    else:
+        report = check_at(given.model, given.optimization_level, **options)
+    compiled = contents(given.model)
+    if given.json:
+        inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
+        _dump(report.to_json() | inside)
+    else:
+        report_printing.report(report)
+        if compiled:
+            printing.compiled(compiled)
+    grown = report.grown(baseline) if baseline is not None else []
+    for way in grown:
+        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
+    left = given.strict and report.taken < report.nodes
+    return NEGATIVE if left or grown else DONE
+
+
+def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
+    """The model at each feature level: the default one flatters old phones."""
+    from ep_nnapi.diagnostics.check import check
+    from ep_nnapi.provider.devices import open_runtime
+
+    if given.optimization_level is not None:
+        raise OptionError("--levels and --optimization-level exclude each other; give one of them")
+    if {"feature_level", "api_level"} & options.keys():
+        raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
+    levels = range(1, open_runtime(parse(options).runtime).feature_level + 1)
+    reports = [check(given.model, **options, feature_level=level) for level in levels]
+    if given.json:
+        _dump([r.to_json() for r in reports])
+    else:
+        printing.levels(reports)
+    return DONE
+
+
+def _baseline(path: str | None) -> dict[str, object] | None:
+    if path is None:
+        return None
+    try:
+        found = json.loads(Path(path).read_text())
+    except FileNotFoundError:
+        raise OptionError(f"{path}: no such baseline; write one with check --json") from None
+    except (OSError, RecursionError, ValueError):
+        raise OptionError(f"{path}: not a report of check --json") from None
+    if not isinstance(found, dict):
+        raise OptionError(f"{path}: not a report of check --json")
+    return found
+
+
+def _run(given: argparse.Namespace) -> int:
+    from ep_nnapi.diagnostics.run_and_compare import run
+
+    if given.random and given.input:
+        raise OptionError("--random and --input exclude each other; give one of them")
+    result = run(
+        given.model,
+        given.input,
+        seed=given.seed,
+        tolerance=given.tolerance,
+        latency=not given.no_latency,
+        **options_of(given),
+    )
+    if given.json:
+        _dump(printing.run_data(result))
+    else:
+        printing.run_result(result)
+    return NEGATIVE if result.verdict.negative else DONE
+
+
+def _prepare(given: argparse.Namespace) -> int:
+    with printing.progress() as advance:
+        done = prepare_arguments.call(given, options_of(given), advance)
+    if given.json:
+        _dump([m.to_json() for m in done.models])
+    else:
+        printing.preparation(done)
+    for model in done.failed:
+        line(f"ep-nnapi: {model.model}: {model.error}", error=True)
+    return NEGATIVE if done.failed else DONE
+
+
+def _listing(given: argparse.Namespace) -> int:
+    from ep_nnapi.diagnostics.check import planned
+    from ep_nnapi.nnapi.listing import listing
+
+    provider = planned(given.model, **options_of(given))
+    for cluster in provider.clusters:
+        print(listing(cluster.models[0], data=given.weights))
+    if not provider.clusters:
+        line("ep-nnapi: NNAPI takes no node of this model", error=True)
+        return NEGATIVE
+    return DONE
+
+
+def _ops(given: argparse.Namespace) -> int:
+    from ep_nnapi.ops import operators
+
+    if given.json:
+        _dump([asdict(o) for o in operators()])
+    else:
+        printing.ops(operators())
+    return DONE
+
+
+def _devices(given: argparse.Namespace) -> int:
+    from ep_nnapi.provider.devices import devices
+
+    if given.calibrate is not None:
+        return _calibrate(given)
+    if given.device is not None:
+        raise OptionError("--device is the one to measure; give --calibrate FILE with it")
+    found = devices()
+    if given.json:
+        _dump(printing.devices_data(found))
+    else:
+        printing.devices(found)
+    return DONE
+
+
+def _calibrate(given: argparse.Namespace) -> int:
+    from ep_nnapi.diagnostics.calibrate import calibrate
+
+    found = calibrate(given.calibrate, device=given.device)
+    if given.json:
+        _dump(found.to_json())
+    else:
+        printing.calibration(found)
+    return DONE
+
+
+def _lib(given: argparse.Namespace) -> int:
+    from ep_nnapi.nnapi.capi import libneuralnetworks_path, linking
+    from ep_nnapi.nnapi.capi.header import write_header
+
+    flags = [linking.compiler_flags()] * given.cflags + [linking.linker_flags()] * given.libs
+    if flags and (given.header or given.pkgconfigdir or given.cmakedir):
+        raise OptionError("--cflags and --libs go with each other only")
+    if given.header:
+        print(write_header(given.header))
+    elif given.pkgconfigdir or given.cmakedir:
+        print(linking.PKG_CONFIG if given.pkgconfigdir else linking.CMAKE)
+    else:
+        print(" ".join(flags) or libneuralnetworks_path())
+    return DONE

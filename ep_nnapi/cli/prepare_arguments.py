@@ -1,0 +1,120 @@
+"""The arguments of the verb `prepare`, and the call that they stand for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, aware_of
+
+if TYPE_CHECKING:
+    from ep_nnapi.preparation.batch import Preparation, Progress
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds them, the options of the table being there already."""
+    _of_the_result(parser.add_argument)
+    _of_the_work(parser.add_argument)
+    _of_the_comparison(parser.add_argument)
+
+
+def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
+    argument(
+        "-o", "--out", required=True, metavar="OUT", help="a directory, or a file for one model"
+    )
+    argument(
+        "--optimization-level",
+        choices=[str(x) for x in Level],
+        help="ONNX Runtime's levels, or nnapi-aware (default): extended, sparing NNAPI's nodes",
+    )
+    argument("--use-nnapi", action="store_true", help="make extended nnapi-aware")
+    argument(
+        "--format",
+        choices=[str(x) for x in Format],
+        help="what to write (default: as OUT ends, else ort)",
+    )
+    argument(
+        "--target-platform",
+        choices=[str(x) for x in Platform],
+        help="what the CPU's nodes are for: arm (default) or amd64",
+    )
+    argument(
+        "--optimization-style",
+        type=str.lower,
+        choices=[str(x) for x in Style],
+        help="optimizations baked in (fixed, default) or recorded for the load (runtime)",
+    )
+    argument(
+        "--enable-type-reduction",
+        action="store_true",
+        help="name the types, too, in required_operators_and_types.config",
+    )
+    argument("--embed", action="store_true", help="context: weights in the model, not beside it")
+
+
+def _of_the_work(argument: Callable[..., argparse.Action]) -> None:
+    argument("--jobs", type=int, metavar="N", help="models at a time (default: one for each CPU)")
+    argument(
+        "--timeout",
+        type=float,
+        metavar="SECONDS",
+        default=TIMEOUT,
+        help=f"give a model up after this time, all its steps together (default {TIMEOUT:g})",
+    )
+    argument(
+        "--memory",
+        type=float,
+        metavar="GB",
+        help="give a model up that needs more in a process (default: half of the machine's)",
+    )
+
+
+def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
+    argument("--no-verify", action="store_true", help="do not compare with the original")
+    argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="compare on this; may be repeated (default: random numbers)",
+    )
+    argument(
+        "--tolerance",
+        type=float,
+        help="fail when an output differs by more, relative to its spread (default: "
+        "by its kind, 1e-4 for float32), unless a more exact computation clears NNAPI",
+    )
+
+
+def call(
+    given: argparse.Namespace, options: dict[str, object], progress: Progress | None
+) -> Preparation:
+    """Prepares as the arguments say, with the provider's options."""
+    from ep_nnapi.preparation.batch import prepare
+
+    if given.no_verify and (given.input or given.tolerance is not None):
+        raise OptionError("--no-verify compares nothing; drop --input and --tolerance")
+    level = given.optimization_level
+    chosen = {
+        "optimization_level": aware_of(level) if given.use_nnapi else level,
+        "format": given.format,
+        "target_platform": given.target_platform,
+        "optimization_style": given.optimization_style,
+    }
+    stated: dict[str, Any] = {name: v for name, v in chosen.items() if v is not None} | options
+    return prepare(
+        given.model,
+        given.out,
+        verify=not given.no_verify,
+        inputs=given.input,
+        tolerance=given.tolerance,
+        jobs=given.jobs,
+        timeout=given.timeout,
+        memory=given.memory,
+        progress=progress,
+        enable_type_reduction=given.enable_type_reduction,
+        embed=given.embed,
+        **stated,
+    )

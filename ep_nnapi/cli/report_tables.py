@@ -1,0 +1,79 @@
+"""How a report looks: clusters by their operators, causes before what follows from them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ep_nnapi.cli.terminal import line, table
+from ep_nnapi.errors import ADVICE, Note, Reason, Rejection
+from ep_nnapi.report import Report
+
+
+def report(found: Report) -> None:
+    """Clusters, notes on what is in them, then refusals with their reasons."""
+    line(f"{found.summary}.")
+    if found.clusters:
+        line(f"{found.proof}.")
+        line()
+        rows = enumerate(found.clusters)
+        table(
+            ("cluster", "nodes", "device", "border bytes", "operators", "from"),
+            (
+                (str(i), str(len(c.nodes)), c.device, str(c.boundary_bytes), c.operators, c.ends)
+                for i, c in rows
+            ),
+        )
+    if found.notes:
+        line()
+        line(f"Taken with a note: {_nodes(len(found.notes))}")
+        table(("operator", "count", "nodes", "note"), _folded(found.notes))
+    if found.rejections:
+        line()
+        line(f"Left to the CPU: {_nodes(len(found.rejections))}")
+        _rejections(found)
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node" if number == 1 else f"{number} nodes"
+
+
+def _rejections(found: Report) -> None:
+    """Causes grouped by reason, the most frequent first, with what to do about each."""
+    of_node = {r.node: r for r in found.rejections}
+    causes = [r for r in found.rejections if not r.follows]
+    follow = Counter(of_node[r.follows].reason for r in found.rejections if r.follows)
+    counts = Counter(r.reason for r in causes)
+    for reason, count in (counts + follow).most_common():
+        of_reason = [r for r in causes if r.reason is reason]
+        line()
+        line(f"{reason} ({count}): {_advice(reason, of_reason, found.target)}")
+        table(("operator", "count", "nodes", "detail"), _folded(of_reason))
+        if follow[reason]:
+            several = "follow" if follow[reason] > 1 else "follows"
+            which = f"these {counts[reason]}" if counts[reason] > 1 else "this one"
+            line(f"{follow[reason]} more {several} from {which}.")
+
+
+def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
+    """What to do, and whose rules would take the nodes as they are."""
+    others = [r.taken_by for r in refused if r.taken_by]
+    if not others:
+        return ADVICE[reason]
+    which = "it" if len(refused) == 1 else "them"
+    if len(others) < len(refused):
+        which = f"{len(others)} of them"
+    advice = "replace the operator" if reason is Reason.OP else ADVICE[reason]
+    return f"{advice} ({others[0]} takes {which}; {target} does not)"
+
+
+def _folded(found: Iterable[Rejection | Note]) -> Iterable[tuple[str, ...]]:
+    """A row for each operator and kind of detail: how many, the first and the last, one detail."""
+    groups: dict[tuple[str, str], list[Rejection | Note]] = {}
+    for each in found:
+        groups.setdefault((each.op_type, each.kind or each.detail), []).append(each)
+    for (op_type, kind), members in groups.items():
+        first, last = members[0].node, members[-1].node
+        nodes = first if len(members) == 1 else f"{first} to {last}"
+        same = len({m.detail for m in members}) == 1
+        yield op_type, str(len(members)), nodes, members[0].detail if same else kind

@@ -1,0 +1,218 @@
+"""How results look on a terminal and, as full-width lines, in a pipe.
+
+What draws on terminals is imported when there is one: most commands answer to a pipe.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ep_nnapi.cli import report_tables as report_printing
+from ep_nnapi.cli.terminal import line, table
+from ep_nnapi.diagnostics.verdict_text import sentences
+
+if TYPE_CHECKING:
+    from ep_nnapi.costs.calibration import Calibration
+    from ep_nnapi.diagnostics.inspect_context import Content
+    from ep_nnapi.diagnostics.latency import Latency
+    from ep_nnapi.diagnostics.run_and_compare import RunResult
+    from ep_nnapi.nnapi.runtime import Device
+    from ep_nnapi.ops import OperatorInfo
+    from ep_nnapi.preparation.batch import Preparation
+    from ep_nnapi.preparation.manifest import Prepared
+    from ep_nnapi.report import Report
+
+_A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
+
+
+def compiled(found: Sequence[Content]) -> None:
+    """What was compiled ahead of time, one row for each cluster."""
+    line()
+    line("Compiled ahead of time:")
+    head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
+    table(head, (c.row for c in found))
+
+
+def levels(reports: Sequence[Report]) -> None:
+    """One row for each feature level."""
+    table(
+        ("level", "nodes", "taken", "clusters", "border bytes"),
+        (
+            (
+                str(r.feature_level),
+                str(r.nodes),
+                str(r.taken),
+                str(len(r.clusters)),
+                str(r.boundary_bytes),
+            )
+            for r in reports
+        ),
+    )
+
+
+def run_result(result: RunResult) -> None:
+    """The report, what was recognised, and the differences."""
+    report_printing.report(result.report)
+    line()
+    if result.recognised is not None and result.labels is not None:
+        right = int((result.recognised == result.labels).sum())
+        line("recognised  " + " ".join(str(n) for n in result.recognised))
+        line("labels      " + " ".join(str(n) for n in result.labels))
+        line(f"{right} of {len(result.labels)} right")
+        line()
+    if result.against is None:
+        line(
+            "Compared with nothing: the CPU provider cannot run what was compiled ahead of time; "
+            "`prepare` compares it with the original."
+        )
+    else:
+        _differences(result)
+    for failure in result.failures:
+        line(f"A device failed and another engine stood in: {failure}")
+    if result.on_reference:
+        line(_blame(result))
+    if result.latency is not None:
+        _latency(result.latency)
+
+
+def _differences(result: RunResult) -> None:
+    """How far each output is, and what that shows."""
+    table(
+        ("output", "kind", f"largest difference from {result.against}", "spread"),
+        ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
+    )
+    for sentence in sentences(result.verdict):
+        line(sentence)
+
+
+def _latency(found: Latency) -> None:
+    sides = {"NNAPI": found.nnapi, "the CPU": found.cpu}
+    times = {side: timed for side, timed in sides.items() if timed is not None}
+    text = ", ".join(f"{side} {timed.milliseconds:.3g} ms" for side, timed in times.items())
+    runs = " and ".join(str(timed.runs) for timed in times.values())
+    line(f"Latency: {text} (median of {runs} runs after a warm-up)")
+
+
+def _number(found: float | None) -> str:
+    return "-" if found is None else f"{found:.3g}"
+
+
+def _blame(result: RunResult) -> str:
+    """Whether a device's own arithmetic makes the difference."""
+    devices = ", ".join(sorted({c.device for c in result.report.clusters}))
+    on_reference = max(d.relative for d in result.on_reference)
+    if not any(d.beyond for d in result.on_reference):
+        return f"On nnapi-reference it is {on_reference:.3g}: device {devices} computes wrongly."
+    return f"On nnapi-reference it is {on_reference:.3g} too: not the arithmetic of {devices}."
+
+
+def run_data(result: RunResult) -> dict[str, object]:
+    """A run as plain data."""
+    data: dict[str, object] = {
+        "report": result.report.to_json(),
+        "verdict": result.verdict.to_json(),
+        "against": result.against,
+        "differences": [d.to_json() for d in result.differences],
+        "on_reference": [d.to_json() for d in result.on_reference],
+        "failures": [str(failure) for failure in result.failures],
+    }
+    if result.latency is not None:
+        data["latency"] = asdict(result.latency)
+    if result.recognised is not None and result.labels is not None:
+        data["recognised"] = result.recognised.tolist()
+        data["labels"] = result.labels.tolist()
+    return data
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int], None] | None]:
+    """What shows how many models are done, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    shown = Progress(
+        *columns, console=Console(stderr=True), transient=True, refresh_per_second=_A_SECOND
+    )
+    with shown as bar:
+        task = bar.add_task("models", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def preparation(done: Preparation) -> None:
+    """One row for each model, and where all of it is written down."""
+    table(
+        ("model", "status", "clusters", "taken", "difference", "output"),
+        (_prepared_row(m) for m in done.models),
+    )
+    line()
+    line(f"written down in {done.manifest}")
+
+
+def _prepared_row(model: Prepared) -> tuple[str, ...]:
+    found = model.report
+    clusters = "-" if found is None else str(len(found["clusters"]))
+    taken = "-"
+    if found is not None:
+        taken = f"{sum(len(c['nodes']) for c in found['clusters'])} of {found['nodes']}"
+    apart = _number(model.worst)
+    written = ", ".join(model.outputs) or "-"
+    return (model.model, str(model.status), clusters, taken, apart, written)
+
+
+def ops(known: Sequence[OperatorInfo]) -> None:
+    """One line for each operator."""
+    rows = (
+        (
+            f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
+            f"{o.since}+",
+            ", ".join(o.operations),
+            str(o.level),
+            " ".join(o.types),
+            o.summary,
+        )
+        for o in known
+    )
+    table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
+
+
+def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
+    """The devices as plain data."""
+    return [
+        {
+            "name": d.name,
+            "type": d.type.name,
+            "version": d.version,
+            "feature_level": d.feature_level,
+        }
+        for d in found
+    ]
+
+
+def devices(found: Sequence[Device]) -> None:
+    """One line for each device."""
+    rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
+    table(("device", "type", "version", "feature level"), rows)
+
+
+def calibration(found: Calibration) -> None:
+    """What it takes on either side, one line for each kind of cost."""
+    cpu, nnapi = found.model.cpu, found.model.nnapi
+    rows: list[tuple[str, float | None, float]] = [
+        ("cluster", None, found.model.per_cluster),
+        ("byte over its border", None, found.model.per_byte),
+        ("node", cpu.per_node, nnapi.per_node),
+        ("byte of a node", cpu.per_byte, nnapi.per_byte),
+        *((f"{f} MAC", cpu.per_mac[f], nnapi.per_mac[f]) for f in cpu.per_mac),
+    ]
+    table(
+        ("microseconds", "CPU provider", found.device),
+        ((name, "-" if a is None else f"{a:.3g}", f"{b:.3g}") for name, a, b in rows),
+    )

@@ -1,0 +1,52 @@
+"""Lines, and tables on a terminal or, as full-width lines, in a pipe.
+
+Names of nodes and files are foreign text: all that is printed for people goes through here.
+
+What draws on terminals is imported when there is one: most commands answer to a pipe.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+
+from ep_nnapi.errors import printable
+
+_WHOLE = 15  # columns of so many characters are numbers and short names, which are not wrapped
+
+
+def line(text: str = "", *, error: bool = False) -> None:
+    """One line on stdout or stderr, with newlines and terminal sequences in it escaped."""
+    print(printable(text), file=sys.stderr if error else sys.stdout)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
+    lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _draw(lines, widths)
+        return
+    for row in lines:
+        line("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip())
+
+
+def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
+    gaps = 3 * len(widths)
+    wrap_all = sum(widths[:-1]) + gaps > console.width * 2 // 3
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for i, name in enumerate(lines[0]):
+        last = i == len(widths) - 1
+        whole = widths[i] <= _WHOLE or not (last or wrap_all)
+        drawn.add_column(name, overflow="fold", no_wrap=whole)
+    for row in lines[1:]:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console.print(drawn)

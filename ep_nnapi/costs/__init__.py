@@ -1,0 +1,1 @@
+"""Costs: the work of nodes, cost models and measured calibrations."""

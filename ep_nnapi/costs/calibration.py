@@ -1,0 +1,185 @@
+"""What a device and the CPU beside it were measured to take: calibration.json, and for whom it is.
+
+A file is used only for the device, and on the machine, where it was measured; one of a desktop
+says nothing about phones.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+
+from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
+from ep_nnapi.costs.work import Family
+from ep_nnapi.errors import OptionError
+from ep_nnapi.files import write_text
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.options import HOST, Options
+from ep_nnapi.target import RuleSet
+
+VERSION = 1
+SYSTEM = "system"
+_AGAIN = "measure again with ep-nnapi devices --calibrate"
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """A measured cost model, and what it was measured on.
+
+    runtime         "host" for this package's own runtime, "system" for any other
+    device          its name and version
+    feature_level   the device's
+    machine         the computer, as `this_machine` names it
+    model           the measured costs
+    """
+
+    runtime: str
+    device: str
+    device_version: str
+    feature_level: int
+    machine: str
+    model: CostModel
+
+    @staticmethod
+    def of(runtime: str, device: Device, model: CostModel) -> Calibration:
+        """What was just measured here."""
+        kind = _kind(runtime)
+        level = device.feature_level
+        return Calibration(kind, device.name, device.version, level, this_machine(), model)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Writes the file whole or not at all; raises OptionError where it cannot be written."""
+        write_text(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, the content of calibration.json."""
+        return {"version": VERSION, **asdict(self)}
+
+    def refusal(self, options: Options, device: Device) -> str | None:
+        """Why it is of no use to clusters under these options for `device`; None where it is."""
+        phone = options.target is RuleSet.BUILTIN or _kind(options.runtime) != HOST
+        if phone and self.runtime == HOST:
+            wanted = "target builtin-nnapi" if options.target is RuleSet.BUILTIN else "this runtime"
+            return f"was measured on a desktop, and {wanted} is a phone's; give one measured there"
+        if options.target is RuleSet.BUILTIN and _kind(options.runtime) == HOST:
+            return None  # measured on a phone, to prepare for it elsewhere
+        if (self.runtime, self.device) != (_kind(options.runtime), device.name):
+            return (
+                f"is about device {self.device} of runtime {self.runtime}, not {device.name}; "
+                "measure this one"
+            )
+        if self.device_version != device.version:
+            return (
+                f"is about version {self.device_version} of {device.name}, "
+                f"which has {device.version} now; {_AGAIN}"
+            )
+        if self.machine != this_machine():
+            return f"was measured on another machine ({self.machine}); measure this one"
+        return None
+
+
+def cost_model(options: Options, device: Device) -> CostModel:
+    """The model that estimates go by: the calibration's where one is given, else `PHONE`.
+
+    Raises OptionError for a file that cannot be read, is of another version or not for `device`.
+    """
+    if options.calibration is None:
+        return PHONE
+    path = Path(options.calibration)
+    calibration = read(path)
+    refusal = calibration.refusal(options, device)
+    if refusal is not None:
+        raise OptionError(f"calibration {path} {refusal}, or drop the option")
+    return calibration.model
+
+
+def read(path: Path) -> Calibration:
+    """The calibration in a file; raises OptionError in one sentence."""
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise OptionError(f"calibration {path}: no such file; {_AGAIN} {path}") from None
+    except (OSError, RecursionError, ValueError):
+        raise OptionError(f"calibration {path} cannot be read; {_AGAIN} {path}") from None
+    version = data.get("version") if isinstance(data, dict) else None
+    if isinstance(version, int) and version != VERSION:
+        raise OptionError(
+            f"calibration {path} is of version {version}, not {VERSION}; {_AGAIN} {path}"
+        )
+    try:
+        return _calibration(data)
+    except (KeyError, TypeError, ValueError):
+        raise OptionError(f"calibration {path} is no calibration; {_AGAIN} {path}") from None
+
+
+def this_machine() -> str:
+    """The processor and how many there are, in words."""
+    return f"{platform.machine()} {_processor()}, {os.cpu_count()} processors"
+
+
+def _kind(runtime: str) -> str:
+    return HOST if runtime == HOST else SYSTEM
+
+
+def _processor() -> str:
+    """The processor's name, where Linux tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = (value for key, _, value in (line.partition(":") for line in lines) if _names(key))
+    return next(names, platform.processor()).strip()
+
+
+def _names(key: str) -> bool:
+    return key.strip() in ("model name", "Hardware")
+
+
+def _calibration(data: Mapping[str, object]) -> Calibration:
+    if data["version"] != VERSION:
+        raise ValueError("no version")
+    model = _mapping(data["model"])
+    return Calibration(
+        _text(data["runtime"]),
+        _text(data["device"]),
+        _text(data["device_version"]),
+        int(_number(data["feature_level"])),
+        _text(data["machine"]),
+        CostModel(
+            _rates(_mapping(model["cpu"])),
+            _rates(_mapping(model["nnapi"])),
+            _number(model["per_byte"]),
+            _number(model["per_cluster"]),
+        ),
+    )
+
+
+def _rates(data: Mapping[str, object]) -> Rates:
+    per_mac = _mapping(data["per_mac"])
+    rates = {f: _number(per_mac[f]) for f in Family}
+    return Rates(_number(data["per_node"]), _number(data["per_byte"]), rates)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise TypeError("not an object")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a string")
+    return value
+
+
+def _number(value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError("not a number")
+    if not isfinite(value) or value < 0:
+        raise ValueError("not a cost")
+    return float(value)

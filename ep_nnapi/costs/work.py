@@ -1,0 +1,135 @@
+"""The work of a node, counted from its sizes: multiply-accumulates, bytes, and of which family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Value
+
+Shape: TypeAlias = tuple[int, ...]
+
+
+class Family(StrEnum):
+    """Operations whose multiply-accumulates take about the same time.
+
+    quantized   convolutions and products of 8-bit numbers
+    function    of single numbers, such as exp: counted in elements
+    other       arithmetic and movement of single numbers: counted in elements, too
+    """
+
+    CONVOLUTION = "convolution"
+    DEPTHWISE = "depthwise"
+    PRODUCT = "product"
+    RECURRENT = "recurrent"
+    QUANTIZED = "quantized"
+    FUNCTION = "function"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Multiply-accumulates, and bytes read and written (weights included)."""
+
+    macs: int = 0
+    bytes: int = 0
+
+
+def work(node: GraphNode) -> Work:
+    """The work of a node; a dimension that is not known counts as 1."""
+    weights = sum(bytes_of(v) for v in node.inputs if v is not None and v.constant is not None)
+    moved = sum(bytes_of(v) for v in (*inputs_of(node), *outputs_of(node)))
+    shapes = [_shape(v) for v in node.inputs]
+    out = _shape(next(iter(outputs_of(node)), None))
+    _, count = MACS.get(node.op_type, (Family.OTHER, None))
+    return Work(count(shapes, out) if count and len(shapes) > 1 else prod(out), moved + weights)
+
+
+def family_of(node: GraphNode) -> Family:
+    """The family of a node's operator, its data and, of a convolution, its groups considered."""
+    if node.op_type in FUNCTIONS:
+        return Family.FUNCTION
+    family, _ = MACS.get(node.op_type, (Family.OTHER, None))
+    if family in (Family.OTHER, Family.RECURRENT):
+        return family
+    if node.quantized or node.op_type.startswith("QLinear"):
+        return Family.QUANTIZED
+    filters = _shape(node.inputs[1]) if len(node.inputs) > 1 else ()
+    depthwise = family is Family.CONVOLUTION and node.attributes.get("group", 1) != 1
+    return Family.DEPTHWISE if depthwise and filters[1:2] == (1,) else family
+
+
+def _shape(value: Value | None) -> Shape:
+    if value is None or value.dims is None:
+        return ()
+    return tuple(d if isinstance(d, int) else 1 for d in value.dims)
+
+
+def _convolution(inputs: list[Shape], out: Shape) -> int:
+    """Each output element is a sum over one filter [C / group, kH, kW]."""
+    return prod(out) * prod(inputs[1][1:])
+
+
+def _transposed(inputs: list[Shape], out: Shape) -> int:
+    """Each input element goes into one filter [O / group, kH, kW]."""
+    return prod(inputs[0]) * prod(inputs[1][1:])
+
+
+def _product(inputs: list[Shape], out: Shape) -> int:
+    """Each output element is a sum over the inner dimension."""
+    return prod(out) * (prod(inputs[0]) // max(1, prod(inputs[0][:-1])))
+
+
+def _recurrent(inputs: list[Shape], out: Shape) -> int:
+    """Each step multiplies with the input's weights and the recurrent ones."""
+    steps = prod(inputs[0][:2])
+    return steps * sum(prod(s) for s in inputs[1:3])
+
+
+MACS: Mapping[str, tuple[Family, Callable[[list[Shape], Shape], int]]] = {
+    "Conv": (Family.CONVOLUTION, _convolution),
+    "FusedConv": (Family.CONVOLUTION, _convolution),
+    "QLinearConv": (Family.CONVOLUTION, _convolution),
+    "ConvTranspose": (Family.CONVOLUTION, _transposed),
+    "Gemm": (Family.PRODUCT, _product),
+    "MatMul": (Family.PRODUCT, _product),
+    "FusedMatMul": (Family.PRODUCT, _product),
+    "LSTM": (Family.RECURRENT, _recurrent),
+    "GRU": (Family.RECURRENT, _recurrent),
+    "RNN": (Family.RECURRENT, _recurrent),
+}
+"""How to count by operator; one that is not here does something with each element it writes."""
+
+FUNCTIONS = frozenset(
+    (
+        "Celu",
+        "Cos",
+        "Elu",
+        "Erf",
+        "Exp",
+        "FastGelu",
+        "Gelu",
+        "HardSwish",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "Log",
+        "LogSoftmax",
+        "Mish",
+        "Pow",
+        "QuickGelu",
+        "Selu",
+        "Sigmoid",
+        "Sin",
+        "Softmax",
+        "Softplus",
+        "Sqrt",
+        "Tan",
+        "Tanh",
+    )
+)
+"""Operators that compute a function of each number, mostly through exp."""

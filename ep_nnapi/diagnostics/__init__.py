@@ -1,0 +1,1 @@
+"""Diagnostics: check, run, compare and calibrate."""

@@ -1,0 +1,148 @@
+"""Measures what a device and the CPU provider beside it take, for estimates: `calibrate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TypeAlias
+
+from onnxruntime import InferenceSession
+
+from ep_nnapi.costs.calibration import Calibration
+from ep_nnapi.costs.cost_model import CostModel, Rates
+from ep_nnapi.costs.work import Family
+from ep_nnapi.diagnostics.check import collecting, open_session, quiet_options
+from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, of_families
+from ep_nnapi.diagnostics.run_and_compare import outputs_of
+from ep_nnapi.errors import OptionError
+from ep_nnapi.options import HOST, Fallback, Options, parse
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider.devices import choose_device, open_runtime
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sessions.cpu import CPU
+
+Key: TypeAlias = tuple[int, int] | Family
+"""A probe: a chain by its size and length, or the one of a family."""
+Times: TypeAlias = Mapping[Key, float]
+"""Microseconds of a run; a probe that the device does not take is missing."""
+
+_SECONDS = 0.25  # for each of 22 sessions: some six seconds in all
+_LEAST = 2  # runs, however long they take
+
+
+def calibrate(
+    path: str | os.PathLike[str], *, device: str | None = None, runtime: str = HOST
+) -> Calibration:
+    """Measures a device and the CPU provider, and writes calibration.json to `path`.
+
+    device   by name; the runtime's choice without
+    Takes some seconds, in stock sessions such as a user makes; the machine should be idle. The file
+    is written whole or not at all. Raises OptionError (there is no such device, or it takes nothing
+    that could be measured; `path` cannot be written) and RuntimeFailure.
+    """
+    options = parse({"device": device, "runtime": runtime, "fallback": Fallback.NONE})
+    opened = open_runtime(options.runtime)
+    flags = options.lowering_target(opened.feature_level).flags
+    chosen = choose_device(opened, options.device, flags)
+    found = probes()
+    times = measured(found, options)
+    if any((size, length) not in times for size in (SMALL, LARGE) for length in (SHORT, LONG)):
+        raise OptionError(f"device {chosen.name} does not add floats: there is nothing to measure")
+    model = solved(found, measured(found, None), times)
+    calibration = Calibration.of(options.runtime, chosen, model)
+    calibration.write(path)
+    return calibration
+
+
+def probes() -> dict[Key, Probe]:
+    """What is measured."""
+    found: dict[Key, Probe] = dict(of_families())
+    found.update({(s, n): chain(n, s) for s in (SMALL, LARGE) for n in (SHORT, LONG)})
+    return found
+
+
+def measured(found: Mapping[Key, Probe], options: Options | None) -> dict[Key, float]:
+    """The times of the probes on NNAPI under `options`; without, on the CPU provider."""
+    times = {}
+    for key, probe in found.items():
+        if options is None:
+            times[key] = _fastest(open_session(probe.model, quiet_options(), [CPU]), probe)
+            continue
+        register()
+        with collecting(options) as (strings, opened):
+            session = open_session(probe.model, quiet_options(), [(EP_NAME, strings), CPU])
+            provider = opened()
+        if provider.report.taken == provider.report.nodes:
+            times[key] = _fastest(session, probe, provider)
+    return times
+
+
+def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None = None) -> float:
+    """Microseconds of the fastest run: what else the machine does only adds to it."""
+    feeds = probe.feeds
+    outputs_of(session, feeds, provider)
+    best, runs, began = float("inf"), 0, perf_counter()
+    while runs < _LEAST or perf_counter() - began < _SECONDS:
+        start = perf_counter()
+        outputs_of(session, feeds, provider)
+        best, runs = min(best, perf_counter() - start), runs + 1
+    return best * 1e6
+
+
+def solved(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
+    """The model of costs that explains the times.
+
+    A chain's time is a start and a step for each node. The step of the small chain is that of a
+    node, what the large one takes more is for its bytes; the start on NNAPI, less that of a session
+    on the CPU, is a cluster's, and what it is more with large tensors is for bytes at the border.
+    What a family takes beyond that is for its multiply-accumulates. None is less than 0.
+    """
+    here, there = _floor(found, cpu), _floor(found, nnapi)
+    more = {size: there.start[size] - here.start[size] for size in (SMALL, LARGE)}
+    crossing = {size: found[size, SHORT].border for size in (SMALL, LARGE)}
+    per_byte = _ratio(more[LARGE] - more[SMALL], crossing[LARGE] - crossing[SMALL])
+    per_cluster = max(0.0, more[SMALL] - crossing[SMALL] * per_byte)
+    on_cpu, on_nnapi = {}, {}
+    for family in Family:
+        probe = found[family]
+        on_cpu[family] = here.per_mac(probe, cpu[family] - here.start[SMALL])
+        # what the device does not take costs the same there: it is never asked for
+        on_nnapi[family] = on_cpu[family]
+        if family in nnapi:
+            outside = here.start[SMALL] + per_cluster + probe.border * per_byte
+            on_nnapi[family] = there.per_mac(probe, nnapi[family] - outside)
+    return CostModel(
+        Rates(here.per_node, here.per_byte, on_cpu),
+        Rates(there.per_node, there.per_byte, on_nnapi),
+        per_byte,
+        per_cluster,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    """What chains show of one side; `start` is the time before the first node, by size."""
+
+    start: Mapping[int, float]
+    per_node: float
+    per_byte: float
+
+    def per_mac(self, probe: Probe, time: float) -> float:
+        """Of a probe whose nodes take so long."""
+        known = self.per_node * len(probe.judged) + self.per_byte * probe.bytes
+        return _ratio(time - known, probe.macs)
+
+
+def _floor(found: Mapping[Key, Probe], times: Times) -> _Floor:
+    step = {s: (times[s, LONG] - times[s, SHORT]) / (LONG - SHORT) for s in (SMALL, LARGE)}
+    moved = {s: found[s, SHORT].bytes for s in (SMALL, LARGE)}
+    per_byte = _ratio(step[LARGE] - step[SMALL], moved[LARGE] - moved[SMALL])
+    start = {s: times[s, SHORT] - SHORT * step[s] for s in (SMALL, LARGE)}
+    return _Floor(start, max(0.0, step[SMALL] - moved[SMALL] * per_byte), per_byte)
+
+
+def _ratio(time: float, count: float) -> float:
+    return max(0.0, time / count)

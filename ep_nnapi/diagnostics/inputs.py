@@ -1,0 +1,284 @@
+"""Inputs for a run: read from .npy, .npz and image files, or drawn at random."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
+from ep_nnapi.errors import ModelError, OptionError, known
+from ep_nnapi.graph.value import Array
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, settled
+
+IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
+LABELS = "labels"
+_UNNAMED = "arr_{}"  # how numpy.savez calls arrays without a name, from 0 on
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,  # of zipfile, for an encrypted archive
+    SyntaxError,
+    TypeError,
+    ValueError,
+    lzma.LZMAError,
+    struct.error,
+    tokenize.TokenError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What numpy and zipfile raise for bytes that somebody else put together."""
+_NUMPY = {
+    "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(int32)": np.int32,
+    "tensor(int16)": np.int16,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+    "tensor(uint16)": np.uint16,
+    "tensor(uint32)": np.uint32,
+    "tensor(uint64)": np.uint64,
+    "tensor(bool)": np.bool_,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InputSpec:
+    """An input of the model: `dims` holds None or a name where any size goes."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    dims: tuple[int | str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """One dictionary of inputs for each run, and what the rows are known to be (or None)."""
+
+    runs: tuple[Mapping[str, Array], ...]
+    labels: Array | None = None
+
+
+def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> InputSpec:
+    """An input as ONNX Runtime describes it; raises OptionError for a type numpy does not have."""
+    if type_name not in _NUMPY:
+        raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
+    return InputSpec(name, np.dtype(_NUMPY[type_name]), tuple(dims))
+
+
+def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
+    """The inputs with the sizes that `fixed` settles; raises OptionError where it cannot."""
+    sizes = fixed_symbols(inputs, fixed)
+    return [replace(s, dims=fixed.get(s.name) or settled(s.dims, sizes)) for s in inputs]
+
+
+def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
+    """Standard normal floats, small non-negative integers; unknown sizes are 1.
+
+    Raises ModelError for sizes that no memory holds.
+    """
+    rng = np.random.default_rng(seed)
+    return Feeds(({spec.name: _drawn(spec, rng) for spec in inputs},))
+
+
+def _drawn(spec: InputSpec, rng: np.random.Generator) -> Array:
+    shape = [d if isinstance(d, int) else 1 for d in spec.dims]
+    try:
+        if spec.dtype.kind == "f":
+            return rng.standard_normal(shape).astype(spec.dtype)
+        return rng.integers(0, 2, shape).astype(spec.dtype)
+    except (MemoryError, ValueError):
+        raise ModelError(f"input {spec.name} has shape {shape}, which no memory holds") from None
+
+
+def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
+    """What the files hold, for the model's inputs.
+
+    path        `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs; an .npz has
+                arrays named as the inputs, or by numpy (arr_0, in the inputs' order), and may have
+                `labels`; the rows of an only input may have the plural of its name
+    More rows than the model's fixed first dimension become several runs. Raises OptionError.
+    """
+    labels: Array | None = None
+    arrays: dict[str, Array] = {}
+    for given in paths:
+        name, path = _split(given, inputs)
+        found = _read(path, name, inputs)
+        labels = found.pop(LABELS, labels) if LABELS not in {s.name for s in inputs} else labels
+        arrays.update(_named(found, name, inputs, path))
+    missing = [s.name for s in inputs if s.name not in arrays]
+    if missing:
+        raise OptionError(f"input {missing[0]} is not given; pass --input {missing[0]}=FILE")
+    return Feeds(_rows(arrays, inputs), labels)
+
+
+def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
+    """What is given, as files or arrays; random numbers where that is nothing.
+
+    Arrays are by name, in the order of the inputs, or one for the only input; rows as of files.
+    Raises OptionError.
+    """
+    paths = paths_of(given)
+    if paths is not None:
+        return read_feeds(paths, inputs) if paths else random_feeds(inputs, seed)
+    arrays = arrays_of(given)
+    names = [s.name for s in inputs]
+    if isinstance(arrays, tuple):
+        if len(arrays) != len(names):
+            there = ", ".join(names) or "none"
+            raise OptionError(f"{len(arrays)} inputs are given; the model's are {there}")
+        arrays = dict(zip(names, arrays, strict=True))
+    for name in [*arrays, *names]:
+        if name not in names:
+            there = known(name, names)
+            raise OptionError(f"the model has no input {name!r}; its inputs are {there}")
+        if name not in arrays:
+            raise OptionError(f"input {name} is not given")
+    return Feeds(_rows(arrays, inputs))
+
+
+def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
+    name, equals, rest = given.partition("=")
+    if equals and any(s.name == name for s in inputs):
+        return name, Path(rest)
+    if equals and not Path(given).is_file() and Path(rest).is_file():
+        names = known(name, (s.name for s in inputs))
+        raise OptionError(f"the model has no input {name!r}; its inputs are {names}")
+    return None, Path(given)
+
+
+def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str, Array]:
+    if not path.is_file():
+        raise OptionError(f"{path}: no such input file")
+    if path.suffix.lower() in IMAGES and inputs:
+        spec = next((s for s in inputs if s.name == name), inputs[0])
+        return {spec.name: _image(path, spec)}
+    try:
+        return _arrays(path)
+    except OptionError:
+        raise
+    except _UNREADABLE:
+        raise OptionError(f"{path}: not a .npy, .npz or image file") from None
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    """The arrays of a .npy (under "") or .npz file; raises as `_read` catches.
+
+    A .npy file is mapped first, which fails where its header promises more than the file has.
+    """
+    with np.errstate(all="ignore"):  # sizes whose product overflows
+        loaded = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(loaded, np.ndarray):
+        return {"": np.array(loaded)}
+    with loaded:
+        size = sum(member.file_size for member in loaded.zip.infolist())
+        if size > _memory() // 2:
+            raise OptionError(
+                f"{path}: unpacked it has {size} bytes, more than half of this machine's memory"
+            )
+        arrays = {key: loaded[key] for key in loaded.files}
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("a file of the archive is no array")
+    return arrays
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _named(
+    found: Mapping[str, Array], name: str | None, inputs: Sequence[InputSpec], path: Path
+) -> dict[str, Array]:
+    """The arrays under the names of inputs."""
+    names = {s.name for s in inputs}
+    if set(found) <= names:
+        return dict(found)
+    if set(found) == {_UNNAMED.format(i) for i in range(len(inputs))}:
+        return {s.name: found[_UNNAMED.format(i)] for i, s in enumerate(inputs)}
+    strange = next(k for k in found if k not in names)
+    if len(found) == 1:
+        only = inputs[0].name if len(inputs) == 1 else None
+        if name or (only and strange in ("", f"{only}s")):
+            return {name or inputs[0].name: found[strange]}
+    called = f"array {strange!r}" if strange else "the array"
+    there = known(strange, sorted(names))
+    raise OptionError(f"{path}: {called} is no input; the model's are {there}")
+
+
+def _image(path: Path, spec: InputSpec) -> Array:
+    """An image as [1, C, H, W] (or [1, H, W, C]) in 0 to 1 (integers: 0 to 255), resized to fit."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise OptionError(f"{path}: reading images needs pillow (pip install pillow)") from None
+    if len(spec.dims) != 4:
+        raise OptionError(f"{path}: input {spec.name} has rank {len(spec.dims)}, an image needs 4")
+    last = spec.dims[3] in (1, 3) and spec.dims[1] not in (1, 3)
+    channels, height, width = (spec.dims[i] for i in ((3, 1, 2) if last else (1, 2, 3)))
+    try:
+        with Image.open(path) as opened:
+            image = opened.convert("L" if channels == 1 else "RGB")
+    except Image.DecompressionBombError:
+        raise OptionError(f"{path}: an image of more pixels than pillow reads") from None
+    except (OSError, SyntaxError, ValueError):
+        raise OptionError(f"{path}: not an image that pillow can read") from None
+    if isinstance(height, int) and isinstance(width, int) and image.size != (width, height):
+        image = image.resize((width, height))
+    pixels = np.asarray(image).reshape(image.height, image.width, -1)
+    pixels = pixels if last else pixels.transpose(2, 0, 1)
+    scale = 255 if spec.dtype.kind == "f" else 1
+    return np.ascontiguousarray((pixels[None] / scale).astype(spec.dtype))
+
+
+def _rows(
+    arrays: Mapping[str, Array], inputs: Sequence[InputSpec]
+) -> tuple[Mapping[str, Array], ...]:
+    """One run, or one for each row where the model takes one row at a time.
+
+    An input whose first dimension is not fixed goes whole into every run.
+    """
+    specs = {s.name: s for s in inputs}
+    typed = {name: _typed(array, specs[name]) for name, array in arrays.items()}
+    counts = {
+        name: len(a) // first
+        for name, a in typed.items()
+        if a.ndim and isinstance(first := specs[name].dims[0], int) and first
+    }
+    if len(set(counts.values())) > 1:
+        raise OptionError(
+            f"the inputs have rows for {sorted(counts.values())} runs; give as many of each"
+        )
+    count = max(counts.values(), default=1)
+    parts = {n: np.split(a, count) if n in counts else [a] * count for n, a in typed.items()}
+    return tuple({name: rows[i] for name, rows in parts.items()} for i in range(count))
+
+
+def _typed(array: Array, spec: InputSpec) -> Array:
+    """The array in the input's type; raises OptionError when its shape cannot fit."""
+    fits = array.ndim == len(spec.dims) and all(
+        not isinstance(want, int) or have == want or (i == 0 and want and have % want == 0)
+        for i, (have, want) in enumerate(zip(array.shape, spec.dims, strict=True))
+    )
+    if not fits:
+        wanted = ", ".join(str(d or "?") for d in spec.dims)
+        raise OptionError(
+            f"input {spec.name} has shape {list(array.shape)}; the model takes [{wanted}]"
+        )
+    if array.dtype.kind not in "biuf":
+        raise OptionError(f"input {spec.name} is given as {array.dtype}; it takes {spec.dtype}")
+    return np.asarray(array, spec.dtype, order="C")

@@ -1,0 +1,105 @@
+"""What is inside a model of clusters that were compiled ahead of time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, NodeProto
+
+from ep_nnapi.epcontext.container import Context, unpack
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
+from ep_nnapi.graph.onnx_io import graphs, mentions
+from ep_nnapi.lowering.border import Crossing
+from ep_nnapi.target import MAX_FEATURE_LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One compiled cluster.
+
+    feature_level    what a runtime must offer
+    operations       of NNAPI, and the ONNX nodes that they come from
+    inputs, outputs  as "name TYPE [sizes]"
+    weights          bytes, in `file` beside the model; None: in the model itself
+    """
+
+    name: str
+    feature_level: int
+    operations: int
+    nodes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    weights: int
+    file: str | None
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """The same as text."""
+        weights = f"{self.weights} bytes in {self.file or 'the model'}"
+        inputs, outputs, nodes = map("; ".join, (self.inputs, self.outputs, self.nodes))
+        sizes = (str(self.feature_level), str(self.operations))
+        return (self.name, *sizes, inputs, outputs, weights, nodes)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data."""
+        return asdict(self)
+
+
+def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
+    """The compiled clusters of a model, in its order; none in other models.
+
+    Raises ModelError where one is corrupt.
+    """
+    folder = None if isinstance(model, bytes) else Path(model).parent
+    return tuple(
+        _content(node.name, unpack(_attribute(node, "ep_cache_context"), folder, MAX_FEATURE_LEVEL))
+        for graph in graphs(_proto(model).graph)
+        for node in graph.node
+        if _is_own(node)
+    )
+
+
+def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
+    """The model; an empty one where there is no such node, which is cheap to find out."""
+    if not isinstance(model, bytes):
+        path = Path(model)
+        if not path.is_file() or not mentions(path, CONTEXT_OP.encode()):
+            return ModelProto()
+        model = path.read_bytes()
+    try:
+        return onnx.load_model_from_string(model)
+    except DecodeError:
+        return ModelProto()  # an .ort file, or one that loading it has more to say about
+
+
+def _is_own(node: NodeProto) -> bool:
+    kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
+    return kind and _attribute(node, "source") == SOURCE.encode()
+
+
+def _attribute(node: NodeProto, name: str) -> bytes:
+    return next((a.s for a in node.attribute if a.name == name), b"")
+
+
+def _content(name: str, context: Context) -> Content:
+    model, border = context.lowered.model, context.lowered.border
+    origins = dict.fromkeys(node for op in model.operations for node in op.origin)
+    return Content(
+        name,
+        context.feature_level,
+        len(model.operations),
+        tuple(origins),
+        _described(border.inputs),
+        _described(border.outputs),
+        context.size,
+        context.file,
+    )
+
+
+def _described(crossings: Sequence[Crossing]) -> tuple[str, ...]:
+    return tuple(f"{c.name} {c.dtype.name} {list(c.shape)}" for c in crossings)

@@ -1,0 +1,99 @@
+"""What a model says of its outputs, as far as it decides how near is near enough."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from ep_nnapi.diagnostics.model_sources import Loadable
+from ep_nnapi.diagnostics.output_kinds import Traits
+from ep_nnapi.diagnostics.real_valued import FORMULAS
+from ep_nnapi.diagnostics.reference_run import loaded
+
+_MOVES = frozenset(("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice"))
+"""Operators whose outputs have the quantum of their first input."""
+
+_NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
+
+
+def traits_of(model: Loadable, *, half: bool = False) -> Traits:
+    """Of an .onnx file its graph; of an .ort file whether quantized operators are named in it.
+
+    half   float32 may be computed in float16, whatever the model says
+    """
+    proto = loaded(model)
+    if proto is None:
+        return Traits(_is_quantized(model), half)
+    nodes = list(_nodes(proto.graph))
+    makers = {name: node for node in proto.graph.node for name in node.output}
+    names = [o.name for o in proto.graph.output]
+    tensors = {t.name: t for t in proto.graph.initializer}
+    found = ((name, _step(name, makers, tensors)) for name in names)
+    detects = any(node.op_type == "NonMaxSuppression" for node in nodes)
+    return Traits(
+        any(node.op_type in FORMULAS for node in nodes),
+        half or _computes_half(proto.graph, nodes),
+        {name: step for name, step in found if step is not None},
+        frozenset(n for n in names if _is_detected(n, makers)) if detects else frozenset(),
+    )
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _nodes(inner)
+
+
+def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:
+    """Whether weights, inputs or casts are float16."""
+    half = TensorProto.FLOAT16
+    return (
+        any(t.data_type == half for t in graph.initializer)
+        or any(i.type.tensor_type.elem_type == half for i in graph.input)
+        or any(a.name == "to" and a.i == half for n in nodes for a in n.attribute)
+    )
+
+
+def _step(
+    name: str, makers: Mapping[str, onnx.NodeProto], tensors: Mapping[str, onnx.TensorProto]
+) -> float | None:
+    """The quantum of a value that was dequantized last; None where it has none."""
+    node = makers.get(name)
+    while node is not None and node.op_type in _MOVES:
+        node = makers.get(node.input[0])
+    if node is None or node.op_type != "DequantizeLinear" or node.input[1] not in tensors:
+        return None
+    return float(numpy_helper.to_array(tensors[node.input[1]]).max(initial=0.0))
+
+
+def _is_detected(name: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
+    """Whether a value depends on which boxes were chosen."""
+    seen: set[str] = set()
+    left = [name]
+    while left:
+        value = left.pop()
+        node = makers.get(value)
+        if node is None or value in seen:
+            continue
+        if node.op_type == "NonMaxSuppression":
+            return True
+        seen |= set(node.output)
+        left.extend(node.input)
+    return False
+
+
+def _is_quantized(model: Loadable) -> bool:
+    """Whether an operator's name says so: names are plain text in .ort files."""
+    if isinstance(model, bytes):
+        return any(name in model for name in _NAMES)
+    with (
+        Path(model).open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+    ):
+        return any(data.find(name) >= 0 for name in _NAMES)

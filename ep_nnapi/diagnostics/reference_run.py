@@ -1,0 +1,220 @@
+"""A third opinion: the model computed more exactly than either side does.
+
+In float64 wherever the CPU provider has kernels for it, in float32 elsewhere, and without rounding
+to the steps of quantized numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import TensorProto, helper, numpy_helper
+
+from ep_nnapi.diagnostics.check import quiet_options
+from ep_nnapi.diagnostics.model_sources import Loadable
+from ep_nnapi.diagnostics.real_valued import FORMULAS, STORED, Formulas, Unknown
+from ep_nnapi.diagnostics.verdict import Third
+from ep_nnapi.graph.value import Array
+from ep_nnapi.sessions.cpu import session_of
+
+_FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE))
+_TYPES = {
+    "tensor(float)": TensorProto.FLOAT,
+    "tensor(float16)": TensorProto.FLOAT16,
+    "tensor(double)": TensorProto.DOUBLE,
+    "tensor(uint8)": TensorProto.UINT8,
+    "tensor(int8)": TensorProto.INT8,
+    "tensor(uint16)": TensorProto.UINT16,
+    "tensor(int16)": TensorProto.INT16,
+    "tensor(int32)": TensorProto.INT32,
+}
+_LACKING = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)")
+"""How ONNX Runtime names an operator that it has no float64 kernel, or no float64 type, for."""
+
+
+def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third | None:
+    """The outputs of each run, computed more exactly; None where that cannot be done.
+
+    It cannot for .ort files, and for some operators with inner graphs or of ONNX Runtime's own.
+    """
+    try:
+        proto = loaded(model)
+        if proto is None or proto.functions:
+            return None
+        session, narrow = _session(proto)
+        found = [_outputs(session, feeds) for feeds in runs]
+    except Exception:  # whatever ONNX or its runtime say of a graph that nobody wrote
+        return None
+    quantized = any(node.op_type in FORMULAS for node in proto.graph.node)
+    described = "the model's formula without rounding to steps" if quantized else "float64"
+    also = f", {', '.join(sorted(narrow))} in float32" if narrow and not quantized else ""
+    return Third(tuple(found), f"{described}{also}")
+
+
+def loaded(model: Loadable) -> onnx.ModelProto | None:
+    """The model as ONNX describes it; None for what is no .onnx file."""
+    try:
+        proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
+    except (DecodeError, OSError):
+        return None
+    return proto if proto.graph.node else None
+
+
+def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[str]]:
+    """A session in float64, and the operators that it computes in float32."""
+    types, ranks = _described(proto)
+    narrow: set[str] = set()
+    while True:
+        wide = _Wide(Formulas(types, ranks), narrow).model(proto)
+        options = quiet_options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        try:
+            return session_of(wide.SerializeToString(), options), narrow
+        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+            found = _LACKING.search(str(error))
+            lacking = next((g for g in found.groups() if g), "") if found else ""
+            if not lacking or lacking in narrow:
+                raise
+            narrow.add(lacking)
+
+
+def _outputs(
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array]
+) -> Mapping[str, Array]:
+    wanted = {i.name for i in session.get_inputs() if i.type == "tensor(double)"}
+    given = {n: a.astype(np.float64) if n in wanted else a for n, a in feeds.items()}
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, given), strict=True))
+
+
+def _described(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
+    """The element type and the rank of each value, as ONNX Runtime infers them."""
+    seen = onnx.ModelProto()
+    seen.CopyFrom(proto)
+    have = {o.name for o in seen.graph.output}
+    for node in seen.graph.node:
+        names = (n for n in node.output if n and n not in have)
+        seen.graph.output.extend(onnx.ValueInfoProto(name=n) for n in names)
+    options = quiet_options()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = session_of(seen.SerializeToString(), options)
+    values = [*session.get_inputs(), *session.get_outputs()]
+    types: dict[str, int] = {v.name: int(_TYPES[v.type]) for v in values if v.type in _TYPES}
+    ranks = {v.name: len(v.shape) for v in values}
+    tensors = proto.graph.initializer
+    types |= {t.name: t.data_type for t in tensors}
+    return types, ranks | {t.name: len(t.dims) for t in tensors}
+
+
+class _Wide:
+    """A model written anew in float64."""
+
+    def __init__(self, formulas: Formulas, narrow: set[str]) -> None:
+        self.f = formulas
+        self.narrow = narrow
+
+    def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The whole of it."""
+        made = onnx.ModelProto()
+        made.CopyFrom(proto)
+        graph = made.graph
+        for node in proto.graph.node:
+            self._node(node)
+        del graph.node[:], graph.initializer[:], graph.value_info[:], graph.output[:]
+        graph.node.extend(self.f.nodes)
+        graph.initializer.extend([*map(_wide_tensor, proto.graph.initializer), *self.f.tensors])
+        graph.output.extend(onnx.ValueInfoProto(name=o.name) for o in proto.graph.output)
+        for value in graph.input:
+            if value.type.tensor_type.elem_type in _FLOATS:
+                value.type.tensor_type.elem_type = TensorProto.DOUBLE
+        return made
+
+    def _node(self, node: onnx.NodeProto) -> None:
+        if node.op_type in FORMULAS:
+            FORMULAS[node.op_type](self.f, node)
+        elif any(a.HasField("g") for a in node.attribute):
+            self._as_it_is(node, {n: self.f.types.get(n, 0) for n in (*node.input, *node.output)})
+        elif node.op_type == "Cast":
+            self._cast(node)
+        elif node.op_type in self.narrow:
+            narrow = {n: TensorProto.FLOAT for n in (*node.input, *node.output) if self._is_wide(n)}
+            self._as_it_is(node, narrow)
+        else:
+            self._widened(node)
+
+    def _is_wide(self, name: str) -> bool:
+        return name in self.f.carried or self.f.types.get(name) in _FLOATS
+
+    def _cast(self, node: onnx.NodeProto) -> None:
+        to = next(a.i for a in node.attribute if a.name == "to")
+        carried = node.input[0] in self.f.carried
+        if to in _FLOATS or (carried and to in STORED):
+            self.f.cast(self.f.number(node.input[0]), TensorProto.DOUBLE, node.output[0])
+            self.f.carried |= {node.output[0]} if carried and to in STORED else set()
+        else:
+            self.f.nodes.append(node)
+
+    def _as_it_is(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
+        """The node in the types that it has had, or in float32."""
+        kept = onnx.NodeProto()
+        kept.CopyFrom(node)
+        inner = any(a.HasField("g") for a in node.attribute)
+        if inner and any(n in self.f.carried for n in node.input):
+            raise Unknown(f"{node.op_type} of quantized numbers")
+        for i, name in enumerate(node.input):
+            if name and self._is_wide(name):
+                kept.input[i] = self.f.cast(name, types[name])
+        wide = [(i, n) for i, n in enumerate(node.output) if n and self._is_carrying(node, n)]
+        for i, name in wide:
+            kept.output[i] = f"{name}~narrow"
+        self.f.nodes.append(kept)
+        for _, name in wide:
+            self.f.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
+
+    def _is_carrying(self, node: onnx.NodeProto, output: str) -> bool:
+        """Whether an output is float64 in the new graph."""
+        kind = self.f.types.get(output, 0)
+        if kind in STORED and any(
+            n in self.f.carried and self.f.types.get(n) == kind for n in node.input
+        ):
+            self.f.carried.add(output)
+        return self._is_wide(output)
+
+    def _widened(self, node: onnx.NodeProto) -> None:
+        """The node in float64; what it does to stored numbers it does to what stands for them."""
+        made = onnx.NodeProto()
+        made.CopyFrom(node)
+        kinds = {self.f.types.get(n) for n in node.input if n in self.f.carried}
+        for i, name in enumerate(node.input):
+            if self.f.types.get(name) in kinds & STORED:
+                made.input[i] = self.f.number(name)
+        del made.attribute[:]
+        made.attribute.extend(map(_wide_attribute, node.attribute))
+        for output in node.output:
+            self._is_carrying(node, output)
+        self.f.nodes.append(made)
+
+
+def _wide_tensor(tensor: onnx.TensorProto) -> onnx.TensorProto:
+    if tensor.data_type not in _FLOATS:
+        return tensor
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)
+
+
+def _wide_attribute(given: onnx.AttributeProto) -> onnx.AttributeProto:
+    """The attribute, where it says what a float output holds or is, for float64."""
+    if given.name == "dtype" and given.i in _FLOATS:
+        return helper.make_attribute("dtype", TensorProto.DOUBLE)
+    if given.name == "value" and given.HasField("t"):
+        return helper.make_attribute("value", _wide_tensor(given.t))
+    if given.name in ("value_float", "value_floats"):
+        numbers = given.f if given.name == "value_float" else list(given.floats)
+        return helper.make_attribute(
+            "value", numpy_helper.from_array(np.array(numbers, np.float64))
+        )
+    return given

@@ -1,0 +1,270 @@
+"""A model run on NNAPI and on the CPU provider, and how far the two are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import onnxruntime
+
+from ep_nnapi.diagnostics.check import (
+    collecting,
+    first_line,
+    open_session,
+    source,
+)
+from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.latency import Latency, measured
+from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
+from ep_nnapi.diagnostics.output_kinds import Traits
+from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.reference_run import third_opinion
+from ep_nnapi.diagnostics.unknown_names import check_excluded
+from ep_nnapi.diagnostics.verdict import (
+    Difference,
+    Runs,
+    Side,
+    Third,
+    Verdict,
+    differences_of,
+    judged,
+)
+from ep_nnapi.errors import ModelError, RuntimeFailure
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.option_parsers import Fixed
+from ep_nnapi.options import parse
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.report import Report
+from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
+from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.target import NnapiFlag
+
+THE_CPU = "the CPU"
+
+
+_SATURATES = (
+    "On this processor, which lacks VNNI, the CPU provider's sums of uint8 x int8 products "
+    "saturate in 16 bits where session.x64quantprecision does not reach."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run gave.
+
+    outputs       one dictionary a run
+    verdict       how far the outputs are from what they are compared with, and which side is off
+    on_reference  the same on nnapi-reference, where another device differs beyond the tolerance
+    failures      of devices, where another engine stood in
+    recognised    the largest output of each row, where the rows have labels
+    against       what computed what the outputs are compared with; None: nothing did
+    latency       of a run on either side, where it was asked for
+    """
+
+    report: Report
+    outputs: tuple[Mapping[str, Array], ...]
+    verdict: Verdict
+    on_reference: tuple[Difference, ...]
+    failures: tuple[RuntimeFailure, ...]
+    recognised: Array | None
+    labels: Array | None
+    against: str | None = THE_CPU
+    latency: Latency | None = None
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        """One for each output, over all runs; none where there is nothing to compare with."""
+        return self.verdict.differences
+
+    @property
+    def worst(self) -> float:
+        """The largest relative difference."""
+        return self.verdict.worst
+
+
+_Run: TypeAlias = tuple[
+    RunResult, onnxruntime.InferenceSession, onnxruntime.InferenceSession | None, Feeds
+]
+"""A result, with the sessions on NNAPI and on the CPU provider and the inputs that gave it."""
+
+
+def run(
+    model: ModelSource,
+    inputs: Inputs = (),
+    *,
+    seed: int = 0,
+    tolerance: float | None = None,
+    latency: bool = False,
+    **options: object,
+) -> RunResult:
+    """Runs `model` with the inputs (random ones without), beside the CPU provider.
+
+    model      as `check` takes it
+    inputs     paths as `read_feeds` takes them; or an array, a dictionary from names to arrays, or
+               arrays in the order of the model's inputs
+    tolerance  relative to an output's spread (default: by its kind). Beyond it a more exact
+               computation says which side is further off, and the reference device whether
+               that is a device's arithmetic or a defect of the lowering
+    latency    measure a run on either side, after those that are compared
+    Clusters that were compiled ahead of time are nothing that the CPU provider can run: another
+    device is compared with nnapi-reference, and nnapi-reference with nothing.
+    Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
+    """
+    model = source(model)
+    with custom_ops(parse(options).custom_ops_library):
+        run_it = _run_compiled if contents(model) else _run_both
+        result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
+    if not latency:
+        return result
+    first = feeds.runs[0]
+    on_cpu = None if cpu is None else measured(partial(outputs_of, cpu, first, None))
+    return replace(
+        result, latency=Latency(measured(partial(outputs_of, nnapi, first, None)), on_cpu)
+    )
+
+
+def _run_both(
+    model: str | bytes,
+    inputs: Inputs,
+    seed: int,
+    tolerance: float | None,
+    options: Mapping[str, object],
+) -> _Run:
+    cpu = open_session(source(model), exact_options(), [CPU])
+    feeds = _feeds(cpu, inputs, seed, parse(options).fix)
+    want = [outputs_of(cpu, f, None) for f in feeds.runs]
+    provider, session = _nnapi_session(model, options)
+    got = [outputs_of(session, f, provider) for f in feeds.runs]
+    check_excluded(parse(options), provider.report)
+    verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
+    result = _result(provider, got, feeds, verdict)
+    if verdict.side is Side.NONE or _on_reference(result.report):
+        return result, session, cpu, feeds
+    again = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    traits = traits_of(model, half=relaxed(options))
+    result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
+    return result, session, cpu, feeds
+
+
+def compared(
+    model: Loadable,
+    feeds: Sequence[Mapping[str, Array]],
+    sides: tuple[Runs, Runs],
+    tolerance: float | None,
+    *,
+    half: bool = False,
+) -> Verdict:
+    """The verdict on outputs of NNAPI and of the CPU provider for the same inputs.
+
+    half   NNAPI may compute float32 in float16
+    """
+    traits = traits_of(model, half=half)
+    found = differences_of(*sides, traits, tolerance)
+    verdict = judged(*sides, found, lambda: third_opinion(model, feeds))
+    if verdict.side is Side.CPU and traits.quantized and saturates():
+        return replace(verdict, note=_SATURATES)
+    return verdict
+
+
+def relaxed(options: Mapping[str, object]) -> bool:
+    """Whether float32 may be computed in float16."""
+    return NnapiFlag.USE_FP16 in parse(options).flags
+
+
+def _run_compiled(
+    model: str | bytes,
+    inputs: Inputs,
+    seed: int,
+    tolerance: float | None,
+    options: Mapping[str, object],
+) -> _Run:
+    """Compares a device with the reference, which is right by definition."""
+    provider, session = _nnapi_session(model, options)
+    feeds = _feeds(session, inputs, seed, ())
+    got = [outputs_of(session, f, provider) for f in feeds.runs]
+    result = replace(_result(provider, got, feeds, Verdict()), against=None)
+    if _on_reference(result.report):
+        return result, session, None, feeds
+    want = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
+    verdict = judged(got, want, found, lambda: Third(tuple(want), REFERENCE_DEVICE))
+    return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
+
+
+def _feeds(session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: Fixed) -> Feeds:
+    """What is given, or random numbers of the sizes that are fixed."""
+    declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    specs = fixed_specs(declared, dict(fixed))
+    return given_feeds(inputs, specs, seed)
+
+
+def _result(
+    provider: Provider,
+    got: Sequence[Mapping[str, Array]],
+    feeds: Feeds,
+    verdict: Verdict,
+) -> RunResult:
+    labels = feeds.labels
+    recognised = None if labels is None else _recognised(got, len(labels))
+    return RunResult(
+        provider.report, tuple(got), verdict, (), provider.failures, recognised, labels
+    )
+
+
+def _on_reference(report: Report) -> bool:
+    return {c.device for c in report.clusters} <= {REFERENCE_DEVICE}
+
+
+def on_nnapi(
+    model: ModelSource, feeds: Feeds, options: Mapping[str, object]
+) -> tuple[Provider, list[Mapping[str, Array]]]:
+    """The provider and the outputs of each run of a stock session on it."""
+    provider, session = _nnapi_session(model, options)
+    return provider, [outputs_of(session, f, provider) for f in feeds.runs]
+
+
+def _nnapi_session(
+    model: ModelSource, options: Mapping[str, object]
+) -> tuple[Provider, onnxruntime.InferenceSession]:
+    register()
+    with collecting(parse(options)) as (strings, found):
+        session = open_session(source(model), exact_options(), [(EP_NAME, strings), CPU])
+        return found(), session
+
+
+def outputs_of(
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
+) -> Mapping[str, Array]:
+    """One run's outputs; a device's failure is raised as it was, where the session has one."""
+    names = [o.name for o in session.get_outputs()]
+    try:
+        values = session.run(names, dict(feeds))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        if provider is not None and provider.failures:
+            raise provider.failures[-1] from None
+        raise ModelError(f"the model cannot run: {first_line(error)}") from None
+    return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}
+
+
+def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
+    """An output by its name, a sequence as one array for each element."""
+    if isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _arrays(f"{name}[{i}]", element)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        yield name, value
+    else:
+        raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")
+
+
+def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:
+    """The class of each row: where the first output is largest."""
+    scores = np.concatenate([np.atleast_2d(next(iter(o.values()))) for o in outputs])
+    return scores.reshape(len(scores), -1).argmax(axis=1) if len(scores) == count else None

@@ -1,0 +1,49 @@
+"""Names in options that a model does not have: mistakes of the user that would change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.options import Options
+from ep_nnapi.report import Report
+from ep_nnapi.sizes.symbols import Sized, fixed_symbols
+
+
+def check_fixed(options: Options, inputs: Sequence[Sized]) -> None:
+    """Raises OptionError where `fix` does not fit the inputs of the model."""
+    fixed_symbols(inputs, dict(options.fix))
+
+
+def check_excluded(options: Options, report: Report) -> None:
+    """Raises OptionError where `exclude` or `partitioning_stop_ops` names nothing.
+
+    A node's name must be one of the model's, as ONNX Runtime shows them; an operator type one that
+    exists, for it may go with many models.
+    """
+    nodes = {name for c in report.clusters for name in c.nodes}
+    nodes.update(r.node for r in report.rejections)
+    types = {r.op_type for r in report.rejections}
+    for name in _strange(options.exclude, nodes | types):
+        raise OptionError(
+            f"exclude names {name}, no operator type and no node that ONNX Runtime shows of this "
+            f"model{suggestion(name, (*nodes, *_operator_types()))}"
+        )
+    for name in _strange(options.partitioning_stop_ops, types):
+        near = suggestion(name, _operator_types())
+        raise OptionError(f"partitioning_stop_ops names {name}, no operator type{near}")
+
+
+def _strange(given: Sequence[str], known: set[str]) -> Iterable[str]:
+    unknown = [name for name in given if name not in known]
+    if not unknown:  # the common case, which needs no list of all operators
+        return ()
+    types = _operator_types()
+    return (name for name in unknown if name not in types)
+
+
+def _operator_types() -> frozenset[str]:
+    """All that ONNX Runtime has, its contrib operators included."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    return frozenset(schema.name for schema in get_all_operator_schema())

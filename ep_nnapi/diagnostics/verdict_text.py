@@ -1,0 +1,53 @@
+"""A verdict in sentences, for `run` and for what `prepare` refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ep_nnapi.diagnostics.verdict import Difference, Side, Verdict
+
+NOTHING = "This comparison shows nothing: "
+
+
+def measured(found: Sequence[Difference]) -> str:
+    """The output that is furthest from what may be, and how far."""
+    worst = max(found, key=lambda d: (d.beyond, d.relative))
+    if worst.absolute is None:
+        return f"{worst.output} has another shape, or numbers on one side only: no tolerance is met"
+    way = "beyond" if worst.beyond else "within"
+    return f"{worst.relative:.3g} of its spread in {worst.output}: {way} the tolerance of " + (
+        f"{worst.tolerance:g}"
+    )
+
+
+def blamed(verdict: Verdict) -> str:
+    """Who is further off; empty where no one had to be asked."""
+    if verdict.side is Side.NONE:
+        return ""
+    if verdict.errors is None:
+        return "Nothing more exact could be computed to tell which side is wrong."
+    nnapi, cpu = verdict.errors
+    measure = f"Against {verdict.described}, NNAPI is off by {nnapi:.3g} and the CPU by {cpu:.3g}: "
+    return (
+        measure
+        + {
+            Side.NNAPI: "NNAPI is further off.",
+            Side.CPU: "the CPU is further off.",
+            Side.ALIKE: "NNAPI is no further off than the CPU.",
+            Side.UNKNOWN: "that does not tell which side is wrong.",
+        }[verdict.side]
+    )
+
+
+def sentences(verdict: Verdict) -> list[str]:
+    """All that there is to say."""
+    found = verdict.differences
+    if not found:
+        return []
+    if verdict.shows_nothing:
+        names = ", ".join(d.output for d in found)
+        return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
+    empty = [d.output for d in found if d.shows_nothing]
+    about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
+    said = (measured(found), blamed(verdict), verdict.note, about if empty else "")
+    return [sentence for sentence in said if sentence]

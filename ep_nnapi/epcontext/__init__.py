@@ -1,0 +1,1 @@
+"""EPContext: compiled clusters as containers inside ONNX models."""

@@ -1,0 +1,1 @@
+"""ONNX graphs: values, nodes, the DAG for the partitioner, model files."""

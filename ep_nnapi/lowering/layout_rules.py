@@ -1,0 +1,300 @@
+"""Operations that can work on permuted tensors, and what becomes of their axes when they do.
+
+A row says how the operands of one NNAPI operation change when all its rank-4 tensors are laid out
+with their axes permuted. Operations without a row keep the layout they were lowered with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.call import NHWC, Call, Given, View
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE
+
+Perm: TypeAlias = tuple[int, ...]
+Changes: TypeAlias = Mapping[str, Given]
+Rule: TypeAlias = Callable[[Call, Perm], Changes | None]
+
+
+def follow(call: Call, perm: Perm) -> Call | None:
+    """`call` on tensors permuted by `perm`, or None when it cannot work on them."""
+    rule = RULES.get(call.spec)
+    if rule is None:
+        return None
+    changes = rule(call, perm)
+    outputs = [_output(o, perm) for o in call.outputs]
+    if changes is None or any(o is None for o in outputs):
+        return None
+    operands: dict[str, Given] = {**call.named(), **changes}
+    out = [o for o in outputs if o is not None]
+    return replace(call.spec(**operands, out=out), origin=call.origin)
+
+
+def _output(out: Value | View, perm: Perm) -> Value | View | None:
+    if isinstance(out, View):
+        return None
+    return View(out, perm) if out.rank == len(perm) else out
+
+
+def permuted(arg: Given, perm: Perm) -> Value | View | None:
+    """A tensor operand permuted; one that broadcasts is given the missing dimensions first."""
+    if not isinstance(arg, Value):
+        return None
+    if arg.rank == len(perm):
+        return View(arg, perm)
+    if arg.size == 1:
+        return arg
+    if arg.constant is None:
+        return None
+    shape = (1,) * (len(perm) - arg.rank) + arg.shape
+    return View(replace(arg, dims=shape, constant=arg.constant.reshaped(shape)), perm)
+
+
+def _tensors(*names: str) -> Rule:
+    """The named operands are tensors of the same axes, possibly broadcast."""
+
+    def rule(call: Call, perm: Perm) -> Changes | None:
+        named = call.named()
+        changed = {name: permuted(named[name], perm) for name in names}
+        return None if None in changed.values() else changed
+
+    return rule
+
+
+def _axis(name: str = "axis", data: str = "input", default: int | None = None) -> Rule:
+    """A scalar axis of operand `data`; where left out it is `default`."""
+
+    def rule(call: Call, perm: Perm) -> Changes | None:
+        named = call.named()
+        value, given = named[data], named.get(name, default)
+        if not isinstance(value, Value) or value.rank != len(perm) or not isinstance(given, int):
+            return None
+        return {data: View(value, perm), name: perm.index(given % len(perm))}
+
+    return rule
+
+
+def _concatenation(call: Call, perm: Perm) -> Changes | None:
+    named = call.named()
+    inputs, axis = named["inputs"], named["axis"]
+    if not isinstance(inputs, tuple) or not isinstance(axis, int):
+        return None
+    views = [permuted(i, perm) for i in inputs]
+    if not all(isinstance(v, View) for v in views):
+        return None
+    return {"inputs": [v for v in views if v is not None], "axis": perm.index(axis)}
+
+
+def _by_axis(*names: str) -> Rule:
+    """The named constants have one entry (or row) for each axis of `input`."""
+
+    def rule(call: Call, perm: Perm) -> Changes | None:
+        named = call.named()
+        changes: dict[str, Given] = {"input": permuted(named["input"], perm)}
+        for name in names:
+            changes[name] = _rows(named[name], perm)
+        return None if None in changes.values() else changes
+
+    return rule
+
+
+def _rows(arg: Given, perm: Perm) -> Constant | None:
+    if not isinstance(arg, Value) or arg.constant is None or arg.shape[0] != len(perm):
+        return None
+    return arg.constant.map(arg.shape, lambda a: a[list(perm)])
+
+
+def _gather(call: Call, perm: Perm) -> Changes | None:
+    """As an axis, where one row of indexes keeps the rank."""
+    indices = call.named()["indices"]
+    one_row = isinstance(indices, Value) and indices.rank == 1
+    return _axis()(call, perm) if one_row else None
+
+
+def _strided_slice(call: Call, perm: Perm) -> Changes | None:
+    """Bounds by axis, where no mask says otherwise."""
+    named = call.named()
+    if any(named[f"{mask}_mask"] for mask in ("begin", "end", "shrink_axis")):
+        return None
+    return _by_axis("begin", "end", "strides")(call, perm)
+
+
+def _place(call: Call, perm: Perm) -> Changes | None:
+    """The axis goes: those that stay must keep their order."""
+    stay = [p for p in perm if p != call.named()["axis"]]
+    return _axis()(call, perm) if stay == sorted(stay) else None
+
+
+def _reduction(call: Call, perm: Perm) -> Changes | None:
+    """Axes renumbered; without `keep_dims` the axes that stay must keep their order."""
+    named = call.named()
+    x, axes = named["input"], named["axes"]
+    if not isinstance(x, Value) or x.rank != len(perm):
+        return None
+    if not isinstance(axes, Value) or axes.constant is None or len(axes.shape) != 1:
+        return None
+    gone = {int(a) % x.rank for a in axes.constant.array.reshape(-1)}
+    stay = [p for p in perm if p not in gone]
+    if len(gone) < axes.size or (not named["keep_dims"] and stay != sorted(stay)):
+        return None
+    moved = Constant.of(np.array([perm.index(a) for a in sorted(gone)], np.int32))
+    return {"input": View(x, perm), "axes": moved.cast(axes.dtype)}
+
+
+def _reshape(call: Call, perm: Perm) -> Changes | None:
+    """A copy follows as it is; else the output, where it is free as its elements stay in order."""
+    x, y = call.named()["input"], call.outputs[0]
+    if isinstance(y, View) or y.rank != len(perm):
+        return None
+    shape = Constant.of(np.array([y.shape[p] for p in perm], np.int32))
+    if isinstance(x, Value) and x.shape == y.shape:
+        return {"input": View(x, perm), "shape": shape}
+    return {"shape": shape} if keeps_order(y.shape, perm) else None
+
+
+def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
+    """Whether permuting axes moves no element: the axes longer than 1 stay in order."""
+    stay = [p for p in perm if shape[p] != 1]
+    return stay == sorted(stay)
+
+
+def inverse(perm: Perm) -> Perm:
+    """The permutation that undoes `perm`."""
+    return tuple(perm.index(i) for i in range(len(perm)))
+
+
+def permutation(transpose: Call) -> Perm:
+    """The axes of a TRANSPOSE call; reversed where they are left out."""
+    named = transpose.named()
+    axes = named.get("perm")
+    if isinstance(axes, Value) and axes.constant is not None:
+        return tuple(int(i) for i in axes.constant.array)
+    x = named["input"]
+    if not isinstance(x, Value):
+        raise SpecError("TRANSPOSE of a view: views are made after transposes are absorbed")
+    return tuple(range(x.rank))[::-1]
+
+
+def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
+    """RESHAPE [N, C, H, W] -> [N, C H W] and FULLY_CONNECTED, flattened from NHWC instead.
+
+    The layer's constant weights [units, C H W] are reordered to match. None when the two are not
+    of that form.
+    """
+    x, named = reshape.named()["input"], layer.named()
+    y, weights = reshape.outputs[0], named["weights"]
+    if not isinstance(x, Value) or x.rank != len(NHWC) or not isinstance(y, Value):
+        return None
+    if y.shape != (x.shape[0], x.size // x.shape[0]) or named["input"] != y:
+        return None
+    constant = _constant(weights)
+    if constant is None:
+        return None
+    units, image = constant.shape[0], x.shape[1:]
+    reordered = constant.reshaped((units, *image)).transposed(NHWC).reshaped((units, prod(image)))
+    operands: dict[str, Given] = {**named, "weights": _like(weights, reordered)}
+    nhwc_reshape = RESHAPE(View(x, NHWC), shape=reshape.named()["shape"], out=y)
+    return (
+        replace(nhwc_reshape, origin=reshape.origin),
+        replace(FULLY_CONNECTED(out=layer.outputs, **operands), origin=layer.origin),
+    )
+
+
+def _constant(arg: Given) -> Constant | None:
+    """The constant behind a tensor operand, as it is laid out."""
+    if isinstance(arg, View):
+        c = arg.value.constant
+        return c.transposed(arg.perm) if c is not None else None
+    return arg.constant if isinstance(arg, Value) else None
+
+
+def _like(arg: Given, constant: Constant) -> Value:
+    """`constant` under the name and quantization of operand `arg`."""
+    value = arg.value if isinstance(arg, View) else arg
+    if not isinstance(value, Value):
+        raise SpecError("weights are not a tensor")
+    return replace(value, dims=constant.shape, constant=constant)
+
+
+_UNARY = _tensors("input")
+_BINARY = _tensors("input1", "input2")
+
+RULES: Mapping[OperationSpec, Rule] = {
+    **dict.fromkeys(
+        (
+            spec.ABS,
+            spec.CAST,
+            spec.DEQUANTIZE,
+            spec.ELU,
+            spec.EXP,
+            spec.FLOOR,
+            spec.HARD_SWISH,
+            spec.LOG,
+            spec.LOGICAL_NOT,
+            spec.LOGISTIC,
+            spec.NEG,
+            spec.QUANTIZE,
+            spec.RELU,
+            spec.RELU1,
+            spec.RELU6,
+            spec.RSQRT,
+            spec.SIN,
+            spec.SQRT,
+            spec.TANH,
+        ),
+        _tensors("input"),
+    ),
+    **dict.fromkeys(
+        (
+            spec.ADD,
+            spec.DIV,
+            spec.EQUAL,
+            spec.GREATER,
+            spec.GREATER_EQUAL,
+            spec.LESS,
+            spec.LESS_EQUAL,
+            spec.LOGICAL_AND,
+            spec.LOGICAL_OR,
+            spec.MAXIMUM,
+            spec.MINIMUM,
+            spec.MUL,
+            spec.NOT_EQUAL,
+            spec.SUB,
+        ),
+        _tensors("input1", "input2"),
+    ),
+    **dict.fromkeys(
+        (
+            spec.MEAN,
+            spec.REDUCE_ALL,
+            spec.REDUCE_ANY,
+            spec.REDUCE_MAX,
+            spec.REDUCE_MIN,
+            spec.REDUCE_PROD,
+            spec.REDUCE_SUM,
+        ),
+        _reduction,
+    ),
+    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), _place),
+    **dict.fromkeys((spec.L2_NORMALIZATION, spec.LOG_SOFTMAX, spec.SOFTMAX), _axis(default=-1)),
+    **dict.fromkeys((spec.MIRROR_PAD, spec.PAD, spec.PAD_V2), _by_axis("paddings")),
+    spec.CONCATENATION: _concatenation,
+    spec.GATHER: _gather,
+    spec.POW: _tensors("base", "exponent"),
+    spec.PRELU: _tensors("input", "alpha"),
+    spec.RESHAPE: _reshape,
+    spec.SELECT: _tensors("condition", "input1", "input2"),
+    spec.SLICE: _by_axis("begin", "size"),
+    spec.SPLIT: _axis(),
+    spec.STRIDED_SLICE: _strided_slice,
+    spec.TILE: _by_axis("multiples"),
+}

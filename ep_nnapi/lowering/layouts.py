@@ -1,0 +1,188 @@
+"""Which tensors of a cluster are laid out NHWC, so that the fewest bytes are transposed.
+
+Convolutions and pools want NHWC, reshapes and matrix products what ONNX says; element-wise
+operations, concatenations, pads and reductions follow either (`follow`). Choosing for each of these
+is a minimum cut between the two camps, a tensor counting its size once however many read it the
+other way (Greig, Porteous and Seheult 1989, the exact binary case).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import networkx as nx
+
+from ep_nnapi.errors import Reject
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.fusion import reads, writes
+from ep_nnapi.lowering.layout_rules import flatten_nhwc, follow, inverse, keeps_order, permutation
+from ep_nnapi.nnapi.call import NHWC, Call, View
+from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
+
+_NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut
+
+
+@dataclass
+class _Tensor:
+    """One rank-4 value: the cost of transposing it, its writer and readers (None: outside)."""
+
+    cost: int
+    writer: int | None = None
+    readers: list[int | None] = field(default_factory=list)
+
+
+def assign_layouts(
+    calls: Sequence[Call], outputs: Collection[str], feature_level: int
+) -> list[Call]:
+    """The calls, each that is better off with NHWC tensors rewritten to take them as views.
+
+    outputs   names of the values that leave the cluster
+    Guarantee: where the model has no transposes of its own, no other choice transposes fewer bytes,
+    each tensor counted once; a tensor at the border is a little cheaper than one inside, and on a
+    tie ONNX's layout stays. Cost: a minimum cut for each connected region of calls that may follow;
+    regions end at convolutions, so they are small.
+    """
+    tensors = _tensors(calls, outputs)
+    followers = _followers(calls, tensors, outputs, feature_level)
+    result = list(calls)
+    for region in _regions(tensors, followers):
+        for chosen in sorted(_nhwc_side(region, tensors, calls, followers)):
+            for i, call in followers[chosen].items():
+                result[i] = call
+    return result
+
+
+def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tensor]:
+    tensors: dict[str, _Tensor] = {}
+
+    def tensor(value: Value) -> _Tensor:
+        cost = 1 if keeps_order(value.shape, NHWC) else 2 * value.size
+        return tensors.setdefault(value.name, _Tensor(cost))
+
+    for i, call in enumerate(calls):
+        for value in reads(call):
+            if value.rank == len(NHWC):
+                tensor(value).readers.append(i)
+        for value in writes(call):
+            if value.rank == len(NHWC):
+                tensor(value).writer = i
+    for name in outputs:
+        if name in tensors:
+            tensors[name].readers.append(None)
+    return tensors
+
+
+def _followers(
+    calls: Sequence[Call],
+    tensors: Mapping[str, _Tensor],
+    outputs: Collection[str],
+    feature_level: int,
+) -> dict[int, dict[int, Call]]:
+    """For each call that may take NHWC: the calls that would then change, itself first."""
+    found = {}
+    for i, call in enumerate(calls):
+        if any(isinstance(a, View) for a in (*call.inputs, *call.outputs)):
+            continue
+        candidate = follow(call, NHWC)
+        if candidate is not None and _legal(candidate, feature_level):
+            found[i] = {i: candidate}
+    found.update(_flattened(calls, tensors, outputs))
+    return found
+
+
+def _legal(call: Call, feature_level: int) -> bool:
+    try:
+        call.match(feature_level)
+    except Reject:
+        return False
+    return True
+
+
+def _flattened(
+    calls: Sequence[Call], tensors: Mapping[str, _Tensor], outputs: Collection[str]
+) -> Iterator[tuple[int, dict[int, Call]]]:
+    """RESHAPE of [N, C, H, W] to [N, C H W] only for a layer whose weights can be reordered."""
+    readers: defaultdict[str, list[int]] = defaultdict(list)
+    for i, call in enumerate(calls):
+        for value in reads(call):
+            readers[value.name].append(i)
+    for i, call in enumerate(calls):
+        if call.spec != RESHAPE or all(v.name not in tensors for v in reads(call)):
+            continue
+        flat = writes(call)[0].name
+        after = readers[flat] if flat not in outputs else []
+        if len(after) == 1 and calls[after[0]].spec == FULLY_CONNECTED:
+            pair = flatten_nhwc(call, calls[after[0]])
+            if pair is not None:
+                yield i, {i: pair[0], after[0]: pair[1]}
+
+
+def _regions(
+    tensors: Mapping[str, _Tensor], followers: Mapping[int, Mapping[int, Call]]
+) -> Iterator[list[str]]:
+    """Tensors grouped by the followers that connect them."""
+    joined = nx.Graph()
+    for name, tensor in tensors.items():
+        ends = {e for e in (tensor.writer, *tensor.readers) if e in followers}
+        joined.add_edges_from((name, end) for end in ends)
+    for part in nx.connected_components(joined):
+        yield sorted(n for n in part if isinstance(n, str))
+
+
+def _nhwc_side(
+    region: Sequence[str],
+    tensors: Mapping[str, _Tensor],
+    calls: Sequence[Call],
+    followers: Mapping[int, Mapping[int, Call]],
+) -> set[int]:
+    """The followers of the region that should take NHWC."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from((_NHWC, _AS_ONNX))
+    for name in region:
+        tensor = tensors[name]
+        writer = _end(tensor.writer, name, calls, followers)
+        entering, leaving = tensor.writer is None, None in tensor.readers
+        # one auxiliary node a direction: the tensor is paid for once, however many disagree
+        graph.add_edge(writer, ("is ONNX", name), capacity=8 * tensor.cost - entering)
+        graph.add_edge(("is NHWC", name), writer, capacity=8 * tensor.cost - leaving)
+        for reader in tensor.readers:
+            if _indifferent(reader, calls, tensor):
+                continue
+            end = _end(reader, name, calls, followers)
+            graph.add_edge(("is ONNX", name), end)
+            graph.add_edge(end, ("is NHWC", name))
+    _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
+    return {n for n in nhwc if isinstance(n, int)}
+
+
+def _indifferent(reader: int | None, calls: Sequence[Call], tensor: _Tensor) -> bool:
+    """Whether the reader takes either layout as it is: a reshape of elements in the same order."""
+    return reader is not None and tensor.cost == 1 and calls[reader].spec == RESHAPE
+
+
+def _end(
+    call: int | None,
+    name: str,
+    calls: Sequence[Call],
+    followers: Mapping[int, Mapping[int, Call]],
+) -> int | str:
+    """Where a tensor's writer or reader stands in the cut: free (its number) or at a terminal."""
+    if call is None:
+        return _AS_ONNX
+    if call in followers:
+        return call
+    args = (*calls[call].inputs, *calls[call].outputs)
+    views = [a for a in args if isinstance(a, View) and a.value.name == name]
+    if any(v.perm == NHWC for v in views) or _transposes(calls[call], name):
+        return _NHWC
+    return _AS_ONNX
+
+
+def _transposes(call: Call, name: str) -> bool:
+    """Whether the model's own TRANSPOSE is free when tensor `name` is NHWC."""
+    if call.spec != TRANSPOSE or not reads(call):
+        return False
+    perm = permutation(call)
+    return perm == (NHWC if reads(call)[0].name == name else inverse(NHWC))

@@ -1,0 +1,198 @@
+"""A cluster's operations written as one NNAPI model, and the border around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.value import Quantization, Value, held
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
+from ep_nnapi.lowering.layout_rules import keeps_order
+from ep_nnapi.lowering.layouts import assign_layouts
+from ep_nnapi.lowering.permutes import Edge, Forms, Peel, Permute
+from ep_nnapi.nnapi.call import Arg, Call, View, operand_code
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import (
+    ChannelQuantization,
+    Data,
+    Model,
+    Omitted,
+    Operand,
+    Operation,
+)
+from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.nnapi.spec import TRANSPOSE
+from ep_nnapi.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """One cluster ready to compile; `permutes` are those inside, by their operations' number."""
+
+    model: Model
+    border: Border
+    permutes: Mapping[int, Permute] = field(default_factory=dict)
+
+
+def lower(
+    calls: Sequence[Call],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    target: Target,
+    *,
+    refused: Collection[Permute] = (),
+) -> Lowered:
+    """The NNAPI model of a cluster.
+
+    calls     of all its nodes, in an order in which they can run
+    inputs    what enters (no constants); outputs: what leaves
+    refused   permutes that the device declines
+    Raises Peel when a permute inside is declined or needs what the feature level lacks.
+    """
+    leaving = {v.name for v in outputs}
+    fused = fuse_activations(needed(calls, leaving), leaving)
+    choices = [assign_layouts(fused, leaving, target.feature_level)]
+    if any(c.spec == TRANSPOSE for c in fused):
+        # they make more than the two layouts that were weighed, so that no choice may be better
+        choices.append(fused)
+    best = _best(choices, lambda: Forms(inputs, target.feature_level, refused), outputs)
+    return _write(best.forms, best.left, target)
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Calls with all their permutes, and the edges through which values leave."""
+
+    forms: Forms
+    left: Sequence[Edge]
+
+    def moved(self) -> int:
+        """How many elements are permuted, inside or at the border."""
+        inside = (writes(c)[0] for c in self.forms.calls if c.spec == TRANSPOSE)
+        edges = (*self.forms.entering, *self.left)
+        crossing = (e.value for e in edges if e.perm and not keeps_order(e.value.shape, e.perm))
+        return sum(value.size for value in (*inside, *crossing))
+
+
+def _best(
+    choices: Sequence[Sequence[Call]], empty: Callable[[], Forms], outputs: Sequence[Value]
+) -> _Placed:
+    """The choice of calls that permutes least; raises Peel when every choice does."""
+    placed: list[_Placed] = []
+    peels: list[Peel] = []
+    for calls in choices:
+        try:
+            placed.append(_place(calls, empty(), outputs))
+        except Peel as peel:
+            peels.append(peel)
+    if not placed:
+        raise peels[0]
+    return min(placed, key=_Placed.moved)
+
+
+def _place(calls: Sequence[Call], forms: Forms, outputs: Sequence[Value]) -> _Placed:
+    for call in calls:
+        forms.place(call)
+    return _Placed(forms, [forms.leave(v) for v in outputs])
+
+
+def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:
+    writer = _Writer(target.feature_level)
+    model_inputs = tuple(writer.operand(e.inside) for e in forms.entering)
+    operations = tuple(writer.operation(c) for c in forms.calls)
+    model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in left))
+    relaxed = target.relaxed and target.feature_level > 1
+    model = Model(tuple(writer.operands), operations, model_inputs, model_outputs, relaxed)
+    border = Border(
+        tuple(_crossing(e, i) for i, e in enumerate(forms.entering)),
+        tuple(_crossing(e, model_outputs.index(writer.operand(e.inside))) for e in left),
+    )
+    return Lowered(model, border, forms.permutes)
+
+
+def _crossing(edge: Edge, position: int) -> Crossing:
+    value, inside = edge.value, edge.inside
+    dtype = _code(inside).numpy
+    dims = held(inside.shape)
+    return Crossing(value.name, value.dtype, value.shape, position, edge.perm, dims, dtype)
+
+
+@dataclass
+class _Writer:
+    """Numbers operands; equal constants are one operand."""
+
+    feature_level: int
+    operands: list[Operand] = field(default_factory=list)
+    _values: dict[str, int] = field(default_factory=dict)
+    _constants: dict[Operand, int] = field(default_factory=dict)
+
+    def operation(self, call: Call) -> Operation:
+        """The call with numbered operands."""
+        match = call.match(self.feature_level)
+        inputs = tuple(self._input(i, a, match) for i, a in enumerate(call.inputs))
+        outputs = tuple(self.operand(o) for o in call.outputs if isinstance(o, Value))
+        return Operation(call.spec, inputs, outputs, call.origin)
+
+    def operand(self, value: Value) -> int:
+        """The operand that a run computes for `value`."""
+        if value.name not in self._values:
+            self._values[value.name] = self._add(_operand(value, value.shape))
+        return self._values[value.name]
+
+    def _input(self, position: int, arg: Arg, match: Match) -> int:
+        if isinstance(arg, Value) and arg.constant is None:
+            return self.operand(arg)
+        if isinstance(arg, Value | View):
+            return self._constant(arg)
+        code = match.typing.code(match.inputs[position].type)
+        if code is None:
+            raise SpecError(f"operand {position} has no type of its own")
+        if arg is None:
+            return self._interned(Operand(code, value=Omitted.NO_VALUE))
+        return self._interned(Operand(code, value=Data.of(np.array(arg, code.numpy))))
+
+    def _constant(self, arg: Value | View) -> int:
+        value, perm = (arg.value, arg.perm) if isinstance(arg, View) else (arg, None)
+        if value.constant is None:
+            raise SpecError(f"{value.name} was left without a layout")
+        constant = value.constant.transposed(perm) if perm is not None else value.constant
+        operand = _operand(value, constant.shape, perm)
+        # a copy: what a constant reads may be ONNX Runtime's memory, which it takes back
+        data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
+        return self._interned(replace(operand, value=data))
+
+    def _interned(self, operand: Operand) -> int:
+        if operand not in self._constants:
+            self._constants[operand] = self._add(operand)
+        return self._constants[operand]
+
+    def _add(self, operand: Operand) -> int:
+        self.operands.append(operand)
+        return len(self.operands) - 1
+
+
+def _code(value: Value) -> OperandCode:
+    code = operand_code(value)
+    if code is None:
+        raise SpecError(f"{value.name} has no NNAPI type")
+    return code
+
+
+def _operand(value: Value, shape: Sequence[int], perm: Sequence[int] | None = None) -> Operand:
+    """The operand that holds `value`."""
+    code, q = _code(value), value.quantization
+    dims = held(shape)
+    if q is None:
+        return Operand(code, dims)
+    if code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        return Operand(code, dims, channels=_channels(q, perm))
+    return Operand(code, dims, q.scale[0], q.zero_point[0])
+
+
+def _channels(q: Quantization, perm: Sequence[int] | None) -> ChannelQuantization:
+    axis = q.axis or 0
+    return ChannelQuantization(list(perm).index(axis) if perm else axis, q.scale)

@@ -1,0 +1,111 @@
+"""Memory that an operation takes for itself, declared as a number of elements by its operands.
+
+Most operations keep to what they read and write. Those in the table do not: their scalars can ask
+for more, such as padding that is stored around an image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, Unknown
+from ep_nnapi.nnapi.shapes.window import Side, Window, nhwc_dims
+from ep_nnapi.nnapi.signature import OperationSpec
+
+Elements: TypeAlias = Callable[..., int]
+
+_MULTIPLE = 16
+"""Of its operands' elements: the most that an operation may take besides."""
+_ALWAYS = 1 << 16
+"""Elements that an operation may take however small its operands are."""
+
+
+def require_scratch(
+    operation: OperationSpec, operands: Operands, elements: int, times: int = 1
+) -> None:
+    """Raises Reject(SIZE) when an operation wants more memory than its operands justify.
+
+    operands   by name, as shape functions take them
+    elements   of all tensors that it reads and writes
+    times      the usual limit that it may take
+    """
+    try:
+        declared = SCRATCH[operation]
+        wanted = declared(**{k: v for k, v in operands.items() if v is not None})
+    except (Unknown, ShapeError):
+        return  # not known before the run, or refused by shape inference
+    most = times * (_MULTIPLE * elements + _ALWAYS)
+    if wanted > most:
+        raise Reject(
+            Reason.SIZE,
+            f"{operation.name} goes over {wanted} elements, its operands have {elements}; "
+            f"up to {most} are taken",
+        )
+
+
+def _convolution(input: Tensor, filter: Tensor, **rest: Scalar | Tensor) -> int:
+    return _padded(input, (filter.size(1), filter.size(2)), rest)
+
+
+def _pool(input: Tensor, filter_height: int, filter_width: int, **rest: Scalar | Tensor) -> int:
+    return _padded(input, (filter_height, filter_width), rest)
+
+
+def _padded(input: Tensor, taps: tuple[int, int], rest: Mapping[str, Scalar | Tensor]) -> int:
+    """Elements of one image with its padding."""
+    window = _window(rest)
+    _, height, width, channels = _known(input, window.nchw)
+    high, wide = _stored(window.height, height, taps[0]), _stored(window.width, width, taps[1])
+    return high * wide * channels
+
+
+def _stored(side: Side, size: int, taps: int) -> int:
+    return size + sum(side.pads(size, taps))
+
+
+def _transposed(input: Tensor, filter: Tensor, **rest: Scalar | Tensor) -> int:
+    """Elements of one result before padding is cut off."""
+    window = _window(rest)
+    _, height, width, _ = _known(input, window.nchw)
+    high = (height - 1) * window.height.stride + filter.size(1)
+    return high * ((width - 1) * window.width.stride + filter.size(2)) * filter.size(0)
+
+
+def _regions(
+    input: Tensor,
+    output_height: int,
+    output_width: int,
+    height_sampling_points: int,
+    width_sampling_points: int,
+    layout: bool,
+    **rest: Scalar | Tensor,
+) -> int:
+    """Distances between the sampling points of one region and the pixels."""
+    _, height, width, _ = _known(input, layout)
+    rows = output_height * (height_sampling_points or height) * height
+    return rows + output_width * (width_sampling_points or width) * width
+
+
+def _window(rest: Mapping[str, Scalar | Tensor]) -> Window:
+    scalars = {k: v for k, v in rest.items() if not isinstance(v, Tensor) and k != "activation"}
+    return Window.of(**scalars)
+
+
+def _known(image: Tensor, nchw: bool) -> tuple[int, ...]:
+    """An image's batch, height, width and channels; raises Unknown."""
+    return tuple(Tensor(nhwc_dims(image, nchw)).size(i) for i in range(4))
+
+
+SCRATCH: Mapping[OperationSpec, Elements] = {
+    spec.CONV_2D: _convolution,
+    spec.DEPTHWISE_CONV_2D: _convolution,
+    spec.GROUPED_CONV_2D: _convolution,
+    spec.TRANSPOSE_CONV_2D: _transposed,
+    spec.AVERAGE_POOL_2D: _pool,
+    spec.L2_POOL_2D: _pool,
+    spec.MAX_POOL_2D: _pool,
+    spec.ROI_ALIGN: _regions,
+}

@@ -1,0 +1,30 @@
+"""Axes in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import GATHER
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.steps import Steps, compute
+
+
+def backwards(n: Node, x: Value, axis: int) -> Steps:
+    """`x` with its elements along `axis` in reverse, by GATHER, which is older than REVERSE."""
+    if x.shape[axis] == 1:
+        return x
+    order = int32(range(x.shape[axis])[::-1])
+    return (yield from compute(n, GATHER, x, axis=axis, indices=order, shape=x.shape))
+
+
+def from_the_end(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
+    """`y` is size - 1 - `places`, as INT32 or a float type."""
+    yield GATHER(_countdown(size, y.dtype), axis=0, indices=places, out=y)
+
+
+def _countdown(size: int, dtype: DType) -> Constant:
+    return Constant.of(np.arange(size, dtype=dtype.numpy)[::-1])

@@ -1,0 +1,103 @@
+"""Tensors broadcast to one another, by the operation itself or element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, held
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
+from ep_nnapi.ops.lib.fold import common
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.steps import (
+    Steps,
+    compute,
+    each,
+    of_any_type,
+    place,
+    reshape,
+    reshaped,
+    settle,
+)
+
+
+def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterator[Call]:
+    """`y` is `row` of tensors that broadcast; beyond rank 4 their axes are merged."""
+    if max(v.rank for v in (*operands, y)) <= MAX_RANK:
+        yield row(*operands, out=y)
+        return
+    shapes, out = common([v.shape for v in operands], y.shape)
+    if len(out) > MAX_RANK:
+        shapes, out = [[y.size]] * len(operands), [y.size]
+        operands = yield from each(expanded(n, v, y.shape) for v in operands)
+    parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
+    whole = place(n, y, out)
+    yield row(*parts, out=whole)
+    yield from settle(n, whole, y)
+
+
+def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
+    """`x` broadcast to `shape`, element by element."""
+    shape = tuple(shape)
+    if held(x.shape) == held(shape):
+        return x
+    if x.constant is not None:
+        sizes = (1,) * (len(shape) - x.rank) + x.shape
+        wide = x.constant.map(shape, lambda a: np.broadcast_to(a.reshape(sizes), shape))
+        return replace(x, dims=shape, constant=wide)
+    out = n.temp(x, shape)
+    yield from expand(n, x, out)
+    return out
+
+
+def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is `x` broadcast to its shape, element by element."""
+    sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
+    if held(x.shape) == held(shape):
+        yield from reshape(n, x, y)
+    elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
+        missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
+        holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
+        yield LOGICAL_AND(x, holds, out=y)
+    else:
+        yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
+
+
+def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Call]:
+    before, after = list(sizes), list(y.shape)
+    if y.rank > MAX_RANK:
+        (before,), after = common([sizes], y.shape)
+    yield from tile(n, x, before, [b // a for a, b in zip(before, after, strict=True)], y)
+
+
+def tile(
+    n: Node, x: Value, sizes: Sequence[int], repeats: Sequence[int], y: Value
+) -> Iterator[Call]:
+    """`y` is `x`, seen in the shape `sizes`, repeated along each of its axes.
+
+    Beyond rank 4 one axis after the other.
+    """
+    if len(sizes) <= MAX_RANK:
+        seen = yield from reshaped(n, x, sizes)
+        made = place(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        yield TILE(seen, multiples=int32(repeats), out=made)
+        yield from settle(n, made, y)
+        return
+    done = list(sizes)
+    for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):
+        rows, row, times = prod(done[:axis]), prod(done[axis:]), repeats[axis]
+        seen = yield from reshaped(n, x, (rows, row))
+        multiples = int32((1, times))
+        x = yield from compute(n, TILE, seen, multiples=multiples, shape=(rows, row * times))
+        done[axis] *= times
+    yield from reshape(n, x, y)
+
+
+def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
+    """`y` is `a` where `condition` holds, else `b`; all three are broadcast to it."""
+    parts = yield from each(expanded(n, part, y.shape) for part in (condition, a, b))
+    yield SELECT(*parts, out=y)

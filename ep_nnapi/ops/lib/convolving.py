@@ -1,0 +1,119 @@
+"""One convolution as the cheapest NNAPI operations that the level has for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.call import NHWC, Call, Given, View
+from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D
+from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.filters import part, spread
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.quantizing import bias
+from ep_nnapi.ops.lib.steps import place, reshaped, settle
+from ep_nnapi.ops.lib.window import Window, images, layout, require_permute, window
+
+OHWI = NHWC
+"""Where each dimension of NNAPI's convolution filter is found in ONNX's OIHW."""
+_1HWO = (1, 2, 3, 0)
+MOST_GROUPS = 64
+"""Groups up to which a convolution is composed of one for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Convolution:
+    """Image [N, C, H, W], filter [O, C / group, kH, kW] and bias [O]."""
+
+    image: Value
+    filter: Value
+    bias: Value
+    window: Window
+    group: int = 1
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each group is one channel."""
+        return self.group > 1 and self.filter.shape[1] == 1
+
+    def call(self, n: Node, y: Value) -> Call:
+        """The one operation that computes `y` of this."""
+        operands: dict[str, Given] = {
+            "filter": View(self.filter, _1HWO if self.depthwise else OHWI),
+            "bias": self.bias,
+            **self.window.operands(),
+        }
+        image, out = images(n, self.image), images(n, y)
+        if self.depthwise:
+            multiplier = self.filter.shape[0] // self.group
+            operands |= _dilation(n, self.window)
+            return DEPTHWISE_CONV_2D(image, **operands, depth_multiplier=multiplier, out=out)
+        if self.group > 1:
+            operands["layout"] = n.target.nchw
+            return GROUPED_CONV_2D(image, **operands, num_groups=self.group, out=out)
+        return CONV_2D(image, **operands, **_dilation(n, self.window), out=out)
+
+    def spread(self, n: Node) -> _Convolution:
+        """The same without dilation: the filter's taps have zeros between them."""
+        wide = spread(n, self.filter, self.window.dilations)
+        high, across = wide.shape[2:]
+        plain = replace(self.window, kernel=(high, across), dilations=(1, 1))
+        return replace(self, filter=wide, window=plain)
+
+
+def convolve(n: Node, y: Value) -> Iterator[Call]:
+    """`y` is input 0 convolved with the filter in input 1, plus the bias in input 2."""
+    x, w, group = n.input(0), n.input(1), n.integer("group", 1)
+    win = window(n, w.shape[2:])
+    shape = (*x.shape[:2], *win.input)
+    image = yield from reshaped(n, x, shape)
+    if image is not x:
+        require_permute(n, image)
+    taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
+    shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
+    made = place(n, y, (*y.shape[:2], *_planar(y)))
+    whole = _Convolution(image, taps, shift, win, group)
+    if win.dilated and ((group > 1 and not whole.depthwise) or not n.takes(whole.call(n, made))):
+        whole = whole.spread(n)
+    call = whole.call(n, made)
+    if group == 1 or whole.depthwise or n.takes(call):
+        yield call
+    else:
+        yield from _by_groups(n, whole, made)
+    yield from settle(n, made, y)
+
+
+def _planar(y: Value) -> tuple[int, int]:
+    return (1, y.shape[2]) if y.rank == 3 else (y.shape[2], y.shape[3])
+
+
+def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
+    """A convolution for each group of channels, joined again."""
+    group, x = whole.group, whole.image
+    n.require(
+        group <= MOST_GROUPS,
+        Reason.SIZE,
+        f"group is {group}; below GROUPED_CONV_2D's level {MOST_GROUPS} convolutions are taken",
+    )
+    channels, filters = x.shape[1] // group, whole.filter.shape[0] // group
+    outs = []
+    for i in range(group):
+        taken = [range(size) for size in x.shape]
+        taken[1] = range(i * channels, (i + 1) * channels)
+        image = n.temp(x, [len(r) for r in taken])
+        yield from crop(n, x, taken, image)
+        rows = (i * filters, (i + 1) * filters)
+        taps, shift = part(n, whole.filter, *rows), part(n, whole.bias, *rows)
+        outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
+        yield _Convolution(image, taps, shift, whole.window).call(n, outs[-1])
+    yield CONCATENATION(inputs=outs, axis=1, out=y)
+
+
+def _dilation(n: Node, win: Window) -> Mapping[str, Given]:
+    """Layout and dilation operands; (1, 1) is left out, for it makes some drivers refuse."""
+    if not win.dilated:
+        return {"layout": layout(n)}
+    height, width = win.dilations
+    return {"layout": n.target.nchw, "dilation_width": width, "dilation_height": height}

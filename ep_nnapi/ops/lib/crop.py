@@ -1,0 +1,123 @@
+"""Parts of a tensor: a range along each axis."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from ep_nnapi.graph.value import MAX_RANK, DType, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import GATHER, SLICE, SPLIT, STRIDED_SLICE
+from ep_nnapi.ops.lib.fold import runs
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.steps import Steps, of_any_type, reshape, reshaped
+
+Ranges = Sequence[range]
+
+
+def crop(n: Node, x: Value, taken: Ranges, y: Value) -> Iterator[Call]:
+    """`y` is what of `x` the ranges take, one for each axis."""
+    yield from of_any_type(n, x, y, lambda a, b: _crop(n, a, taken, b))
+
+
+def _crop(n: Node, x: Value, taken: Ranges, y: Value) -> Iterator[Call]:
+    if all(r == range(size) for r, size in zip(taken, x.shape, strict=True)):
+        yield from reshape(n, x, y)
+        return
+    if x.rank <= MAX_RANK:
+        yield from _part(n, x, x.shape, taken, y)
+        return
+    sizes, folded = _folded(x.shape, taken)
+    while len(sizes) > MAX_RANK:  # the last of them alone
+        at = max(i for i, r in enumerate(folded) if r != range(sizes[i]))
+        seen = (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :]))
+        x = yield from _taken(n, x, seen, [range(seen[0]), folded[at], range(seen[2])])
+        sizes[at] = len(folded[at])
+        sizes, folded = _folded(sizes, [*folded[:at], range(sizes[at]), *folded[at + 1 :]])
+    x = yield from _taken(n, x, sizes, folded)
+    yield from reshape(n, x, y)
+
+
+def _folded(shape: Sequence[int], taken: Ranges) -> tuple[list[int], list[range]]:
+    """Neighbouring axes merged of which everything is taken."""
+    cut = [r != range(size) for r, size in zip(taken, shape, strict=True)]
+    groups = runs([i if c else -1 for i, c in enumerate(cut)])
+    sizes = [prod(shape[i] for i in g) for g in groups]
+    ranges = [taken[g[0]] if cut[g[0]] else range(s) for g, s in zip(groups, sizes, strict=True)]
+    return sizes, ranges
+
+
+def _taken(n: Node, x: Value, sizes: Sequence[int], taken: Ranges) -> Steps:
+    seen = yield from reshaped(n, x, sizes)
+    out = n.temp(x, [len(r) for r in taken])
+    yield from _part(n, seen, sizes, taken, out)
+    return out
+
+
+def _part(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) -> Iterator[Call]:
+    """SLICE where every step is 1 and the level has it; STRIDED_SLICE has no integers."""
+    begin = int32([r.start for r in taken])
+    if all(r.step == 1 for r in taken):
+        call = SLICE(x, begin=begin, size=int32([len(r) for r in taken]), out=y)
+        if n.takes(call) or x.dtype is DType.INT32:
+            yield call
+            return
+    if x.dtype is DType.INT32:
+        yield from _gathered(n, x, sizes, taken, y)
+        return
+    yield STRIDED_SLICE(
+        x,
+        begin=begin,
+        end=int32([_end(r, size) for r, size in zip(taken, sizes, strict=True)]),
+        strides=int32([r.step for r in taken]),
+        begin_mask=0,
+        end_mask=0,
+        shrink_axis_mask=0,
+        out=y,
+    )
+
+
+def _end(taken: range, size: int) -> int:
+    """Where the range stops; before the first element is further from the end than any."""
+    return taken.stop if taken.stop >= 0 else -(size + 1)
+
+
+def _gathered(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) -> Iterator[Call]:
+    """GATHER along one axis after the other."""
+    shape = list(sizes)
+    axes = [i for i, r in enumerate(taken) if r != range(sizes[i])]
+    for axis in axes:
+        shape[axis] = len(taken[axis])
+        out = y if axis == axes[-1] else n.temp(x, shape)
+        yield GATHER(x, axis=axis, indices=int32(taken[axis]), out=out)
+        x = out
+
+
+def piece(n: Node, x: Value, taken: Ranges, shape: Sequence[int]) -> Steps:
+    """What of `x` the ranges take, in that shape; of a constant lazily."""
+    if x.constant is not None:
+        cut = tuple(slice(r.start, r.stop) for r in taken)
+        to = tuple(shape)
+        return replace(x, dims=to, constant=x.constant.map(to, lambda a: a[cut].reshape(to)))
+    part = n.temp(x, [len(r) for r in taken])
+    yield from crop(n, x, taken, part)
+    return (yield from reshaped(n, part, shape))
+
+
+def parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
+    """`x` of rank 1 to 4 in `count` equal parts along `axis`."""
+    if count == 1:
+        return [x]
+    shape = list(x.shape)
+    shape[axis] //= count
+    found = [n.temp(x, shape) for _ in range(count)]
+    call = SPLIT(x, axis=axis, num_splits=count, out=found)
+    if n.takes(call):
+        yield call
+        return found
+    for i, part in enumerate(found):
+        taken = [range(size) for size in x.shape]
+        taken[axis] = range(i * shape[axis], (i + 1) * shape[axis])
+        yield from crop(n, x, taken, part)
+    return found

@@ -1,0 +1,110 @@
+"""Functions that NNAPI lacks, through polynomials inside those that it has.
+
+The coefficients are this project's own minimax fits (linear programs over 4001 points); the bounds
+are of float32 arithmetic against float64, over all numbers, and are tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import pi, sqrt
+
+from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import ADD, DIV, LOGISTIC, MUL, SQRT, TANH
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.steps import Steps, compute
+
+_ERF = (
+    1.1283798217773438,
+    1.644234299659729,
+    -0.04661180451512337,
+    -2.5728039741516113,
+    5.951167583465576,
+    -6.503872394561768,
+    2.920468330383301,
+)
+_NORMAL = (
+    1.5957685708999634,
+    1.1626925468444824,
+    -0.01692213863134384,
+    -0.45268577337265015,
+    0.5205342769622803,
+    -0.2801111042499542,
+    0.06066637486219406,
+)
+_ARCTAN = (
+    1.0,
+    -0.33333271741867065,
+    0.19997018575668335,
+    -0.14224094152450562,
+    0.10480161756277084,
+    -0.05836775153875351,
+)
+
+
+def erf(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is the error function of x, tanh(x p(x^2)), within 2e-7."""
+    yield TANH((yield from _odd(n, x, _ERF)), out=y)
+
+
+def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is x times the normal distribution function, which is sigmoid(x p(x^2)).
+
+    Within 4e-7 for |x| < 4, within 2e-7 |x| beyond.
+    """
+    share = yield from compute(n, LOGISTIC, (yield from _odd(n, x, _NORMAL)))
+    yield MUL(x, share, out=y)
+
+
+def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
+    """`y` is x (1 + tanh(c (x + 0.044715 x^3))) / 2 with c = sqrt(2 / pi), by the sigmoid."""
+    twice = 2 * sqrt(2 / pi)
+    square = yield from compute(n, MUL, x, x)
+    factor = yield from polynomial(n, square, (twice, 0.044715 * twice))
+    share = yield from compute(n, LOGISTIC, (yield from compute(n, MUL, x, factor)))
+    yield MUL(x, share, out=y)
+
+
+def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
+    """`y` is x sigmoid(alpha x)."""
+    scaled = x
+    if alpha != 1.0:
+        scaled = yield from compute(n, MUL, x, n.scalar(alpha, x))
+    share = yield from compute(n, LOGISTIC, scaled)
+    yield MUL(x, share, out=y)
+
+
+def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
+    """X p(u), where u is the square of x / 4 so that no coefficient is tiny."""
+    quarter = yield from compute(n, MUL, x, n.scalar(0.25, x))
+    square = yield from compute(n, MUL, quarter, quarter)
+    factor = yield from polynomial(n, square, coefficients)
+    return (yield from compute(n, MUL, x, factor))
+
+
+def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
+    """c0 + c1 x + c2 x^2 ..., by Horner's rule."""
+    first, *rest, last = coefficients
+    total = yield from compute(n, MUL, x, n.scalar(last, x))
+    for coefficient in reversed(rest):
+        total = yield from compute(n, ADD, total, n.scalar(coefficient, x))
+        total = yield from compute(n, MUL, total, x)
+    return (yield from compute(n, ADD, total, n.scalar(first, x)))
+
+
+def arctan(n: Node, x: Value) -> Steps:
+    """atan(x) for |x| <= 1, within 2e-7: twice that of half the angle, where a polynomial does."""
+    half = yield from half_angle(n, x)
+    square = yield from compute(n, MUL, half, half)
+    factor = yield from polynomial(n, square, _ARCTAN)
+    angle = yield from compute(n, MUL, half, factor)
+    return (yield from compute(n, MUL, angle, n.scalar(2, x)))
+
+
+def half_angle(n: Node, x: Value) -> Steps:
+    """tan(a / 2) of x = tan a: x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
+    square = yield from compute(n, MUL, x, x)
+    more = yield from compute(n, ADD, square, n.scalar(1, x))
+    root = yield from compute(n, SQRT, more)
+    return (yield from compute(n, DIV, x, (yield from compute(n, ADD, root, n.scalar(1, x)))))

@@ -1,0 +1,51 @@
+"""Filters of convolutions: taken apart, or with zeros put between and around their taps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Array, Quantization, Value
+from ep_nnapi.ops.lib.node import Node
+
+Margins = Sequence[tuple[int, int]]
+
+
+def spread(n: Node, w: Value, dilations: Sequence[int], margins: Margins = ()) -> Value:
+    """The constant filter [., ., kH, kW] with its taps `dilations` apart, and zeros around them.
+
+    Exact: a tap of zero adds nothing.
+    """
+    around = tuple(margins) or ((0, 0), (0, 0))
+    if tuple(dilations) == (1, 1) and not any(map(any, around)):
+        return w
+    n.require(
+        w.constant is not None, Reason.CONSTANT, f"{w.name} must be constant, to be given more taps"
+    )
+    reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
+    shape = (*w.shape[:2], *(r + sum(m) for r, m in zip(reach, around, strict=True)))
+    zero = w.quantization.zero_point[0] if w.quantization is not None else 0
+    (top, _), (left, _) = around
+
+    def put(array: Array) -> Array:
+        found = np.full(shape, zero, array.dtype)
+        rows = slice(top, top + reach[0], dilations[0])
+        columns = slice(left, left + reach[1], dilations[1])
+        found[:, :, rows, columns] = array
+        return found
+
+    return replace(w, dims=shape, constant=w.constant.map(shape, put) if w.constant else None)
+
+
+def part(n: Node, x: Value, begin: int, end: int) -> Value:
+    """Rows `begin` to `end` of a constant filter or bias, with the scales that are theirs."""
+    n.require(x.constant is not None, Reason.CONSTANT, f"{x.name} must be constant, to be split")
+    shape = (end - begin, *x.shape[1:])
+    rows = x.constant.map(shape, lambda a: a[begin:end]) if x.constant else None
+    q = x.quantization
+    if q is not None and q.axis == 0:
+        q = Quantization(q.scale[begin:end], q.zero_point[begin:end], 0)
+    return replace(x, dims=shape, constant=rows, quantization=q)

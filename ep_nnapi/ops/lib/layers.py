@@ -1,0 +1,180 @@
+"""What recurrent layers share: sizes, weights, steps taken apart and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
+from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.node import Node, zeros
+from ep_nnapi.ops.lib.steps import Steps, compute, each, reshape, reshaped
+from ep_nnapi.ops.lib.transposition import transpose
+
+MOST_STEPS = 128
+"""Steps up to which a layer is written out, in about a dozen operations each."""
+ACTIVATIONS = {"sigmoid": LOGISTIC, "tanh": TANH, "relu": RELU}
+_DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The sizes of a recurrent node.
+
+    reverse       for each direction, whether it goes from the last step to the first
+    activations   for each direction, its operations
+    batch_first   whether the batch comes before the steps (`layout` 1)
+    """
+
+    steps: int
+    batch: int
+    units: int
+    reverse: tuple[bool, ...]
+    activations: tuple[tuple[Row, ...], ...]
+    batch_first: bool
+
+    def order(self, direction: int) -> Sequence[int]:
+        """The steps in the order in which that direction takes them."""
+        return range(self.steps)[::-1] if self.reverse[direction] else range(self.steps)
+
+
+Direction: TypeAlias = Generator[Call, None, tuple[list[Value], tuple[Value, ...]]]
+"""Yields one direction's calls; returns its outputs by time, and its last states."""
+
+
+def layer(n: Node, functions: Sequence[str]) -> Layer:
+    """The node's sizes; rejects what would change its steps in a way that NNAPI has not.
+
+    functions   the default activations of one direction
+    """
+    x, direction = n.input(0), n.text("direction", "forward")
+    n.require(direction in _DIRECTIONS, Reason.ATTRIBUTE, f"direction is {direction}")
+    clip = n.real("clip", 0.0)
+    n.require(clip == 0, Reason.ATTRIBUTE, f"clip is {clip:g}; activations here take no limits")
+    batch_first = n.integer("layout", 0) == 1
+    steps, batch = x.shape[:2][:: -1 if batch_first else 1]
+    if n.has(4):
+        lengths = set(n.integers_at(4))
+        n.require(
+            lengths == {steps},
+            Reason.CONSTANT,
+            f"{n.input(4).name} has sequences of {sorted(lengths)} steps; only of all {steps}",
+        )
+    reverse = _DIRECTIONS[direction]
+    names = n.texts("activations", tuple(functions) * len(reverse))
+    rows = [_activation(name) for name in names]
+    count = len(functions)
+    each_way = tuple(tuple(rows[i : i + count]) for i in range(0, len(rows), count))
+    return Layer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
+
+
+def _activation(name: str) -> Row:
+    row = ACTIVATIONS.get(name.lower())
+    if row is None:
+        raise Reject(Reason.ATTRIBUTE, f"activation {name}; NNAPI's are Sigmoid, Tanh and Relu")
+    return row
+
+
+def written_out(n: Node, made: Layer) -> None:
+    """Rejects a layer of too many steps to be written out."""
+    n.require(
+        made.steps <= MOST_STEPS,
+        Reason.SIZE,
+        f"{n.input(0).name} has {made.steps} steps; at most {MOST_STEPS} are written out",
+    )
+
+
+def rows(n: Node, index: int, direction: int, gates: slice) -> Constant:
+    """Rows of the constant weights or biases at input `index`, of one direction."""
+    known = n.constant(index)
+    count = len(range(*gates.indices(known.shape[1])))
+    return known.map((count, *known.shape[2:]), lambda a: a[direction, gates])
+
+
+def bias(n: Node, direction: int, *gates: slice) -> Constant:
+    """The sum of these rows of input 3; zeros where it is left out."""
+    if not n.has(3):
+        return zeros(gates[0].stop - gates[0].start, n.input(0).dtype)
+    first, *others = (rows(n, 3, direction, g) for g in gates)
+    return first.map(first.shape, lambda a: sum((other.array for other in others), start=a))
+
+
+def sequence(n: Node, made: Layer) -> Steps:
+    """Input 0 as rows [steps * batch, inputs]."""
+    x = n.input(0)
+    reads = x.shape[2]
+    if made.batch_first and made.batch > 1:
+        turned = n.temp(x, (made.steps, made.batch, reads))
+        yield from transpose(n, x, (1, 0, 2), turned)
+        x = turned
+    return (yield from reshaped(n, x, (made.steps * made.batch, reads)))
+
+
+def dense(n: Node, x: Value, weights: Constant, biases: Constant) -> Steps:
+    """Rows of `x` through a fully connected layer."""
+    shape = (x.shape[0], weights.shape[0])
+    return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
+
+
+def first_state(
+    n: Node, made: Layer, index: int, direction: int
+) -> Generator[Call, None, Value | None]:
+    """The direction's state [batch, units] before the first step; None where it is zeros."""
+    if not n.has(index):
+        return None
+    given, axis = n.input(index), 1 if made.batch_first else 0
+    shape = (made.batch, made.units)
+    if given.constant is not None:
+        if not given.constant.array.any():
+            return None
+        return n.value(given.name, given.constant.map(shape, lambda a: a.take(direction, axis)))
+    ways = yield from parts(n, given, axis, len(made.reverse))
+    return (yield from reshaped(n, ways[direction], shape))
+
+
+def deliver(
+    n: Node, made: Layer, outputs: Sequence[Value], states: Sequence[Sequence[Value]]
+) -> Iterator[Call]:
+    """The node's outputs, as far as they are asked for.
+
+    outputs   for each direction all its outputs, [steps, batch, units] or batch first
+    states    for each direction its last states [batch, units]
+    """
+    if n.has_output(0):
+        axis = 2 if made.batch_first else 1
+        yield from _joined(n, outputs, axis, n.output(0))
+    for i in range(len(states[0])):
+        if n.has_output(1 + i):
+            axis = 1 if made.batch_first else 0
+            yield from _joined(n, [s[i] for s in states], axis, n.output(1 + i))
+
+
+def _joined(n: Node, ways: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
+    """`y` has the directions along a new axis, of which each is a size of 1."""
+    if len(ways) == 1:
+        yield from reshape(n, ways[0], y)
+        return
+    shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
+    wide = yield from each(reshaped(n, p, shape) for p in ways)
+    yield CONCATENATION(inputs=wide, axis=axis, out=y)
+
+
+def over_time(n: Node, made: Layer, outputs: Sequence[Value]) -> Steps:
+    """The outputs of all steps, [steps, batch, units] or batch first."""
+    joined = outputs[0]
+    if made.steps > 1:
+        joined = n.temp(outputs[0], (made.steps * made.batch, made.units))
+        yield CONCATENATION(inputs=outputs, axis=0, out=joined)
+    whole = yield from reshaped(n, joined, (made.steps, made.batch, made.units))
+    if not made.batch_first:
+        return whole
+    shape = (made.batch, made.steps, made.units)
+    if 1 in shape[:2]:
+        return (yield from reshaped(n, whole, shape))
+    turned = n.temp(whole, shape)
+    yield from transpose(n, whole, (1, 0, 2), turned)
+    return turned

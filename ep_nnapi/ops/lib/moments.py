@@ -1,0 +1,149 @@
+"""Reductions along axes, and tensors normalized by their mean and variance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import TypeAlias
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import MAX_RANK, Value
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
+from ep_nnapi.ops.lib.broadcast import expanded
+from ep_nnapi.ops.lib.fold import runs
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.steps import Steps, compute, place, reshape, reshaped, settle
+
+
+def reduce(
+    n: Node, row: Row, x: Value, axes: Collection[int], y: Value, *, keep: bool
+) -> Iterator[Call]:
+    """`y` is `x` reduced by `row` along `axes`, which stay as 1 when `keep`.
+
+    Beyond rank 4 axes are merged and, should that not do, reduced one after the other.
+    """
+    if not axes:
+        yield from reshape(n, x, y)
+    elif x.rank <= MAX_RANK:
+        yield _reduction(row, x, sorted(axes), y, keep=keep)
+    else:
+        kept = [i for i, size in enumerate(x.shape) if size != 1]
+        groups = [[kept[i] for i in g] for g in runs([i in axes for i in kept])]
+        sizes = [prod(x.shape[i] for i in g) for g in groups]
+        yield from _by_groups(n, row, x, sizes, [g[0] in axes for g in groups], y)
+
+
+def _reduction(row: Row, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
+    # MEAN takes keep_dims as INT32, its siblings as BOOL
+    return row(x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
+
+
+def _by_groups(
+    n: Node, row: Row, x: Value, sizes: list[int], gone: list[bool], y: Value
+) -> Iterator[Call]:
+    while len(sizes) > MAX_RANK and any(gone):
+        at = gone.index(True)
+        x = yield from reshaped(n, x, (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :])))
+        out = n.temp(x, (prod(sizes[:at]), prod(sizes[at + 1 :])))
+        yield _reduction(row, x, [1], out, keep=False)
+        x = out
+        del sizes[at], gone[at]
+    if any(gone):
+        x = yield from reshaped(n, x, sizes)
+        stay = [s for s, g in zip(sizes, gone, strict=True) if not g]
+        out = n.temp(x, stay or (1,))
+        yield _reduction(row, x, [i for i, g in enumerate(gone) if g], out, keep=False)
+        x = out
+    yield from reshape(n, x, y)
+
+
+def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Steps:
+    """`x` reduced along `axes`, which stay as 1."""
+    out = n.temp(x, [1 if i in axes else size for i, size in enumerate(x.shape)])
+    yield from reduce(n, row, x, axes, out, keep=True)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A tensor of mean square 1 along axes, less its `mean` before, and by what it is divided."""
+
+    value: Value
+    inverse: Value
+    mean: Value | None = None
+
+
+def scaled(
+    n: Node, x: Value, axes: Collection[int], epsilon: float
+) -> Generator[Call, None, Standard]:
+    """`x` of rank 1 to 4, divided by the root of its mean square and `epsilon`."""
+    square = yield from compute(n, MUL, x, x)
+    mean = yield from reduced(n, MEAN, square, axes)
+    more = yield from compute(n, ADD, mean, n.scalar(epsilon, x))
+    inverse = yield from compute(n, RSQRT, more)
+    return Standard((yield from compute(n, MUL, x, inverse)), inverse)
+
+
+def standardized(
+    n: Node, x: Value, axes: Collection[int], epsilon: float
+) -> Generator[Call, None, Standard]:
+    """`x` of rank 1 to 4, less its mean, divided by the root of its variance and `epsilon`."""
+    mean = yield from reduced(n, MEAN, x, axes)
+    centred = yield from compute(n, SUB, x, mean)
+    found = yield from scaled(n, centred, axes, epsilon)
+    return replace(found, mean=mean)
+
+
+Normalize: TypeAlias = Callable[
+    [Node, Value, Collection[int], float], Generator[Call, None, Standard]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Norm:
+    """A normalization `by` of all axes from `axis` on, then times `scale`, plus `shift`."""
+
+    by: Normalize
+    axis: int
+    epsilon: float
+    scale: Value
+    shift: Value | None = None
+
+
+def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, Standard]:
+    """`y` is `x` normalized; beyond rank 4 the axes before and those from the axis on are merged.
+
+    Returns what was found before scale and shift.
+    """
+    axis, shape = norm.axis, x.shape
+    axes = range(axis, x.rank)
+    if x.rank > MAX_RANK:
+        shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
+    seen = yield from reshaped(n, x, shape)
+    found = yield from norm.by(n, seen, axes, norm.epsilon)
+    made = place(n, y, shape)
+    factor = yield from _from_axis(n, norm.scale, x, axis)
+    if norm.shift is None:
+        yield MUL(found.value, factor, out=made)
+    else:
+        product = yield from compute(n, MUL, found.value, factor, shape=shape)
+        yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=made)
+    yield from settle(n, made, y)
+    return found
+
+
+def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Steps:
+    """A parameter of the axes from `axis` on, as one axis where `x` is beyond rank 4."""
+    most = x.rank if x.rank <= MAX_RANK else x.rank - axis
+    n.require(
+        param.rank <= most,
+        Reason.SHAPE,
+        f"{param.name} has rank {param.rank}, for {x.name} of rank {x.rank} normalized from axis "
+        f"{axis} on it has up to {most}; reshape it",
+    )
+    if x.rank <= MAX_RANK:
+        return param
+    wide = yield from expanded(n, param, x.shape[axis:])
+    return (yield from reshaped(n, wide, (prod(x.shape[axis:]),)))

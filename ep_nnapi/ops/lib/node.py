@@ -1,0 +1,236 @@
+"""One ONNX node under judgement, and how an operator is declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from types import ModuleType
+
+import numpy as np
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.graph import Attribute, GraphNode
+from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.target import Target
+
+KNOWN_OPSET = 26
+"""The newest ai.onnx opset whose operators were read; a later schema is refused (OPSET)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A graph node and the target it is judged for. Asking for what is missing rejects."""
+
+    node: GraphNode
+    target: Target
+    _serial: Iterator[int] = field(default_factory=count, compare=False, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """All inputs; raises Reject(ATTRIBUTE) when one is left out."""
+        return tuple(self.input(i) for i in range(len(self.node.inputs)))
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """All outputs up to the last; raises Reject(ATTRIBUTE) when one is left out."""
+        return tuple(self.output(i) for i in range(len(self.node.outputs)))
+
+    def has(self, index: int) -> bool:
+        """Whether input `index` is given."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def has_output(self, index: int) -> bool:
+        """Whether output `index` is asked for."""
+        return index < len(self.node.outputs) and self.node.outputs[index] is not None
+
+    def input(self, index: int) -> Value:
+        """Input `index`; raises Reject(ATTRIBUTE) when it is left out."""
+        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        if value is None:
+            raise Reject(Reason.ATTRIBUTE, f"input {index} is left out")
+        return value
+
+    def output(self, index: int = 0) -> Value:
+        """Output `index`; raises Reject(ATTRIBUTE) when it is left out."""
+        value = self.node.outputs[index] if index < len(self.node.outputs) else None
+        if value is None:
+            raise Reject(Reason.ATTRIBUTE, f"output {index} is left out")
+        return value
+
+    def constant(self, index: int) -> Constant:
+        """The constant at input `index`, unread; raises Reject(CONSTANT) when it is not one."""
+        value = self.input(index)
+        if value.constant is None:
+            raise Reject(Reason.CONSTANT, f"{value.name} must be constant")
+        return value.constant
+
+    def array(self, index: int) -> Array:
+        """The small constant at input `index`, read now (shapes, axes, pads, scales)."""
+        return self.constant(index).array
+
+    def integers_at(self, index: int) -> tuple[int, ...]:
+        """The constant integers at input `index`, in order."""
+        return tuple(int(i) for i in self.array(index).reshape(-1))
+
+    def reals_at(self, index: int) -> tuple[float, ...]:
+        """The constant floats at input `index`, in order."""
+        return tuple(float(i) for i in self.array(index).reshape(-1))
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """An integer attribute; raises Reject(ATTRIBUTE) when absent without default."""
+        return int(self._attribute(name, default))  # type: ignore[arg-type]
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """A float attribute."""
+        return float(self._attribute(name, default))  # type: ignore[arg-type]
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A string attribute."""
+        return str(self._attribute(name, default))
+
+    def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute of integers."""
+        given = self._attribute(name, tuple(default) if default is not None else None)
+        return tuple(int(i) for i in given)  # type: ignore[union-attr]
+
+    def reals(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
+        """An attribute of floats."""
+        given = self._attribute(name, tuple(default) if default is not None else None)
+        return tuple(float(i) for i in given)  # type: ignore[union-attr]
+
+    def texts(self, name: str, default: Sequence[str] | None = None) -> tuple[str, ...]:
+        """An attribute of strings."""
+        given = self._attribute(name, tuple(default) if default is not None else None)
+        return tuple(str(i) for i in given)  # type: ignore[union-attr]
+
+    def given(self, name: str) -> bool:
+        """Whether the node has the attribute."""
+        return name in self.node.attributes
+
+    def _attribute(self, name: str, default: Attribute | None) -> Attribute:
+        found = self.node.attributes.get(name, default)
+        if found is None:
+            raise Reject(Reason.ATTRIBUTE, f"attribute {name} is missing")
+        return found
+
+    def axis(self, default: int | None = None, name: str = "axis") -> int:
+        """The `axis` attribute counted from the front of input 0."""
+        return self.normalized(self.integer(name, default), self.input(0).rank, name)
+
+    @staticmethod
+    def normalized(axis: int, rank: int, name: str = "axis") -> int:
+        """`axis` counted from the front; raises Reject(ATTRIBUTE) when out of range."""
+        if not -rank <= axis < rank:
+            raise Reject(Reason.ATTRIBUTE, f"{name} is {axis}, the rank is {rank}")
+        return axis % rank
+
+    def require(self, holds: bool, reason: Reason, detail: str) -> None:
+        """Raises Reject(reason, detail) unless it holds."""
+        if not holds:
+            raise Reject(reason, detail)
+
+    def temp(
+        self, like: Value, shape: Sequence[int] | None = None, dtype: DType | None = None
+    ) -> Value:
+        """A fresh intermediate of `like`'s type and shape, as far as no others are given."""
+        dims = tuple(shape) if shape is not None else like.shape
+        first = next(o.name for o in self.node.outputs if o is not None)
+        name = f"{first}/{next(self._serial)}"
+        if dtype is not None and dtype is not like.dtype:
+            return Value(name, dtype, dims)
+        return Value(name, like.dtype, dims, like.quantization)
+
+    def scalar(self, number: float, like: Value) -> Constant:
+        """One number of `like`'s element type, shape [1]; raises Reject for quantized numbers."""
+        if _is_quantized(like):
+            given = (v.name for v in self.node.inputs if v is not None and _is_quantized(v))
+            raise Reject(
+                Reason.QUANTIZATION,
+                f"{next(given, like.name)} is quantized; "
+                f"{self.node.op_type} of it takes float arithmetic",
+            )
+        to = like.dtype.numpy
+        if to.kind in "iu" and not (float(number).is_integer() and -(2**31) <= number < 2**31):
+            raise Reject(
+                Reason.DTYPE,
+                f"{like.name} is {like.dtype.name}; {self.node.op_type} of it takes floats",
+            )
+        return Constant.of(np.array([number], to))
+
+    def value(self, name: str, constant: Constant) -> Value:
+        """A constant of the lowering's own as a value."""
+        return Value(name, constant.dtype, constant.shape, constant=constant)
+
+    def takes(self, call: Call) -> bool:
+        """Whether the target's level has the operation with these operands."""
+        try:
+            call.match(self.target.feature_level)
+        except Reject:
+            return False
+        return True
+
+
+def _is_quantized(value: Value) -> bool:
+    return value.quantization is not None or value.dtype in (DType.UINT8, DType.INT8)
+
+
+Lowering = Callable[[Node], Iterator[Call]]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One ONNX operator from schema version `since` on: its lowering is its capability."""
+
+    op_type: str
+    domain: str
+    since: int
+    emits: tuple[Row, ...]
+    lower: Lowering
+    doc: str
+
+
+def op(
+    op_type: str, *, since: int, emits: Sequence[Row], domain: str = ""
+) -> Callable[[Lowering], Op]:
+    """Declares the decorated generator as the lowering of an operator."""
+
+    def declare(lower: Lowering) -> Op:
+        return Op(op_type, domain, since, tuple(emits), lower, lower.__doc__ or "")
+
+    return declare
+
+
+def one_to_one(op_type: str, row: Row, since: int, domain: str = "") -> Op:
+    """An operator that is one NNAPI operation on its inputs, in order."""
+
+    def lower(n: Node) -> Iterator[Call]:
+        yield row(*n.inputs, out=n.output())
+
+    doc = f"{row.name} of the inputs.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
+    return Op(op_type, domain, since, (row,), lower, doc)
+
+
+def ops_of(module: ModuleType) -> tuple[Op, ...]:
+    """Every operator that a family's file declares, in the file's order."""
+    found: list[Op] = []
+    for declared in vars(module).values():
+        if isinstance(declared, Op):
+            found.append(declared)
+        elif isinstance(declared, tuple):
+            found.extend(o for o in declared if isinstance(o, Op))
+    return tuple(found)
+
+
+def int32(numbers: Sequence[int]) -> Constant:
+    """A constant TENSOR_INT32 of rank 1 (shapes, axes, permutations); raises Reject(SIZE)."""
+    beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
+    if beyond:
+        raise Reject(Reason.SIZE, f"{beyond[0]} has more than the 32 bits of NNAPI's numbers")
+    return Constant.of(np.array(numbers, np.int32))
+
+
+def zeros(count_: int, dtype: DType = DType.FLOAT) -> Constant:
+    """A constant of zeros of rank 1 (a missing bias)."""
+    return Constant((count_,), dtype, lambda: np.zeros(count_, dtype.numpy))

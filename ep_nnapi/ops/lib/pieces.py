@@ -1,0 +1,154 @@
+"""Functions that are linear in pieces, by the cheapest exact operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.spec import ADD, MAXIMUM, MINIMUM, MUL, PRELU, RELU, RELU1, RELU6
+from ep_nnapi.ops.lib.broadcast import broadcast
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.quantizing import bound, exactly, is_bytes, real, span
+from ep_nnapi.ops.lib.steps import Steps, compute, reshape
+
+Bound: TypeAlias = Value | Constant | None
+
+_BOUNDS_ARE_INPUTS = 11
+"""The version from which Clip's bounds are inputs."""
+_FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
+
+
+def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
+    """`y` is `x` between two bounds, either of which may be left out: by RELU and kin if exact."""
+    low, high = bounds
+    if is_bytes(y):
+        yield from _clip_bytes(n, x, bounds, y)
+        return
+    if not isinstance(low, Value) and not isinstance(high, Value):
+        known = _number(low), _number(high)
+        if known == (None, None):
+            yield from reshape(n, x, y)
+            return
+        if known in _FUSED and x.dtype is not DType.INT32:
+            yield _FUSED[known](x, out=y)
+            return
+    if high is None:
+        yield MAXIMUM(x, low, out=y)
+        return
+    if low is not None:
+        x = yield from compute(n, MAXIMUM, x, low, shape=x.shape)
+    yield MINIMUM(x, high, out=y)
+
+
+def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
+    """As `clip` of 8 bits: what `y` cannot store is clipped by storing it."""
+    low, high = _known(bounds)
+    least, greatest = span(y)
+    if low <= least and high >= greatest:
+        yield from reshape(n, x, y)
+        return
+    exact = {(a, inf if b is None else b): row for (a, b), row in _FUSED.items()}
+    ends = (low if low > least else -inf, high if high < greatest else inf)
+    row = exact.get((low, high), exact.get(ends))
+    if row is not None:
+        yield row(x, out=y)
+        return
+    part = n.temp(y)
+    yield from reshape(n, x, part)
+    if ends[0] != -inf:
+        out = n.temp(y) if ends[1] != inf else y
+        yield MAXIMUM(part, bound(low, y), out=out)
+        part = out
+    if ends[1] != inf:
+        yield MINIMUM(part, bound(high, y), out=y)
+
+
+def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
+    """Constant bounds as numbers; raises Reject for others."""
+    found = []
+    for given, none in zip(bounds, (-inf, inf), strict=True):
+        if isinstance(given, Value):
+            raise Reject(Reason.CONSTANT, f"{given.name} must be constant, to clip 8 bits by it")
+        found.append(none if given is None else float(given.array.reshape(-1)[0]))
+    return found[0], found[1]
+
+
+def bounds_of(n: Node) -> tuple[Bound, Bound]:
+    """The bounds of a Relu or Clip node, left out as None."""
+    if n.node.op_type == "Relu":
+        return Constant.of(np.zeros(1, np.float32)), None
+    if n.node.since < _BOUNDS_ARE_INPUTS:
+        low, high = (
+            Constant.of(np.array([n.real(name)], np.float32)) if n.given(name) else None
+            for name in ("min", "max")
+        )
+        return low, high
+    given = (n.input(i) if n.has(i) else None for i in (1, 2))
+    low_value, high_value = (
+        b and real(b, b.dtype if b.quantization is None else DType.FLOAT) for b in given
+    )
+    return _constant(low_value), _constant(high_value)
+
+
+def _constant(given: Value | None) -> Bound:
+    return given if given is None or given.constant is None else given.constant
+
+
+def is_implied(n: Node, y: Value) -> bool:
+    """Whether storing in `y` does all that the node, a Relu or Clip, would."""
+    if not is_bytes(y):
+        return False
+    try:
+        low, high = _known(bounds_of(n))
+    except Reject:
+        return False
+    least, greatest = span(y)
+    return low <= least and high >= greatest
+
+
+def _number(constant: Constant | None) -> float | None:
+    """The number; None where every finite number is within."""
+    if constant is None:
+        return None
+    number, limits = float(constant.array.reshape(-1)[0]), constant.dtype.numpy
+    infinite = limits.kind == "f" and abs(number) >= float(np.finfo(limits).max)
+    return None if infinite else number
+
+
+def hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
+    """Six times alpha x + beta between 0 and 1, which is RELU6 of six times that."""
+    slope = np.float32(alpha) * np.float32(6)
+    scaled = x
+    if slope != 1:
+        scaled = yield from compute(n, MUL, x, n.scalar(float(slope), x))
+    return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
+
+
+def prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
+    """`y` is `x`, times its slope where negative.
+
+    Where the level has no PRELU: RELU(x) - slope RELU(-x), which is as exact.
+    """
+    if n.takes(PRELU(x, slope, out=y)) or x.quantization is not None:
+        yield from broadcast(n, PRELU, (x, slope), y)
+        return
+    below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
+    scaled = n.temp(x)
+    yield from broadcast(n, MUL, (below, slope), scaled)
+    opposite = yield from compute(n, MUL, scaled, n.scalar(-1, x))
+    yield ADD((yield from compute(n, RELU, x)), opposite, out=y)
+
+
+def leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
+    """`y` is `x`, times `alpha` where negative."""
+    if is_bytes(x):
+        yield PRELU(x, exactly(alpha, x), out=y)
+        return
+    yield from prelu(n, x, n.value("slope", n.scalar(alpha, x)), y)

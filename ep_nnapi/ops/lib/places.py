@@ -1,0 +1,62 @@
+"""Indexes as places in a flat tensor, at once for constants, at run time for others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.nnapi.spec import ADD, MUL
+from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.steps import Steps, compute, indices, reshaped
+
+
+def known(n: Node, index: Value, size: int) -> list[int]:
+    """Constant indexes, counted from the front."""
+    array = n.array(1).reshape(-1)
+    n.require(
+        bool(np.all((array >= -size) & (array < size))),
+        Reason.CONSTANT,
+        f"{index.name} has an index outside a dimension of {size}",
+    )
+    return [int(i) % size for i in array]
+
+
+def element_places(n: Node, x: Value, index: Value, axis: int) -> Steps:
+    """Where each index points in the flat `x`."""
+    strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
+    step, shape = strides[axis], index.shape
+    own = np.indices(shape)
+    own[axis] = 0
+    offsets = np.tensordot(strides, own, 1).astype(np.int32)
+    if index.constant is not None:
+        at = np.array(known(n, index, x.shape[axis])).reshape(shape)
+        return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
+    found = yield from indices(n, index, x.shape[axis])
+    scaled = yield from compute(n, MUL, found, n.scalar(step, found))
+    return (yield from compute(n, ADD, scaled, Constant.of(offsets)))
+
+
+def row_places(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Steps:
+    """What each row of indexes into dimensions of `sizes` names, plus its offset."""
+    strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    if index.constant is not None:
+        given = index.constant.array.reshape(-1, len(sizes))
+        within = bool(np.all((given >= -np.array(sizes)) & (given < sizes)))
+        n.require(within, Reason.CONSTANT, f"{index.name} has an index outside {list(sizes)}")
+        found = (given % sizes) @ strides + offsets
+        return n.value("places", Constant.of(found.astype(np.int32)))
+    rows = yield from reshaped(n, replace(index, dtype=DType.INT32), (len(offsets), len(sizes)))
+    total = n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
+    for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
+        column = n.temp(rows, (len(offsets), 1))
+        yield from crop(n, rows, [range(len(offsets)), range(i, i + 1)], column)
+        inside = yield from indices(n, column, size)
+        scaled = yield from compute(n, MUL, inside, n.scalar(stride, inside))
+        total = yield from compute(n, ADD, scaled, total)
+    return total

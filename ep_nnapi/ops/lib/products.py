@@ -1,0 +1,140 @@
+"""Matrix products: one layer for a single matrix, BATCH_MATMUL or a layer a matrix for batches."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import MAX_RANK, DType, Value
+from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
+from ep_nnapi.ops.lib.broadcast import expanded
+from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.quantizing import bias, scales_along
+from ep_nnapi.ops.lib.steps import Steps, each, place, reshape, reshaped, settle
+
+SWAPPED = (1, 0)
+MOST_LAYERS = 64
+"""Matrices of a batch up to which a product is composed of a layer for each."""
+
+
+def product(
+    n: Node, a: Value, b: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False
+) -> Iterator[Call]:
+    """`y` is `a` times `b`, matrices in the last two dimensions, each transposed when `adj_`.
+
+    a [..., M, K], b [..., K, N]; what is before broadcasts
+    """
+    one_matrix = prod(b.shape[:-2]) == 1 and (a.rank == 2 or not adj_x)
+    if one_matrix and y.dtype is not DType.INT32:
+        yield from _layer(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
+        return
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if len(batch) + 2 > MAX_RANK:
+        shape = (prod(batch), *y.shape[-2:])
+        lhs, rhs = yield from each(_folded(n, x, batch) for x in (a, b))
+    else:
+        shape = y.shape
+        lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
+    made = place(n, y, shape)
+    call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=made)
+    if n.takes(call) or prod(batch) > MOST_LAYERS or y.dtype is DType.INT32:
+        yield call
+        yield from settle(n, made, y)
+    else:
+        yield from _layers(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
+
+
+def _folded(n: Node, x: Value, batch: tuple[int, ...]) -> Steps:
+    """Its matrices one after the other: [B, rows, columns]."""
+    wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
+    return (yield from reshaped(n, wide, (prod(batch), *x.shape[-2:])))
+
+
+def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+    """The rows of `a` through one fully connected layer."""
+    depth, units = b.shape[-2:][:: -1 if adj_y else 1]
+    matrix = yield from reshaped(n, b, b.shape[-2:])
+    weights = matrix if adj_y else View(matrix, SWAPPED)
+    if adj_x:
+        rows: Value | View = View(a, SWAPPED)
+    else:
+        rows = yield from reshaped(n, a, (a.size // depth, depth))
+    made = place(n, y, (y.size // units, units))
+    yield from layer(n, rows, weights, bias(a, b, None, units), made)
+    yield from settle(n, made, y)
+
+
+def layer(
+    n: Node, rows: Value | View, weights: Value | View, shift: Value, y: Value
+) -> Iterator[Call]:
+    """`y` is `rows` [M, K] times the weights' rows [units, K], plus `shift` [units].
+
+    FULLY_CONNECTED has one scale for all weights; CONV_2D of images of one pixel has one a unit.
+    """
+    matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
+    q = matrix.quantization
+    if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
+        yield FULLY_CONNECTED(rows, weights=weights, bias=shift, out=y)
+        return
+    n.require(
+        perm[0] == q.axis,
+        Reason.QUANTIZATION,
+        f"{matrix.name} has scales along its inputs; quantize it along its outputs",
+    )
+    (count, depth), units = rows.shape, y.shape[1]
+    turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
+    pixels = yield from reshaped(n, rows, (count, 1, 1, depth))
+    made = n.temp(y, (count, 1, 1, units))
+    yield CONV_2D(
+        pixels,
+        filter=scales_along(turned, 0, (units, 1, 1, depth)),
+        bias=shift,
+        padding=PaddingCode.VALID,
+        stride_width=1,
+        stride_height=1,
+        out=made,
+    )
+    yield from reshape(n, made, y)
+
+
+def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+    """A fully connected layer for each matrix of the batch, joined again."""
+    lhs = yield from _matrices(n, a, swapped=adj_x)
+    rhs = yield from _matrices(n, b, swapped=not adj_y)
+    count, (rows, units) = len(lhs), y.shape[-2:]
+    shift = bias(a, b, None, units)
+    found = [n.temp(y, (rows, units)) for _ in range(count)]
+    for left, right, part in zip(lhs, rhs, found, strict=True):
+        yield FULLY_CONNECTED(left, weights=right, bias=shift, out=part)
+    made = place(n, y, (count * rows, units))
+    yield CONCATENATION(inputs=found, axis=0, out=made)
+    yield from settle(n, made, y)
+
+
+def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
+    """The matrices of `x`, each transposed when `swapped`."""
+    batch, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
+    seen = yield from reshaped(n, x, (batch, rows, columns))
+    if swapped:
+        rows, columns = columns, rows
+        turned = n.temp(x, (batch, rows, columns))
+        yield TRANSPOSE(seen, perm=int32((0, 2, 1)), out=turned)
+        seen = turned
+    stack = yield from reshaped(n, seen, (batch * rows, columns))
+    return (yield from parts(n, stack, 0, batch))
+
+
+def times(n: Node, x: Value, factor: float) -> Value:
+    """The constant `x` times a number, lazily."""
+    if factor == 1 or x.constant is None:
+        return x
+    n.require(x.quantization is None, Reason.ATTRIBUTE, f"{x.name} is quantized; use a factor of 1")
+    scaled = x.constant.map(x.shape, lambda a: a * a.dtype.type(factor))
+    return replace(x, constant=scaled)

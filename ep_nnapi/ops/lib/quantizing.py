@@ -1,0 +1,219 @@
+"""Quantized values as NNAPI's operations take them: signs, biases, zeros, real numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Array, Constant, DType, Quantization, Value
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.spec import ADD
+from ep_nnapi.ops.lib.node import zeros
+
+BYTES = (DType.UINT8, DType.INT8)
+_SIGN = 0x80
+"""What the least signed number stands for differs from the least unsigned one by this bit."""
+_LEAST_SCALE = float(np.finfo(np.float32).tiny)
+"""The least normal float32: what is divided by less is infinite."""
+_SAME_SCALE = 1e-6
+"""By how much of it a bias's scale may be off. Source: Android's check of quantized products."""
+
+
+def is_bytes(value: Value) -> bool:
+    """Whether it is quantized to 8 bits with one scale."""
+    q = value.quantization
+    return q is not None and q.per_tensor and value.dtype in BYTES
+
+
+def as_type(value: Value, dtype: DType) -> Value:
+    """A value of 8 bits as the other type of 8 bits: the same numbers, the sign bit flipped."""
+    q = value.quantization
+    if value.dtype is dtype or q is None or value.dtype not in BYTES or dtype not in BYTES:
+        return value
+    by = _SIGN if dtype is DType.UINT8 else -_SIGN
+    moved = replace(q, zero_point=tuple(z + by for z in q.zero_point))
+    return replace(value, dtype=dtype, quantization=moved, constant=_flipped(value, dtype))
+
+
+def _flipped(value: Value, dtype: DType) -> Constant | None:
+    old = value.constant
+    if old is None:
+        return None
+    to = dtype.numpy
+    return Constant(
+        old.shape,
+        dtype,
+        lambda: (old.array.astype(np.uint8, copy=False) ^ np.uint8(_SIGN)).view(to),
+    )
+
+
+def real(value: Value, dtype: DType = DType.FLOAT) -> Value:
+    """The real numbers behind a quantized constant, computed when they are read."""
+    q, stored = value.quantization, value.constant
+    if q is None or stored is None:
+        return value
+    to = dtype.numpy
+    name = f"{value.name} dequantized"
+    numbers = Constant(stored.shape, dtype, lambda: _real(stored, q, to))
+    return Value(name, dtype, value.dims, constant=numbers)
+
+
+def _real(stored: Constant, q: Quantization, to: np.dtype[np.generic]) -> Array:
+    shape: list[int] = [1] * stored.rank
+    if q.axis is not None:
+        shape[q.axis] = -1
+    scale = np.array(q.scale, np.float32).reshape(shape)
+    zero = np.array(q.zero_point, np.int64).reshape(shape)
+    found: Array = ((stored.array.astype(np.int64) - zero).astype(np.float32) * scale).astype(to)
+    return found
+
+
+def requantized(x: Value, y: Value) -> Call:
+    """`y` is `x`, both of one type of 8 bits: NNAPI's sum with zero, which rounds once."""
+    q = x.quantization
+    zero_point = q.zero_point[0] if q is not None else 0
+    stored = Constant.of(np.array([zero_point], x.dtype.numpy))
+    return ADD(x, Value("zero", x.dtype, (1,), q, stored), out=y)
+
+
+def require_storable(values: Iterable[Value]) -> None:
+    """Raises Reject where a tensor is quantized as no tensor of NNAPI is.
+
+    Constants are not asked: they may become real numbers.
+    """
+    for value in values:
+        q = value.quantization
+        if q is None or value.constant is not None:
+            continue
+        require_bytes(value)
+        require_scale(value)
+        if not q.per_tensor:
+            raise Reject(
+                Reason.QUANTIZATION,
+                f"{value.name} has a scale for each channel, as only constant weights may; "
+                "quantize activations with one scale",
+            )
+
+
+def require_bytes(value: Value) -> None:
+    """Raises Reject unless it is quantized to 8 bits, or is INT32 as a bias is."""
+    if value.dtype not in (*BYTES, DType.INT32):
+        raise Reject(
+            Reason.DTYPE,
+            f"{value.name} is quantized to {value.dtype.name}; NNAPI computes with 8 bits: "
+            "quantize to UINT8 or INT8",
+        )
+
+
+def require_scale(value: Value) -> None:
+    """Raises Reject unless every scale is a number that kernels can divide by."""
+    scales = value.quantization.scale if value.quantization is not None else ()
+    strange = [s for s in scales if not _LEAST_SCALE <= s < math.inf]
+    if strange:
+        why = "; mask with a finite number, not an infinite one" if strange[0] == math.inf else ""
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{value.name} has the scale {strange[0]:g}; "
+            f"NNAPI's are positive and normal, at least {_LEAST_SCALE:.2g}{why}",
+        )
+
+
+def exactly(number: float, like: Value) -> Value:
+    """One number as a constant of `like`'s type of 8 bits, without rounding: its scale is its own.
+
+    A negative number is one less than its zero point.
+    """
+    negative = int(number < 0)
+    q = Quantization((float(np.float32(abs(number))) or 1.0,), (negative,))
+    stored = np.array([int(number > 0)], like.dtype.numpy)
+    return Value(f"quantized {number:g}", like.dtype, (1,), q, Constant.of(stored))
+
+
+def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
+    """The bias of a sum of products of `x` and `weights`, zeros when none is `given`.
+
+    Quantized it is INT32 in steps of the product of their scales: what has other steps, or is
+    real, is put into these, which moves a result by less than half such a step. Per channel its
+    scale is 0. A transposed convolution's weights have the scales of one group: each group's are
+    these. Raises Reject(QUANTIZATION).
+    Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_FULLY_CONNECTED, operand bias.
+    """
+    q, w = x.quantization, weights.quantization
+    if q is None or w is None:
+        return given or Value("no bias", x.dtype, (units,), constant=zeros(units, x.dtype))
+    wanted = np.array(w.scale, np.float32) * np.float32(q.scale[0])
+    if len(wanted) > 1:
+        wanted = np.tile(wanted, units // len(wanted))
+    own = Quantization((float(wanted[0]) if w.per_tensor else 0.0,), (0,))
+    if given is None:
+        return Value("no bias", DType.INT32, (units,), own, zeros(units, DType.INT32))
+    stated = given.quantization
+    if stated is not None and _fits(stated, wanted):
+        return replace(given, quantization=own)
+    if given.constant is None:
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{given.name} is not constant; NNAPI takes a bias in steps of {wanted[0]:g}, "
+            f"the product of the scales of {x.name} and {weights.name}",
+        )
+    steps = np.rint(_numbers(given) / wanted.astype(np.float64))
+    if np.any(np.abs(steps) > np.iinfo(np.int32).max):
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{given.name} has more than 2^31 steps of {wanted.min():g}, the product of the "
+            f"scales of {x.name} and {weights.name}; use greater scales",
+        )
+    stored = Constant.of(steps.astype(np.int32))
+    return Value(f"{given.name} of {x.name}", DType.INT32, given.dims, own, stored)
+
+
+def _numbers(given: Value) -> Array:
+    """The real numbers of a constant, quantized or not."""
+    constant = real(given).constant
+    if constant is None:
+        raise Reject(Reason.CONSTANT, f"{given.name} must be constant")
+    return constant.array.astype(np.float64)
+
+
+def _fits(stated: Quantization, wanted: Array) -> bool:
+    return not any(stated.zero_point) and bool(
+        np.all(np.abs(np.array(stated.scale) - wanted) <= _SAME_SCALE * wanted)
+    )
+
+
+def bound(number: float, like: Value) -> Value:
+    """A real number as one of the numbers that `like`, of 8 bits, can store, the nearest."""
+    q = like.quantization
+    if q is None:
+        raise Reject(Reason.QUANTIZATION, f"{like.name} is not quantized")
+    limits = np.iinfo(like.dtype.numpy)
+    stored = np.rint(np.float32(number) / np.float32(q.scale[0])) + q.zero_point[0]
+    array = np.array([np.clip(stored, limits.min, limits.max)]).astype(like.dtype.numpy)
+    return Value(f"bound {number:g}", like.dtype, (1,), q, Constant.of(array))
+
+
+def span(value: Value) -> tuple[float, float]:
+    """The least and the greatest real number that a value of 8 bits can store."""
+    q = value.quantization
+    if q is None:
+        raise Reject(Reason.QUANTIZATION, f"{value.name} is not quantized")
+    limits = np.iinfo(value.dtype.numpy)
+    least, greatest = ((int(s) - q.zero_point[0]) * q.scale[0] for s in (limits.min, limits.max))
+    return least, greatest
+
+
+def scales_along(value: Value, axis: int, shape: Sequence[int]) -> Value:
+    """A constant quantized per channel in another shape, its scales along `axis` of that."""
+    q = value.quantization
+    if q is None or value.constant is None:
+        raise Reject(Reason.CONSTANT, f"{value.name} must be constant, its scales being many")
+    return replace(
+        value,
+        dims=tuple(shape),
+        constant=value.constant.reshaped(shape),
+        quantization=replace(q, axis=axis),
+    )

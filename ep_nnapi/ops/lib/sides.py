@@ -1,0 +1,275 @@
+"""Pools of any number of dimensions as passes of NNAPI's two-dimensional ones.
+
+A pool's window is the product of one window for each axis, and so are the numbers of elements that
+it sees: pooling two axes after the others gives the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Array, Value
+from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.spec import (
+    BATCH_TO_SPACE_ND,
+    MAX_POOL_2D,
+    MUL,
+    PAD_V2,
+    SPACE_TO_BATCH_ND,
+    STRIDED_SLICE,
+)
+from ep_nnapi.ops.lib.node import Node, int32
+from ep_nnapi.ops.lib.steps import (
+    Steps,
+    compute,
+    place,
+    require_same_quantization,
+    reshaped,
+    settle,
+)
+from ep_nnapi.ops.lib.window import Pads, Window, images, layout, pads
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A window along one axis of `size`, at `out` places.
+
+    before, after   padding, `after` including what ceil_mode adds
+    padded          what ONNX calls padding of `after`
+    """
+
+    size: int
+    out: int
+    kernel: int = 1
+    stride: int = 1
+    dilation: int = 1
+    before: int = 0
+    after: int = 0
+    padded: int = 0
+
+    @property
+    def reach(self) -> int:
+        """How many elements a window spans."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def seen(self) -> Array:
+        """How many of its taps are in the image, for each place."""
+        return self._within(0, self.size)
+
+    def seen_padded(self) -> Array:
+        """How many are in the image or its padding."""
+        return self._within(-self.before, self.size + self.padded)
+
+    def _within(self, first: int, end: int) -> Array:
+        places = np.arange(self.out) * self.stride - self.before
+        # the first tap at `first` or after it, and at `end` or after it
+        low, high = (
+            np.clip(-((places - at) // self.dilation), 0, self.kernel) for at in (first, end)
+        )
+        found: Array = high - low
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """The two axes of one pass."""
+
+    high: Side
+    wide: Side
+
+    @property
+    def dilated(self) -> bool:
+        """Whether either window has holes."""
+        return (self.high.dilation, self.wide.dilation) != (1, 1)
+
+    def averaged(self) -> tuple[Array, Array]:
+        """How many elements NNAPI's average is of, for each row and each column.
+
+        Of a window with holes the padding counts, because there it is stored.
+        """
+        sides = (self.high, self.wide)
+        high, wide = (np.full(s.out, s.kernel) if self.dilated else s.seen() for s in sides)
+        return high, wide
+
+
+Factors: TypeAlias = Callable[[Plane], tuple[Array, Array]]
+"""What the results of a pass are to be multiplied with, for each row and each column."""
+
+
+def sides(n: Node, x: Value, y: Value) -> list[Side]:
+    """The windows of a pool from `x` [N, C, ...] to `y`."""
+    kernel = n.integers("kernel_shape")
+    axes, ceil = len(kernel), n.integer("ceil_mode", 0)
+    n.require(ceil in (0, 1), Reason.ATTRIBUTE, f"ceil_mode is {ceil}; ONNX has 0 and 1")
+    n.require(
+        x.rank == axes + 2,
+        Reason.ATTRIBUTE,
+        f"kernel_shape is {list(kernel)} for {x.name} of rank {x.rank}",
+    )
+    strides, dilations = (n.integers(name, (1,) * axes) for name in ("strides", "dilations"))
+    size, out = x.shape[2:], y.shape[2:]
+    around = pads(n, size, kernel, strides, dilations)
+    given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)
+    found = [_side(*numbers) for numbers in given]
+    fits = all(s.out > 0 for s in found)
+    n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
+    n.require(
+        all((s.out - 1) * s.stride < s.size + s.before for s in found),
+        Reason.SHAPE,
+        f"{y.name} has shape {list(y.shape)}, of which windows begin after the image; "
+        "ONNX leaves these out",
+    )
+    n.require(
+        all((s.out - 1) * s.stride + s.reach - s.size >= -1 for s in found)
+        or not n.text("auto_pad", "NOTSET").startswith("SAME"),
+        Reason.ATTRIBUTE,
+        f"auto_pad is {n.text('auto_pad', '')} of windows that skip elements; use pads",
+    )
+    return found
+
+
+def _side(
+    size: int, out: int, kernel: int, stride: int, dilation: int, before: int, after: int
+) -> Side:
+    missing = (out - 1) * stride + (kernel - 1) * dilation + 1 - size - before
+    return Side(size, out, kernel, stride, dilation, before, max(after, missing), after)
+
+
+def whole(x: Value) -> list[Side]:
+    """Windows as large as the image."""
+    return [Side(size, 1, size) for size in x.shape[2:]]
+
+
+def planes(windows: Sequence[Side], channels: int) -> list[Plane]:
+    """The passes, in order: the last two axes, then the first of three.
+
+    One axis shares its plane with the channels.
+    """
+    match windows:
+        case [only]:
+            return [Plane(Side(channels, channels), only)]
+        case [high, wide]:
+            return [Plane(high, wide)]
+        case [deep, high, wide]:
+            image = high.out * wide.out
+            return [Plane(high, wide), Plane(deep, Side(image, image))]
+    raise Reject(Reason.RANK, f"the window has {len(windows)} dimensions; use at most 3")
+
+
+def pooled(
+    n: Node, row: Row, x: Value, windows: Sequence[Side], y: Value, factors: Factors | None = None
+) -> Iterator[Call]:
+    """`y` is `x` [N, C, ...] pooled by `row`, each pass multiplied with its factors."""
+    require_same_quantization(n, x, y)
+    channels = x.shape[1]
+    seen = channels if len(windows) == 2 else 1  # of one channel, NHWC costs no transpose
+    for plane in planes(windows, channels):
+        high, wide = plane.high.size, plane.wide.size
+        image = yield from reshaped(n, x, (x.size // (seen * high * wide), seen, high, wide))
+        x = yield from _pass(n, row, image, plane, factors, y)
+    yield from settle(n, x, y)
+
+
+def _pass(n: Node, row: Row, x: Value, plane: Plane, factors: Factors | None, y: Value) -> Steps:
+    """`x` [N, C, H, W] pooled; `y` itself where that is the result."""
+    shape = (*x.shape[:2], plane.high.out, plane.wide.out)
+    out = place(n, y, shape)
+    high, wide = factors(plane) if factors is not None else (np.ones(1), np.ones(1))
+    numbers = np.outer(high, wide)
+    if np.all(numbers == 1):
+        yield from _window(n, row, x, plane, out)
+        return out
+    plain = n.temp(x, shape)
+    yield from _window(n, row, x, plane, plain)
+    one = n.scalar(1, x)
+    if np.all(numbers == numbers[0, 0]):
+        factor = one.map((1,), lambda a: (a * numbers[0, 0]).astype(a.dtype))
+    else:
+        sizes = (1, 1, *shape[2:])
+        factor = one.map(sizes, lambda a: (a * numbers).astype(a.dtype).reshape(sizes))
+    yield MUL(plain, factor, out=out)
+    return out
+
+
+def _window(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Call]:
+    if plane.dilated:
+        yield from _dilated(n, row, x, plane, y)
+        return
+    high, wide = plane.high, plane.wide
+    window = Window(
+        (high.kernel, wide.kernel),
+        (high.stride, wide.stride),
+        (1, 1),
+        Pads(wide.before, wide.after, high.before, high.after),
+        (high.size, wide.size),
+    )
+    yield _call(n, row, x, window, y)
+
+
+def _call(n: Node, row: Row, x: Value, window: Window, y: Value) -> Call:
+    return row(
+        images(n, x),
+        **window.operands(),
+        filter_width=window.kernel[1],
+        filter_height=window.kernel[0],
+        layout=layout(n),
+        out=images(n, y),
+    )
+
+
+def _dilated(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Call]:
+    """A window with holes is one without on every so-many-th row and column."""
+    both = (plane.high, plane.wide)
+    blocks = tuple(s.dilation for s in both)
+    sizes = [-(-max(s.before + s.size + s.after, s.reach) // s.dilation) for s in both]
+    places = [size - s.kernel + 1 for size, s in zip(sizes, both, strict=True)]
+    wide = yield from _padded(n, row, x, both, sizes)
+    parts = n.temp(x, (x.shape[0] * prod(blocks), x.shape[1], *sizes))
+    yield SPACE_TO_BATCH_ND(
+        images(n, wide),
+        block_sizes=int32(blocks),
+        paddings=int32((0,) * 4).reshaped((2, 2)),
+        layout=layout(n),
+        out=images(n, parts),
+    )
+    found = n.temp(x, (*parts.shape[:2], *places))
+    kernel = (plane.high.kernel, plane.wide.kernel)
+    yield _call(n, row, parts, Window(kernel, (1, 1), (1, 1), Pads(), (sizes[0], sizes[1])), found)
+    joined = n.temp(x, (*x.shape[:2], *(p * b for p, b in zip(places, blocks, strict=True))))
+    yield BATCH_TO_SPACE_ND(
+        images(n, found), block_sizes=int32(blocks), layout=layout(n), out=images(n, joined)
+    )
+    yield _strided(joined, both, y)
+
+
+def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
+    """`y`, of windows that step by their strides, out of `x`, of windows that step by one."""
+    return STRIDED_SLICE(
+        x,
+        begin=int32((0,) * 4),
+        end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in both))),
+        strides=int32((1, 1, *(s.stride for s in both))),
+        begin_mask=0,
+        end_mask=0,
+        shrink_axis_mask=0,
+        out=y,
+    )
+
+
+def _padded(n: Node, row: Row, x: Value, both: Sequence[Side], sizes: Sequence[int]) -> Steps:
+    """`x` with its padding stored, and as much more as makes blocks whole."""
+    around = [(0, 0), (0, 0)]
+    for size, s in zip(sizes, both, strict=True):
+        around.append((s.before, size * s.dilation - s.size - s.before))
+    if not any(map(any, around)):
+        return x
+    nothing = -np.inf if row == MAX_POOL_2D else 0.0
+    shape = [size + a + b for size, (a, b) in zip(x.shape, around, strict=True)]
+    paddings = int32([p for pair in around for p in pair]).reshaped((4, 2))
+    return (yield from compute(n, PAD_V2, x, paddings=paddings, pad_value=nothing, shape=shape))

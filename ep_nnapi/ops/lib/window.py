@@ -1,0 +1,147 @@
+"""Sliding windows: pads, strides and dilations of convolutions and pools in NNAPI's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.call import NHWC, Given, View, nhwc
+from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.spec import TRANSPOSE
+from ep_nnapi.ops.lib.node import Node, int32
+
+
+@dataclass(frozen=True, slots=True)
+class Pads:
+    """Padding in elements, in NNAPI's order."""
+
+    left: int = 0
+    right: int = 0
+    top: int = 0
+    bottom: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A two-dimensional sliding window, (height, width) each."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    pads: Pads
+    input: tuple[int, int]
+
+    @property
+    def dilated(self) -> bool:
+        """Whether any dilation differs from 1."""
+        return self.dilations != (1, 1)
+
+    def operands(self) -> Mapping[str, Given]:
+        """Padding and stride operands by NNAPI's names; implicit padding where it is the same.
+
+        Drivers are tuned for the implicit schemes; dilated windows always pad explicitly, because
+        SAME left the dilation out before feature level 3.
+        """
+        strides = {"stride_width": self.strides[1], "stride_height": self.strides[0]}
+        if self.pads == Pads():
+            return {"padding": PaddingCode.VALID, **strides}
+        if not self.dilated and self.pads == self._same():
+            return {"padding": PaddingCode.SAME, **strides}
+        p = self.pads
+        return {
+            "padding_left": p.left,
+            "padding_right": p.right,
+            "padding_top": p.top,
+            "padding_bottom": p.bottom,
+            **strides,
+        }
+
+    def _same(self) -> Pads:
+        (top, bottom), (left, right) = (
+            same_pads(i, k, s, 1, upper=True)
+            for i, k, s in zip(self.input, self.kernel, self.strides, strict=True)
+        )
+        return Pads(left, right, top, bottom)
+
+
+def same_pads(
+    size: int, kernel: int, stride: int, dilation: int, *, upper: bool
+) -> tuple[int, int]:
+    """(begin, end) padding that gives ceil(size / stride) outputs; the odd one at the end if upper.
+
+    Source: ONNX auto_pad SAME_UPPER, SAME_LOWER; NDK ANEURALNETWORKS_PADDING_SAME.
+    """
+    span = (kernel - 1) * dilation + 1
+    total = max((-(-size // stride) - 1) * stride + span - size, 0)
+    small, large = total // 2, total - total // 2
+    return (small, large) if upper else (large, small)
+
+
+def window(n: Node, kernel: tuple[int, ...]) -> Window:
+    """The node's window over its input 0 [N, C, H, W] with that kernel (height, width).
+
+    [N, C, L] with a kernel of one size is seen as an image of height 1.
+    """
+    x, axes = n.input(0), len(kernel)
+    n.require(
+        axes in (1, 2) and x.rank == axes + 2,
+        Reason.RANK,
+        f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
+    )
+    size, ones = x.shape[2:], (1,) * axes
+    strides, dilations = n.integers("strides", ones), n.integers("dilations", ones)
+    around = pads(n, size, kernel, strides, dilations)
+    top, left = planar(around[:axes], 0)
+    bottom, right = planar(around[axes:], 0)
+    pixels = Pads(left, right, top, bottom)
+    return Window(planar(kernel), planar(strides), planar(dilations), pixels, planar(size))
+
+
+def planar(numbers: Sequence[int], missing: int = 1) -> tuple[int, int]:
+    """One number for each of height and width; of one axis it is the width."""
+    return (missing, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+
+
+def pads(
+    n: Node,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    strides: tuple[int, ...],
+    dilations: tuple[int, ...],
+) -> tuple[int, ...]:
+    """The node's padding of any number of axes, in ONNX's order: all begins, then all ends."""
+    auto = n.text("auto_pad", "NOTSET")
+    if auto == "VALID":
+        return (0,) * 2 * len(kernel)
+    if auto.startswith("SAME"):
+        upper = auto == "SAME_UPPER"
+        per_axis = [
+            same_pads(*axis, upper=upper)
+            for axis in zip(size, kernel, strides, dilations, strict=True)
+        ]
+        return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
+    given = n.integers("pads", (0,) * 2 * len(kernel))
+    n.require(min(given) >= 0, Reason.ATTRIBUTE, f"pads are {list(given)}, NNAPI crops nothing")
+    return given
+
+
+def images(n: Node, value: Value) -> Value | View:
+    """An image tensor in the layout the target wants: NHWC unless USE_NCHW."""
+    return value if n.target.nchw else nhwc(value)
+
+
+def require_permute(n: Node, value: Value) -> None:
+    """Raises Reject where `value`, which the lowering itself makes, cannot be made an image.
+
+    What enters a cluster is permuted by the host at any level; this takes a TRANSPOSE.
+    """
+    if not n.target.nchw:
+        out = n.temp(value, nhwc(value).shape)
+        TRANSPOSE(value, perm=int32(NHWC), out=out).match(n.target.feature_level)
+
+
+def layout(n: Node) -> bool | None:
+    """The `layout` operand: True for NCHW, left out for NNAPI's default."""
+    return True if n.target.nchw else None

@@ -1,0 +1,1 @@
+"""Offline preparation: models optimized, compiled, verified and written."""

@@ -1,0 +1,60 @@
+"""What a model keeps in other files: its external data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import GraphProto, TensorProto
+
+from ep_nnapi.graph.onnx_io import mentions
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The files, and how many of their bytes are the model's."""
+
+    files: tuple[Path, ...] = ()
+    bytes: int = 0
+
+
+def elsewhere(model: Path) -> Elsewhere:
+    """What a readable model keeps in other files; nothing for one that is not."""
+    if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
+        return Elsewhere()
+    try:
+        proto = onnx.load(str(model), load_external_data=False)
+    except DecodeError:
+        return Elsewhere()
+    places = [
+        {entry.key: entry.value for entry in tensor.external_data}
+        for tensor in _tensors(proto.graph)
+        if tensor.data_location == TensorProto.EXTERNAL
+    ]
+    names = sorted({place["location"] for place in places if "location" in place})
+    size = sum(_length(place, model.parent) for place in places)
+    return Elsewhere(tuple(model.parent / name for name in names), size)
+
+
+def _length(place: Mapping[str, str], folder: Path) -> int:
+    """A tensor's bytes: as stated, else all that follows its offset."""
+    file = folder / place.get("location", "")
+    if not file.is_file():
+        return 0
+    try:
+        end = file.stat().st_size - int(place.get("offset", 0))
+        return max(0, min(end, int(place.get("length", end))))
+    except ValueError:  # no numbers, as ONNX Runtime will say
+        return 0
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from (t for t in (attribute.t, *attribute.tensors) if t.external_data)
+            for inner in (attribute.g, *attribute.graphs):
+                yield from _tensors(inner)

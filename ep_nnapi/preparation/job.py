@@ -1,0 +1,208 @@
+"""What to prepare a model as: a level, a format and what goes with them, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.options import Options, parse, to_strings
+
+_Kind = TypeVar("_Kind", bound=StrEnum)
+
+TIMEOUT = 3600.0
+"""Seconds for one model: what is still computing after an hour will hardly end."""
+
+
+class Level(StrEnum):
+    """ONNX Runtime's levels on the CPU provider, and the one that spares NNAPI's nodes."""
+
+    DISABLE = "disable"
+    BASIC = "basic"
+    EXTENDED = "extended"
+    ALL = "all"
+    NNAPI_AWARE = "nnapi-aware"
+
+
+class Format(StrEnum):
+    """What is written: an ORT-format model, an ONNX model, or one of compiled clusters."""
+
+    ORT = "ort"
+    ONNX = "onnx"
+    CONTEXT = "context"
+
+
+class Platform(StrEnum):
+    """What the CPU nodes of the file are for."""
+
+    ARM = "arm"
+    AMD64 = "amd64"
+
+
+class Style(StrEnum):
+    """Whether an .ort file's optimizations are baked in or recorded, to be replayed at load."""
+
+    FIXED = "fixed"
+    RUNTIME = "runtime"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """How to optimize and save; `options` are the provider's, whose target decides on nodes."""
+
+    level: Level = Level.NNAPI_AWARE
+    format: Format = Format.ORT
+    platform: Platform = Platform.ARM
+    style: Style = Style.FIXED
+    type_reduction: bool = False
+    embed: bool = False
+    options: Options = field(default_factory=Options)
+
+    @property
+    def suffix(self) -> str:
+        """What a model's name ends in when it has been prepared."""
+        recorded = ".with_runtime_opt" if self.style is Style.RUNTIME else ""
+        return {
+            Format.ORT: f"{recorded}.ort",
+            Format.ONNX: ".onnx",
+            Format.CONTEXT: "_ctx.onnx",
+        }[self.format]
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data, from which `job_of` makes the same job."""
+        return {
+            "optimization_level": str(self.level),
+            "format": str(self.format),
+            "target_platform": str(self.platform),
+            "optimization_style": str(self.style),
+            "enable_type_reduction": self.type_reduction,
+            "embed": self.embed,
+            **to_strings(self.options),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a prepared model is compared with the original on, and how close it must be.
+
+    inputs     files as `read_feeds` takes them; random numbers without, the same each time
+    tolerance  relative to an output's spread; None: by its kind
+    """
+
+    inputs: tuple[str, ...] = ()
+    tolerance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A row of the table: what goes together. Every target goes with every row."""
+
+    format: Format
+    levels: tuple[Level, ...]
+    style: Style
+    extra: str
+    result: str
+
+
+UNCOMPARED = "no-verify prepares it without comparing"
+"""The way out for models that cannot be compared, or never give the same numbers."""
+
+_ANY = tuple(Level)
+COMBINATIONS = (
+    Combination(
+        Format.ORT,
+        _ANY,
+        Style.FIXED,
+        "enable_type_reduction",
+        "`MODEL.ort`, which plain onnxruntime loads too, and `required_operators.config`",
+    ),
+    Combination(
+        Format.ORT,
+        (Level.EXTENDED, Level.ALL, Level.NNAPI_AWARE),
+        Style.RUNTIME,
+        "enable_type_reduction",
+        "`MODEL.with_runtime_opt.ort`: basic, with what the level adds recorded and replayed at "
+        "load when the session asks for it (`session.enable_saved_runtime_optimizations`)",
+    ),
+    Combination(
+        Format.ONNX, _ANY, Style.FIXED, "", "`MODEL.onnx`, which plain onnxruntime loads too"
+    ),
+    Combination(
+        Format.CONTEXT,
+        (Level.DISABLE, Level.BASIC, Level.NNAPI_AWARE),
+        Style.FIXED,
+        "embed",
+        "`MODEL_ctx.onnx` with each cluster compiled, its weights in a file beside it or embedded",
+    ),
+)
+"""Every combination there is; the target platforms arm and amd64 go with each."""
+
+
+def job_of(given: Mapping[str, object]) -> Job:
+    """The job that names and values stand for: those of `Job.to_json`, and the provider's options.
+
+    Raises OptionError for what is unknown or in none of the combinations.
+    """
+    rest = dict(given)
+    level = _member(Level, "optimization_level", rest.pop("optimization_level", "nnapi-aware"))
+    form = _member(Format, "format", rest.pop("format", "ort"))
+    platform = _member(Platform, "target_platform", rest.pop("target_platform", "arm"))
+    style = _member(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
+    reduced = _switch("enable_type_reduction", rest.pop("enable_type_reduction", False))
+    embed = _switch("embed", rest.pop("embed", False))
+    job = Job(level, form, platform, style, reduced, embed, parse(rest))
+    _check(job)
+    return job
+
+
+def aware_of(level: str | None) -> str:
+    """The level that ONNX Runtime's old tool meant by `--use_nnapi --optimization_level LEVEL`."""
+    if level == Level.ALL:
+        raise OptionError(
+            "use_nnapi with optimization_level all would lay nodes out for one CPU; "
+            "take extended, which is nnapi-aware here"
+        )
+    return Level.NNAPI_AWARE if level in (None, Level.EXTENDED) else str(level)
+
+
+def _check(job: Job) -> None:
+    """Raises OptionError in one sentence unless a combination has it all."""
+    rows = [c for c in COMBINATIONS if c.format is job.format]
+    styled = [c for c in rows if c.style is job.style]
+    if not styled:
+        raise OptionError(
+            f"optimization_style {job.style} is for format ort only, not {job.format}: "
+            "only ORT-format files hold recorded optimizations"
+        )
+    if not any(job.level in c.levels for c in styled):
+        known = ", ".join(styled[0].levels)
+        raise OptionError(
+            f"format {job.format} with style {job.style} goes with optimization_level {known}, "
+            f"not {job.level}{_WHY[job.format]}"
+        )
+    for name, value in (("enable_type_reduction", job.type_reduction), ("embed", job.embed)):
+        if value and not any(c.extra == name for c in styled):
+            owner = next(c.format for c in COMBINATIONS if c.extra == name)
+            raise OptionError(f"{name} is for format {owner} only, not {job.format}")
+
+
+_WHY = {
+    Format.ORT: ", which has nothing to record",
+    Format.ONNX: "",
+    Format.CONTEXT: ", which fuses nodes for the CPU before NNAPI sees them; "
+    "nnapi-aware fuses the others",
+}
+
+
+def _member(kind: type[_Kind], name: str, value: object) -> _Kind:
+    if value not in list(kind):
+        raise OptionError(f"{name} is {str(value)!r}; it must be one of {', '.join(kind)}")
+    return kind(str(value))
+
+
+def _switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"{name} is {value!r}; it must be true or false")
+    return value

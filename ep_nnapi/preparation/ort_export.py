@@ -1,0 +1,209 @@
+"""A model optimized by ONNX Runtime at a chosen level and saved, with NNAPI's nodes kept or not."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+import onnxruntime
+
+from ep_nnapi.diagnostics.check import check, collecting, open_session, quiet_options, source
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.onnx_io import temporary
+from ep_nnapi.graph.ort_io import operators
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.preparation.fusion_guard import conceal, expose, is_kept
+from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style, job_of
+from ep_nnapi.preparation.ort_names import complete, rename_given
+from ep_nnapi.report import Report
+from ep_nnapi.sessions.custom_ops import custom_ops
+
+_CPU = "CPUExecutionProvider"
+_INITIALIZERS = "session.optimized_model_external_initializers"
+_APART = ".data"
+_NCHWC = ["NchwcTransformer"]  # blocks made for x86
+_Level: TypeAlias = onnxruntime.GraphOptimizationLevel
+_LEVELS = {
+    Level.DISABLE: _Level.ORT_DISABLE_ALL,
+    Level.BASIC: _Level.ORT_ENABLE_BASIC,
+    Level.EXTENDED: _Level.ORT_ENABLE_EXTENDED,
+    Level.ALL: _Level.ORT_ENABLE_ALL,
+    Level.NNAPI_AWARE: _Level.ORT_ENABLE_EXTENDED,
+}
+
+
+def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
+    """Saves `model` in ORT format; returns the provider's report where NNAPI's nodes are kept.
+
+    Only assigns: ONNX Runtime compiles nothing for a file, so nodes that NNAPI takes stay as they
+    are and the optimizations of the level apply to the rest. Raises ModelError.
+    """
+    if job.level is not Level.NNAPI_AWARE:
+        open_session(source(model), _saving_ort(out, job), [_CPU], _left_out(job))
+        return None
+    register()
+    try:
+        report = _assigned(source(model), out, job)
+    except ModelError as whole:
+        # A function that NNAPI takes whole, but the CPU provider only in parts: it must be able to
+        # run every node that stays.
+        with _basic(model, out, job) as inlined:
+            try:
+                report = _assigned(str(inlined), out, job)
+            except ModelError:
+                raise whole from None
+    if not is_kept(out, report):
+        _spare(model, out, job, report)
+    return report
+
+
+def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
+    """Saves `model` with the nodes kept that ONNX Runtime fuses although NNAPI has them."""
+    with _basic(model, out, job) as basic, _loose(out, ".spared.onnx") as spared:
+        expose(basic, report)
+        _assigned(str(basic), out, job)
+        _unpack(out, spared, job, apart=True)
+        conceal(spared)
+        save_ort(spared, out, Job(Level.DISABLE, Format.ORT, job.platform))
+
+
+@contextmanager
+def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
+    """`model` as an .onnx file after basic optimization, all functions inlined."""
+    with _loose(out, ".basic.onnx") as basic:
+        how = Job(Level.BASIC, Format.ONNX, job.platform)
+        saving = _saving(basic, Format.ONNX, how, apart=True)
+        open_session(source(model), saving, [_CPU], _left_out(job))
+        rename_given(basic)
+        yield basic
+
+
+@contextmanager
+def _loose(out: Path, suffix: str) -> Iterator[Path]:
+    """A name for an .onnx file with its weights apart; both are gone afterwards."""
+    with temporary(out, suffix) as path, temporary(out, f"{suffix}{_APART}"):
+        yield path
+
+
+def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
+    """Saves `model` as an .ort file with the nodes kept that the provider claims."""
+    report = _claimed(model, _saving_ort(out, job), job)
+    if job.format is Format.ORT and report.taken and "QLinearConv" in operators(out):
+        # At level all, full builds lay it out anew when they load the file, and where clusters have
+        # been compiled before they then ask nodes that are gone: laid out now, it stays.
+        saving = _saving_ort(out, job)
+        saving.graph_optimization_level = _Level.ORT_ENABLE_ALL
+        report = _claimed(model, saving, job)
+    return report
+
+
+def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
+    with collecting(job.options) as (strings, found):
+        open_session(model, saving, [(EP_NAME, strings), _CPU], _NCHWC)
+        return found().report
+
+
+def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
+    """The same as an .onnx file.
+
+    ONNX Runtime refuses to write .onnx from a session with compiled nodes, but not from an .ort
+    file in which they are kept, so nnapi-aware goes that way round where there are any.
+    """
+    if job.level is not Level.NNAPI_AWARE:
+        open_session(source(model), _saving(out, Format.ONNX, job), [_CPU], _left_out(job))
+        return None
+    with temporary(out, ".assigned.ort") as assigned:
+        report = save_ort(model, assigned, job)
+        if report is not None and report.taken:
+            _unpack(assigned, out, job)
+        else:
+            save_onnx(model, out, replace(job, level=Level.EXTENDED))
+    return report
+
+
+def _unpack(saved: Path, out: Path, job: Job, *, apart: bool = False) -> None:
+    """Writes an .ort file as .onnx, its nodes as they are."""
+    as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
+    open_session(str(saved), _saving(out, Format.ONNX, as_it_is, apart=apart), [_CPU])
+    rename_given(out)
+    complete(out, saved)
+
+
+def check_replay(saved: Path) -> None:
+    """Raises ModelError unless ONNX Runtime can replay what is recorded in a saved model.
+
+    It records some optimizations of quantized layers that it cannot replay.
+    """
+    options = quiet_options()
+    options.add_session_config_entry("session.enable_saved_runtime_optimizations", "1")
+    try:
+        open_session(str(saved), options, [_CPU])
+    except ModelError as error:
+        raise ModelError(
+            f"ONNX Runtime cannot replay what it recorded, so take style fixed; {error}"
+        ) from None
+
+
+def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
+    """Saves what a model of style runtime becomes when its recorded optimizations are replayed.
+
+    Which of them are is not known before it is loaded, so a build for it needs both's operators.
+    """
+    options = _saving(out, Format.ORT, job)
+    options.add_session_config_entry("optimization.minimal_build_optimizations", "apply")
+    open_session(source(model), options, [_CPU], _left_out(job))
+
+
+def check_at(model: ModelSource, level: str, **options: object) -> Report:
+    """What the provider says of `model` once it has been saved at `level`.
+
+    Shows what a level takes away from NNAPI. Raises as `check`.
+    """
+    job = job_of({"optimization_level": level, **options})
+    model = source(model)
+    library = job.options.custom_ops_library
+    if not isinstance(model, bytes) and contents(model):
+        raise ModelError(f"{model}: it is compiled already, with no level to choose")
+    with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        saved = Path(folder, "saved.ort")
+        with custom_ops(library):
+            save_ort(model, saved, job)
+        return check(saved, **options)
+
+
+def _saving_ort(out: Path, job: Job) -> onnxruntime.SessionOptions:
+    options = _saving(out, Format.ORT, job)
+    if job.style is Style.RUNTIME:
+        options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
+    return options
+
+
+def _left_out(job: Job) -> Sequence[str]:
+    """Optimizers that do not go into a file for a platform."""
+    return [] if job.platform is Platform.AMD64 else _NCHWC
+
+
+def _saving(
+    out: Path, form: Format, job: Job, *, apart: bool = False
+) -> onnxruntime.SessionOptions:
+    """`apart`: weights of an .onnx file beside it, so that to change it does not copy them."""
+    options = quiet_options()
+    options.graph_optimization_level = _LEVELS[job.level]
+    options.optimized_model_filepath = str(out)
+    options.intra_op_num_threads = 1  # and no arena, since nothing runs
+    options.enable_cpu_mem_arena = False
+    options.add_session_config_entry("session.save_model_format", form.upper())
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    if apart:
+        options.add_session_config_entry(f"{_INITIALIZERS}_file_name", f"{out.name}{_APART}")
+        options.add_session_config_entry(f"{_INITIALIZERS}_min_size_in_bytes", "1024")
+    if job.platform is Platform.ARM:
+        options.add_session_config_entry("session.qdqisint8allowed", "1")
+    return options

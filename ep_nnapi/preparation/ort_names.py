@@ -1,0 +1,68 @@
+"""Names that models saved by ONNX Runtime have or lack, so that it does not load them again."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Set
+from pathlib import Path
+
+from onnx import GraphProto, TensorProto, ValueInfoProto, helper
+from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Graph
+
+from ep_nnapi.graph.onnx_io import edited, graphs
+from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, outputs
+
+_GIVEN = ("gemm_input_shape", "gemm_output_shape")
+"""What its fusion of MatMul and Add calls the constants it makes.
+
+Where two of them are equal, sharing constants takes one's name out of use but leaves its data, the
+name is given again, and the session ends with "Attempt to replace the existing tensor".
+Source: onnxruntime 1.31, MatMulAddFusion and ConstantSharing.
+"""
+
+
+def rename_given(path: Path) -> None:
+    """Renames such constants in an .onnx file, which can be optimized again then."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if not any(data.find(name.encode()) >= 0 for name in _GIVEN):
+            return
+    with edited(path) as proto:
+        taken = {v.name for v in (*proto.graph.input, *proto.graph.output)}
+        for graph in graphs(proto.graph):
+            for tensor in graph.initializer:
+                tensor.name = _renamed(tensor.name, taken)
+            for node in graph.node:
+                node.input[:] = [_renamed(name, taken) for name in node.input]
+
+
+def complete(path: Path, saved: Path) -> None:
+    """Gives the inner graphs of an .onnx file what they lost in the .ort file it is written from.
+
+    There they have no names, and ONNX Runtime forgets the outputs of those without nodes, which are
+    constants. It does not load the .onnx file without.
+    """
+    with opened(saved) as graph:
+        if not any(True for node in nodes(graph) for _ in inner_graphs(node)):
+            return
+        with edited(path) as proto:
+            _complete(proto.graph, graph)
+
+
+def _complete(graph: GraphProto, saved: Graph) -> None:
+    known = {(tuple(n.output), a.name): a.g for n in graph.node for a in n.attribute}
+    for node in nodes(saved):
+        for name, its in inner_graphs(node):
+            inner = known[outputs(node), name]
+            inner.name = inner.name or name
+            if not inner.node and not inner.output:
+                made = {t.name: t for t in inner.initializer}
+                inner.output.extend(_info(made[output]) for output in outputs(its))
+            _complete(inner, its)
+
+
+def _info(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+
+
+def _renamed(name: str, taken: Set[str]) -> str:
+    return f"prepared_{name}" if name.startswith(_GIVEN) and name not in taken else name

@@ -1,0 +1,188 @@
+"""One model prepared by workers in a folder of its own, its files moved into place at the end.
+
+The folder is locked as long as anyone works in it, so that a later run knows one that was left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.files import TEMPORARY, digest_of
+from ep_nnapi.preparation.job import UNCOMPARED, Verification
+from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
+from ep_nnapi.preparation.worker_pool import Crew, Limits, Shift
+
+_WORK = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One model to prepare: all that a process elsewhere needs to know.
+
+    name      what the manifest calls the model
+    root      the folder of outputs, `output` a path relative to it
+    previous  its entry in the manifest of an earlier run
+    """
+
+    model: Path
+    name: str
+    root: Path
+    output: str
+    recipe: Recipe
+    verification: Verification | None
+    limits: Limits
+    previous: Prepared | None = None
+
+
+def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
+    """Prepares the model, unless it is up to date; what goes wrong is in the entry.
+
+    crew   whose keepers to use; without, one of its own
+    """
+    if crew is None:
+        with Crew() as own:
+            return prepare_one(task, own)
+    started = monotonic()
+    try:
+        if task.previous and up_to_date(
+            task.previous, task.model, task.recipe, task.root, started + task.limits.seconds
+        ):
+            return replace(task.previous, skipped=True)
+        with crew.keeper() as keeper, _scratch(task.root) as folder:
+            return _prepared(task, Shift(keeper, folder, task.limits, started))
+    except (ModelError, OptionError) as error:
+        return failed(task, str(error), unusable=True)
+    except NnapiError as error:
+        return failed(task, str(error))
+    except OSError as error:
+        late = isinstance(error, TimeoutError)
+        place = error.filename2 or error.filename or task.root
+        why = str(task.limits.exceeded()) if late else f"{place}: {error.strerror}"
+        return failed(task, why, unusable=late)
+
+
+def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
+    """The entry of a model that could not be prepared."""
+    return Prepared(task.name, task.output, task.recipe, error=why, unusable=unusable)
+
+
+def clean(root: Path) -> None:
+    """Takes away what runs that were killed have left in `root`."""
+    with locked(root):
+        for left in root.glob(f"{TEMPORARY}*"):
+            if left.is_file():
+                left.unlink(missing_ok=True)
+                continue
+            with suppress(OSError), locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Waits for others who have the folder in a way that excludes this one, or raises OSError.
+
+    Of a folder of outputs it is whoever looks for what was left there, or changes what all share.
+    """
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, how)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _prepared(task: Task, shift: Shift) -> Prepared:
+    work = shift.folder / _WORK
+    work.mkdir()
+    out = work / Path(task.output).name
+    asked: dict[str, Any] = {
+        "job": task.recipe.job,
+        "model": str(task.model),
+        "out": str(out),
+        "recorded": str(shift.folder / "recorded.npz"),
+        "verification": task.verification and asdict(task.verification),
+    }
+    sources = {task.model.name: digest_of(task.model, shift.deadline)}
+    staged = shift.ask("stage", asked)
+    sources |= _digests(task.model.parent, map(Path, staged["beside"]), shift.deadline)
+    entry = Prepared(
+        task.name,
+        task.output,
+        task.recipe,
+        sources,
+        report=staged["report"],
+        operators=staged["operators"],
+    )
+    if task.verification is not None:
+        shift.ask("record", asked)
+        verdict = shift.ask("verify", asked)
+        entry = replace(entry, differences=verdict["differences"])
+        if verdict["refused"] is not None:
+            return replace(entry, error=_beyond(verdict["refused"]))
+    return replace(entry, outputs=_publish(work, out.name, task))
+
+
+def _beyond(sentences: str) -> str:
+    return (
+        f"the prepared model differs from the original. {sentences} Nothing is written; allow more "
+        f"with tolerance, or {UNCOMPARED}"
+    )
+
+
+def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
+    """Moves the files into place, the model last, and returns their digests.
+
+    The names of files beside it carry their digests, so at any moment the model and what it refers
+    to belong together.
+    """
+    home = (task.root / task.output).parent
+    names = sorted((p.name for p in work.iterdir()), key=lambda name: name == main)
+    digests = _digests(work, [work / name for name in names])
+    with locked(task.root):
+        home.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            (work / name).replace(home / name)
+        if Path(main).suffix.lower() == ".onnx":
+            _drop_replaced(home, Path(main).stem, digests.keys())
+    folder = Path(task.output).parent
+    return {str(folder / name): digest for name, digest in digests.items()}
+
+
+def _drop_replaced(home: Path, stem: str, kept: Collection[str]) -> None:
+    """Takes away what earlier models of that name had beside them."""
+    for path in home.iterdir():
+        known = path.suffix in (".weights", ".data") and path.name not in kept
+        digest = path.stem.removeprefix(f"{stem}.")
+        if known and path.stem == f"{stem}.{digest}" and _is_digest(digest):
+            path.unlink(missing_ok=True)
+
+
+def _is_digest(text: str) -> bool:
+    return len(text) == 16 and set(text) <= set("0123456789abcdef")
+
+
+def _digests(folder: Path, files: Iterable[Path], deadline: float | None = None) -> dict[str, str]:
+    return {os.path.relpath(f, folder): digest_of(f, deadline) for f in files if f.is_file()}
+
+
+@contextmanager
+def _scratch(root: Path) -> Iterator[Path]:
+    """A folder on the file system of the outputs, locked as workers do it, too."""
+    with ExitStack() as stack:
+        with locked(root):
+            folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root))
+            stack.enter_context(locked(folder, fcntl.LOCK_SH))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)

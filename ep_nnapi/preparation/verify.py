@@ -1,0 +1,109 @@
+"""A prepared model compared with the original, which is not there any more when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import isfinite, isnan
+from pathlib import Path
+
+import numpy as np
+from onnxruntime import GraphOptimizationLevel
+
+from ep_nnapi.diagnostics.check import open_session
+from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
+from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.run_and_compare import compared, on_nnapi, outputs_of, relaxed
+from ep_nnapi.diagnostics.verdict import Verdict, differences_of
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.onnx_io import mentions
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.preparation.job import Verification
+from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
+from ep_nnapi.sizes.symbols import Shapes
+
+_SEED = 0
+_MODEL, _TOLERANCE = "about.0.model", "about.0.tolerance"
+_PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
+
+
+def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | None:
+    """Writes inputs and what the CPU provider makes of them with the original; how near is equal.
+
+    fixed  sizes of the inputs, which they have in the prepared model
+    None stands for the tolerance of each output's kind. With quantized layers it is no less than
+    twice what ONNX Runtime's own levels, fused and not, are apart.
+    """
+    options = exact_options()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others need the CPU
+    session = open_session(str(model), options, [CPU])
+    inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    specs = fixed_specs(inputs, fixed)
+    feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)
+    outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
+    arrays: dict[str, Array] = {}
+    for i, (fed, found) in enumerate(zip(feeds.runs, outputs, strict=True)):
+        arrays |= _numbered("in", i, fed) | _numbered("out", i, found)
+    tolerance = how.tolerance
+    if tolerance is None and traits_of(str(model)).quantized:
+        own = _between_levels(model, feeds, outputs)
+        tolerance = own if own > TOLERANCES[Kind.QUANTIZED] else None
+    arrays[_MODEL] = np.array(str(model))
+    arrays[_TOLERANCE] = np.array(np.nan if tolerance is None else tolerance)
+    np.savez(to, allow_pickle=False, **arrays)
+    return tolerance
+
+
+def _between_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Array]]) -> float:
+    """Twice as far as ONNX Runtime's unfused layers are from its fused ones, or 0.
+
+    0 where no number says it: its integer kernels saturate on some processors unless fused.
+    """
+    if saturates() and any(mentions(model, name) for name in _PRODUCTS):
+        return 0.0
+    options = exact_options()
+    options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = open_session(str(model), options, [CPU])
+        unfused = [outputs_of(session, fed, None) for fed in feeds.runs]
+    except ModelError:
+        return 0.0  # some operators run only once they are fused
+    apart = max((d.relative for d in differences_of(unfused, fused)), default=0.0)
+    return 2 * apart if isfinite(apart) else 0.0
+
+
+def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Verdict:
+    """The verdict on the prepared model on nnapi-reference, against what was recorded.
+
+    Raises ModelError when it cannot be loaded, or has not the original's inputs and outputs.
+    """
+    with np.load(recorded, allow_pickle=False) as arrays:
+        feeds, want = _runs("in", arrays), _runs("out", arrays)
+        original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
+    count = max(len(feeds), len(want))
+    runs = Feeds(tuple(feeds.get(i, {}) for i in range(count)))
+    _, got = on_nnapi(str(prepared), runs, {**options, "device": REFERENCE_DEVICE})
+    wanted = [want.get(i, {}) for i in range(count)]
+    if any(g.keys() != w.keys() for g, w in zip(got, wanted, strict=True)):
+        raise ModelError("the prepared model's outputs have other names than the original's")
+    asked = None if isnan(tolerance) else tolerance
+    return compared(original, runs.runs, (got, wanted), asked, half=relaxed(options))
+
+
+def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Arrays under keys that are no tensor names, which may be anything."""
+    found: dict[str, Array] = {}
+    for k, (name, array) in enumerate(arrays.items()):
+        found[f"{side}.{run}.{k}"] = array
+        found[f"{side}.{run}.{k}.name"] = np.array(name)
+    return found
+
+
+def _runs(side: str, arrays: Mapping[str, Array]) -> dict[int, dict[str, Array]]:
+    runs: dict[int, dict[str, Array]] = {}
+    for key in arrays:
+        kind, run, *rest = key.split(".")
+        if kind == side and len(rest) == 1:
+            runs.setdefault(int(run), {})[str(arrays[f"{key}.name"])] = arrays[key]
+    return runs

@@ -1,0 +1,137 @@
+"""The keeper's process, and in forks of it the workers, one for each step of preparing a model.
+
+To import this is to import what all workers need. Then each line of standard input is an order, and
+the line that answers it on standard output says how its worker ended. When the input ends, so do
+both.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import NoReturn
+
+from ep_nnapi.diagnostics.verdict_text import sentences
+from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.options import to_strings
+from ep_nnapi.preparation.job import UNCOMPARED, Verification, job_of
+from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.verify import compare, record
+from ep_nnapi.preparation.worker_pool import ANSWER, SAID, Data
+from ep_nnapi.sessions.custom_ops import custom_ops
+
+
+def _stage(task: Data) -> Data:
+    """Prepares `model` as `out`."""
+    staged = stage(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
+    return {
+        "report": staged.report.to_json(),
+        "operators": staged.operators,
+        "beside": [str(p) for p in staged.beside],
+    }
+
+
+def _record(task: Data) -> Data:
+    """Records what the original computes."""
+    model, how = Path(task["model"]), Verification(**task["verification"])
+    fixed = dict(job_of(task["job"]).options.fix)
+    try:
+        return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
+    except (ModelError, OptionError) as error:
+        raise type(error)(f"{error}; {UNCOMPARED}") from None
+
+
+def _verify(task: Data) -> Data:
+    """Compares `out` with what was recorded."""
+    asked = job_of(task["job"]).options
+    options = to_strings(replace(asked, fix=()))  # its sizes are in the prepared model
+    found = compare(Path(task["out"]), Path(task["recorded"]), options)
+    return {
+        "differences": [d.to_json() for d in found.differences],
+        "refused": " ".join(sentences(found)) if found.negative else None,
+    }
+
+
+TASKS: Mapping[str, Callable[[Data], Data]] = {
+    "stage": _stage,
+    "record": _record,
+    "verify": _verify,
+}
+
+
+def main() -> None:
+    """Carries out orders until there are no more."""
+    gc.freeze()  # what is here stays: workers need not look through it, nor copy it to do so
+    gc.enable()
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        ended, held = os.pipe()  # the worker holds one end as long as it lives
+        worker = os.fork()
+        if worker == 0:
+            _work(order)
+        os.close(held)
+        code = _outcome(worker, ended, order["seconds"])
+        os.close(ended)
+        with suppress(BrokenPipeError):
+            sys.stdout.write(f"{json.dumps(code)}\n")
+            sys.stdout.flush()
+
+
+def _outcome(worker: int, ended: int, seconds: float) -> int | None:
+    """The worker's exit code; None where it had to be ended since its time was up."""
+    events = select.poll()
+    events.register(ended, 0)  # hanging up is always reported
+    events.register(sys.stdin.fileno(), 0)
+    over = {fd for fd, _ in events.poll(1000 * seconds)}
+    if ended not in over:
+        os.kill(worker, signal.SIGKILL)
+    _, status = os.waitpid(worker, 0)
+    return os.waitstatus_to_exitcode(status) if over else None
+
+
+def _work(order: Data) -> NoReturn:
+    """Carries out one order, in a process that ends with it."""
+    code = 1
+    try:
+        folder = Path(order["folder"])
+        _settle(folder, order["memory"])
+        try:
+            with custom_ops(_library(order["task"])):
+                found = TASKS[order["do"]](order["task"])
+        except NnapiError as error:
+            found = {"error": str(error), "kind": type(error).__name__}
+        (folder / ANSWER).write_text(json.dumps(found))
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _library(task: Data) -> str | None:
+    """The library of custom operators that the model of a task needs."""
+    return job_of(task["job"]).options.custom_ops_library if "job" in task else None
+
+
+def _settle(folder: Path, memory: int) -> None:
+    """Works in `folder`, which it locks as long as it lives, and within the limit."""
+    os.chdir(folder)
+    fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
+    nothing, said = os.open(os.devnull, os.O_RDONLY), os.open(SAID, os.O_WRONLY | os.O_CREAT, 0o600)
+    for given, number in ((nothing, 0), (said, 1), (said, 2)):
+        os.dup2(given, number)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    within = memory if most == resource.RLIM_INFINITY else min(memory, most)
+    resource.setrlimit(resource.RLIMIT_AS, (within, most))

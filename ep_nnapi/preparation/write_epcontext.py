@@ -1,0 +1,210 @@
+"""A model whose clusters are EPContext nodes, compiled ahead of time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import networkx as nx
+import onnx
+import onnxruntime
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+from ep_nnapi.diagnostics.check import planned_at
+from ep_nnapi.epcontext.checksum import leave_room, seal
+from ep_nnapi.epcontext.container import FORMAT_VERSION, Packed, Place, pack
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
+from ep_nnapi.epcontext.serialize import ALIGNMENT
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.onnx_io import EXTERNAL_ABOVE, graphs
+from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A cluster to write and its context."""
+
+    cluster: CompiledCluster
+    packed: Packed
+
+
+def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Report:
+    """Writes `model` with each cluster compiled into an EPContext node.
+
+    model   already optimized; its nodes are taken as they are
+    embed   weights in the file itself; else in one beside it, whose name has its digest: a model
+            that is replaced never meets the weights of another
+    Nodes whose sizes depend on an input or a run stay ONNX nodes, compiled when they run; the
+    report has them too, in clusters as a session on `model` would have them.
+    """
+    proto = onnx.load(str(model))
+    _name_uniquely(proto)
+    onnx.save(proto, str(model))
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    provider = planned_at(str(model), options, level)
+    clusters = provider.clusters
+    if not all(isinstance(c, CompiledCluster) for c in clusters):
+        # without the nodes that are compiled when they run, the others are clusters of their own
+        settled = replace(options, dynamic_shapes=DynamicShapes.OFF)
+        clusters = planned_at(str(model), settled, level).clusters
+    compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
+    if not compiled:
+        raise ModelError(_why_nothing(proto, provider.report))
+    contexts = _embedded(compiled) if embed else _beside(compiled, out)
+    for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
+        _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
+    _drop_unused(proto)
+    _declare(proto, compiled)
+    _save(proto, out)
+    return provider.report
+
+
+def _why_nothing(proto: ModelProto, report: Report) -> str:
+    """Why there is nothing to compile, and what would help."""
+    if not report.clusters:
+        return (
+            "NNAPI takes no node of this model under these options, so there is nothing to "
+            "compile; `check` says why, and other formats do without"
+        )
+    free = [i.name for i in proto.graph.input if _is_symbolic(i)]
+    if free:
+        return (
+            f"the sizes of every cluster depend on {', '.join(free)}, so there is nothing to "
+            f"compile ahead of time; give them with --fix {free[0]}=SIZES or choose another format"
+        )
+    return (
+        "the sizes of every cluster depend on what the model computes, so there is nothing to "
+        "compile ahead of time; choose another format"
+    )
+
+
+def _is_symbolic(info: ValueInfoProto) -> bool:
+    return not all(d.HasField("dim_value") for d in info.type.tensor_type.shape.dim)
+
+
+def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
+    for one in compiled:
+        yield one.packed.embedded()
+
+
+def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
+    """Writes all weights, aligned, and yields the contexts that refer to them."""
+    unnamed, whole, places = out.with_suffix(".weights"), hashlib.sha256(), []
+    with unnamed.open("wb") as stream:
+        for one in compiled:
+            digest = hashlib.sha256()
+            places.append((stream.tell(), digest))
+            for block in one.packed.blob():
+                stream.write(block)
+                digest.update(block)
+            stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
+            whole.update(digest.digest())
+        total = stream.tell()
+    file = _beside_name(out, whole.hexdigest(), ".weights")
+    unnamed.rename(out.with_name(file))
+    for one, (offset, digest) in zip(compiled, places, strict=True):
+        yield one.packed.beside(Place(file, offset, total, digest.hexdigest()))
+
+
+def _beside_name(out: Path, digest: str, suffix: str) -> str:
+    return f"{out.stem}.{digest[:16]}{suffix}"
+
+
+def _name_uniquely(proto: ModelProto) -> None:
+    """Gives every node a name of its own, by which the plan is found again."""
+    seen: Counter[str] = Counter()
+    for graph in graphs(proto.graph):
+        for node in graph.node:
+            name = node.name or next(filter(None, node.output), node.op_type)
+            seen[name] += 1
+            node.name = name if seen[name] == 1 else f"{name}#{seen[name]}"
+
+
+def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodeProto:
+    report = cluster.report
+    node = helper.make_node(CONTEXT_OP, report.inputs, report.outputs, name, domain=CONTEXT_DOMAIN)
+    values = {
+        "ep_cache_context": context,
+        "embed_mode": 1,
+        "main_context": 1,
+        "partition_name": name,
+        "source": SOURCE,
+    }
+    node.attribute.extend(helper.make_attribute(k, v) for k, v in values.items())
+    return node
+
+
+def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) -> None:
+    """Puts `context` in the place of the cluster's nodes, wherever in the model they are."""
+    members = set(cluster.report.nodes)
+    home = next(g for g in graphs(graph) if any(n.name in members for n in g.node))
+    nodes = _ordered([*(n for n in home.node if n.name not in members), context])
+    del home.node[:]
+    home.node.extend(nodes)
+    known = {v.name for v in (*home.value_info, *home.output)}
+    home.value_info.extend(
+        helper.make_tensor_value_info(c.name, int(c.dtype), c.shape)
+        for c in cluster.lowered.border.outputs
+        if c.name not in known
+    )
+
+
+def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
+    """The nodes in an order in which they can run, as near as possible to the given one."""
+    writer = {name: i for i, n in enumerate(nodes) for name in n.output if name}
+    order = nx.DiGraph()
+    order.add_nodes_from(range(len(nodes)))
+    for i, node in enumerate(nodes):
+        order.add_edges_from((writer[name], i) for name in _reads(node) if name in writer)
+    return [nodes[i] for i in nx.lexicographical_topological_sort(order)]
+
+
+def _reads(node: NodeProto) -> set[str]:
+    """What a node reads, its inner graphs included."""
+    inner = [g for a in node.attribute for h in (a.g, *a.graphs) if h.node for g in graphs(h)]
+    return {*node.input, *(name for g in inner for n in g.node for name in n.input)}
+
+
+def _drop_unused(proto: ModelProto) -> None:
+    """Takes out the initializers that only clusters read, but for those the caller may override."""
+    every = list(graphs(proto.graph))
+    kept = {name for g in every for n in g.node for name in n.input}
+    kept |= {o.name for g in every for o in g.output} | {i.name for i in proto.graph.input}
+    for g in every:
+        initializers = [t for t in g.initializer if t.name in kept]
+        del g.initializer[:]
+        g.initializer.extend(initializers)
+
+
+def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
+    """States what the model needs, for those who look before they load."""
+    if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
+        proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
+    needed = max(one.packed.header["feature_level"] for one in compiled)
+    for key, value in (("format", FORMAT_VERSION), ("feature_level", needed)):
+        entry = proto.metadata_props.add()
+        entry.key, entry.value = f"ep_nnapi.{key}", str(value)
+
+
+def _save(proto: ModelProto, out: Path) -> None:
+    """Writes the model, with a checksum of its own file."""
+    leave_room(proto)
+    _write(proto, out)
+    seal(out)
+
+
+def _write(proto: ModelProto, out: Path) -> None:
+    if proto.ByteSize() <= EXTERNAL_ABOVE:
+        onnx.save_model(proto, str(out))
+        return
+    digest = hashlib.sha256()
+    for graph in graphs(proto.graph):
+        for tensor in graph.initializer:
+            digest.update(tensor.raw_data)
+    location = _beside_name(out, digest.hexdigest(), ".data")
+    onnx.save_model(proto, str(out), save_as_external_data=True, location=location)

@@ -1,0 +1,1 @@
+"""The execution provider of one session: planning, compilation, execution, fallback."""

@@ -1,0 +1,137 @@
+"""Which of the capable nodes to take, as clusters: all, or what is worth it, within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import networkx as nx
+
+from ep_nnapi.costs.cost_model import PHONE, CostModel
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.options import Options, Partitioning
+from partitioner import Costs, GivenUp, Partition, limited, savings, worth_it
+
+Ids: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Clusters in an order in which they can run, and the nodes given up, each set with why.
+
+    least  clusters that any partition of the same nodes has at least
+    """
+
+    clusters: list[Ids]
+    given_up: list[tuple[Ids, str]]
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chooser:
+    """Chooses by the user's options and a model of costs."""
+
+    options: Options
+    model: CostModel = PHONE
+
+    def choose(
+        self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
+    ) -> Choice:
+        """The clusters of the `capable` nodes that the options want.
+
+        nodes   all of the graph, by id
+        What is too small, or too many, is left out, and the rest chosen again until nothing is:
+        without their neighbours, clusters may no longer be worth it.
+        """
+        costs = self.model.costs(nodes.values() if self._estimates else ())
+        able: set[Hashable] = set(capable)
+        given_up: list[tuple[Ids, str]] = []
+        while True:
+            wanted, unpaid = self._worth_taking(dag, able, costs)
+            values: dict[tuple[Hashable, ...], float] = {}
+            clusters, beyond = self._limited(dag, wanted, costs, values)
+            given_up += [(_ids(c), self._beyond(c, nodes, values.get(c))) for c in beyond]
+            if not beyond:
+                break
+            able -= {node for members in beyond for node in members}
+        given_up += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
+        return Choice([_ids(c) for c in clusters], given_up, clusters.lower_bound)
+
+    @property
+    def _estimates(self) -> bool:
+        """Whether costs matter: without them large graphs need not be counted."""
+        options = self.options
+        return options.partitioning is Partitioning.WORTH_IT or options.max_clusters is not None
+
+    def _worth_taking(
+        self, dag: nx.DiGraph, able: set[Hashable], costs: Costs
+    ) -> tuple[set[Hashable], list[GivenUp]]:
+        if self.options.partitioning is Partitioning.MAXIMAL:
+            return able, []
+        found = worth_it(dag, able, costs)
+        return {node for members in found.clusters for node in members}, found.given_up
+
+    def _limited(
+        self,
+        dag: nx.DiGraph,
+        wanted: set[Hashable],
+        costs: Costs,
+        values: dict[tuple[Hashable, ...], float],
+    ) -> tuple[Partition, list[tuple[Hashable, ...]]]:
+        """The clusters within the limits and those beyond; `values` receives what each saves."""
+
+        def saved(clusters: list[tuple[Hashable, ...]]) -> Sequence[float]:
+            found = savings(dag, clusters, costs)
+            values.update(zip(clusters, found, strict=True))
+            return found
+
+        most = self.options.max_clusters
+        return limited(
+            dag,
+            wanted,
+            min_cluster_nodes=self.options.min_cluster_nodes,
+            max_clusters=most,
+            values=None if most is None else saved,
+        )
+
+    def _beyond(
+        self, cluster: Sequence[Hashable], nodes: Mapping[int, GraphNode], saved: float | None
+    ) -> str:
+        """Why a cluster is beyond the limits."""
+        least, most = self.options.min_cluster_nodes, self.options.max_clusters
+        if len(cluster) < least or saved is None:
+            size = _count(cluster, nodes)
+            return f"its cluster has {size}, fewer than min_cluster_nodes = {least}"
+        return (
+            f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
+            f"max_clusters = {most} that save most"
+        )
+
+
+def _ids(nodes: Iterable[Hashable]) -> Ids:
+    return tuple(i for i in nodes if isinstance(i, int))
+
+
+def _count(ids: Sequence[Hashable], nodes: Mapping[int, GraphNode]) -> str:
+    """How many nodes; groups that are taken or left as a whole are named where there are any."""
+    originals = sum(len(nodes[i].originals) for i in _ids(ids))
+    noun = "node" if originals == 1 else "nodes"
+    groups = f" ({len(ids)} with each QDQ group as one)" if originals > len(ids) else ""
+    return f"{originals} {noun}{groups}"
+
+
+def _compared(saved: float) -> str:
+    size = abs(saved)
+    number = f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
+    return f"{number} us {'cheaper' if saved > 0 else 'dearer'} than"
+
+
+def _dearer(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:
+    """Why a piece is not worth it, and what would take it all the same."""
+    originals = sum(len(nodes[i].originals) for i in _ids(piece.nodes))
+    alone = "this node by itself" if originals == 1 else f"these {originals} nodes by themselves"
+    return (
+        f"worth_it: taking {alone} is estimated {_compared(-piece.loss)} the CPU provider; "
+        f"partitioning=maximal takes {'it' if originals == 1 else 'them'}"
+    )

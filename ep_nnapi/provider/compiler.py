@@ -1,0 +1,144 @@
+"""One cluster's way to a device: lowered, asked about, compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ep_nnapi.capability.node import NO_ELEMENTS, Judged, judge
+from ep_nnapi.costs.work import work
+from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError
+from ep_nnapi.graph.dag import outputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.model_builder import Lowered, lower
+from ep_nnapi.lowering.permutes import Peel, Permute
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.sizes.bind import bound
+from ep_nnapi.sizes.int64_ranges import fitted
+from ep_nnapi.sizes.symbols import Shapes
+from ep_nnapi.target import Target
+
+
+class Declined(Exception):
+    """Nodes that cannot be in a cluster after all; none named means all of them."""
+
+    def __init__(self, names: Iterable[str], reason: Reason, detail: str) -> None:
+        super().__init__(detail)
+        self.names = frozenset(names)
+        self.reason = reason
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Lowers and compiles clusters for one target and device."""
+
+    target: Target
+    runtime: Runtime
+    device: Device
+    options: CompileOptions = field(default_factory=CompileOptions)
+
+    def lower(
+        self, members: Sequence[Judged], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> Lowered:
+        """The NNAPI model of a cluster that the device says it executes; raises Declined.
+
+        A permute that the device declines moves to the border, as long as nothing else is declined;
+        one that cannot parts the nodes on either side of it.
+        """
+        _check_elements(members, outputs)
+        calls = [call for m in members for call in m.calls]
+        refused: set[Permute] = set()
+        while True:
+            try:
+                lowered = lower(calls, inputs, outputs, self.target, refused=refused)
+            except Peel as peel:
+                raise Declined(_cheaper(members, peel), peel.reason, peel.detail) from None
+            if not lowered.model.inputs:
+                raise Declined(
+                    (),
+                    Reason.CLUSTER,
+                    "its cluster computes from sizes and constants; an NNAPI model has inputs",
+                )
+            declined = self._declined(lowered)
+            if not declined:
+                return lowered
+            if not declined <= lowered.permutes.keys():
+                raise self._refusal(lowered, declined - lowered.permutes.keys())
+            refused.update(lowered.permutes[i] for i in declined)
+
+    def ask(self, lowered: Lowered) -> None:
+        """Asks the device about each operation; raises Declined with the nodes it declines."""
+        declined = self._declined(lowered)
+        if declined:
+            raise self._refusal(lowered, declined)
+
+    def _declined(self, lowered: Lowered) -> set[int]:
+        """The numbers of the operations that the device declines."""
+        try:
+            answers = self.runtime.supported(lowered.model, self.device)
+        except (RuntimeFailure, SpecError) as failure:
+            raise self._failed(failure) from None
+        return {i for i, yes in enumerate(answers) if not yes}
+
+    def _refusal(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
+        operations = [lowered.model.operations[i] for i in declined]
+        names = {name for op in operations for name in op.origin}
+        kinds = ", ".join(sorted({op.spec.name for op in operations}))
+        return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
+
+    def compile(self, lowered: Lowered) -> Compilation:
+        """The model compiled; raises Declined."""
+        try:
+            return self.runtime.compile(lowered.model, self.device, self.options)
+        except (RuntimeFailure, SpecError) as failure:
+            raise self._failed(failure) from None
+
+    def lower_for(
+        self,
+        nodes: Sequence[GraphNode],
+        edges: tuple[Sequence[Value], Sequence[Value]],
+        opsets: Mapping[str, int],
+        shapes: Shapes,
+    ) -> Lowered:
+        """The NNAPI model of a cluster with symbolic sizes, for inputs of these `shapes`.
+
+        edges   what enters and what leaves
+        Raises Declined where these sizes have no lowering.
+        """
+        inputs, outputs = edges
+        whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
+        graph = fitted(bound(whole, shapes))
+        members = []
+        for node in graph.nodes:
+            verdict = judge(node, self.target)
+            if isinstance(verdict, Rejection):
+                raise Declined((verdict.node,), verdict.reason, verdict.detail)
+            members.append(verdict)
+        return self.lower(members, graph.inputs, graph.outputs)
+
+    def _failed(self, failure: Exception) -> Declined:
+        detail = f"{self.device.name} did not compile its cluster: {failure}"
+        return Declined((), Reason.DRIVER, detail)
+
+
+def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None:
+    """Raises Declined for nodes that compute what leaves the cluster without elements."""
+    empty = {v.name for v in outputs if v.dims is not None and 0 in v.dims}
+    for member in members if empty else ():
+        lost = sorted(empty & {v.name for v in outputs_of(member.node)})
+        if lost:
+            detail = f"{lost[0]} has no elements and leaves its cluster; {NO_ELEMENTS}"
+            names = [part.name for part in member.node.originals]
+            raise Declined(names, Reason.SHAPE, detail)
+
+
+def _cheaper(members: Sequence[Judged], peel: Peel) -> Sequence[str]:
+    """The nodes on that side of a permute whose leaving loses less work; readers on a tie."""
+
+    def macs(names: Sequence[str]) -> int:
+        left = (m.node for m in members if {p.name for p in m.node.originals} & set(names))
+        return sum(work(node).macs for node in left)
+
+    return min((peel.nodes, peel.writers or peel.nodes), key=macs)

@@ -1,0 +1,63 @@
+"""A cluster's ONNX nodes as a model of their own, for the CPU provider."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+import onnxruntime
+
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.sessions.cpu import exact_options, session_of
+
+_EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
+
+
+@dataclass
+class CpuModel:
+    """A model kept on disk, with its weights beside it, until a session is needed after all."""
+
+    folder: Path
+    _session: onnxruntime.InferenceSession | None = None
+    _lock: ForkableLock = field(default_factory=ForkableLock)
+
+    @staticmethod
+    def keep(model: onnx.ModelProto) -> CpuModel:
+        """Writes `model` to a folder that lives as long as the result."""
+        kept = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
+        weakref.finalize(kept, _remove, kept.folder, os.getpid())
+        onnx.save_model(
+            model,
+            str(kept.folder / "model.onnx"),
+            save_as_external_data=True,
+            location="weights",
+            size_threshold=_EXTERNAL_FROM,
+        )
+        return kept
+
+    def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
+        """The outputs, computed by the CPU provider; its session is made by the first run."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._open()
+        return list(self._session.run(list(outputs), dict(feeds)))
+
+    def _open(self) -> onnxruntime.InferenceSession:
+        options = exact_options()
+        # it runs inside another session's node: spinning threads would starve that one
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        path = str(self.folder / "model.onnx")
+        return session_of(path, options)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Removes a model's folder, unless it is a forked process that ends: the parent uses it."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,61 @@
+"""Which NNAPI runtime and device a session speaks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
+from ep_nnapi.options import HOST
+from ep_nnapi.target import NnapiFlag
+
+
+@cache
+def _host() -> Runtime:
+    return HostRuntime()
+
+
+OPENERS: dict[str, Callable[[], Runtime]] = {HOST: _host}
+
+
+def open_runtime(name: str) -> Runtime:
+    """The runtime that the option `runtime` names."""
+    return OPENERS[name]()
+
+
+def devices(runtime: str = HOST) -> tuple[Device, ...]:
+    """The devices of a runtime, as `ep-nnapi devices` prints them."""
+    return tuple(open_runtime(runtime).devices())
+
+
+def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:
+    """The one device that clusters are compiled for.
+
+    The named one; else the first accelerator, or the first of all where there is none. CPU_ONLY and
+    CPU_DISABLED restrict the choice as Android documents them. Raises OptionError when none is
+    left.
+    """
+    left = runtime.devices()
+    if name is not None:
+        found = [d for d in left if d.name == name]
+        names = ", ".join(d.name for d in left)
+        if not found:
+            raise OptionError(f"device {name!r} is unknown; there are {names}")
+        left = tuple(found)
+    if NnapiFlag.CPU_ONLY in flags:
+        left = tuple(d for d in left if d.name == REFERENCE_DEVICE)
+    elif NnapiFlag.CPU_DISABLED in flags:
+        left = tuple(d for d in left if d.type is not DeviceCode.CPU)
+    if not left:
+        flag = flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)
+        raise OptionError(f"flag {flag.name} leaves no device; drop it or name another device")
+    return min(left, key=lambda d: d.type is DeviceCode.CPU)
+
+
+def fallback_device() -> tuple[Runtime, Device]:
+    """The runtime and device that stand in when a device fails: the host's reference device."""
+    runtime = open_runtime(HOST)
+    return runtime, choose_device(runtime, REFERENCE_DEVICE, NnapiFlag.NONE)

@@ -1,0 +1,171 @@
+"""A cluster with symbolic sizes: compiled for the sizes of each run, and kept for the next."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.graph import Attribute, GraphNode
+from ep_nnapi.graph.to_onnx import model_of, unsized
+from ep_nnapi.graph.value import Array, Constant, Value
+from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.options import Fallback
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Engine, Failures, Stop, on_cpu
+from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.report import ClusterReport
+
+logger = logging.getLogger(__name__)
+_Key: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicCluster:
+    """One cluster whose models depend on the sizes of its inputs.
+
+    nodes    with constants of their own, which outlive the graph
+    models   as they are for the sizes that it was judged with
+    kept     how many sets of sizes are kept compiled
+    numbers  the inputs whose numbers decide on sizes inside: sets of sizes differ by these, too
+    """
+
+    node_ids: tuple[int, ...]
+    report: ClusterReport
+    nodes: tuple[GraphNode, ...]
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    opsets: Mapping[str, int]
+    models: tuple[Model, ...]
+    compiler: Compiler
+    fallback: Fallback
+    kept: int
+    numbers: tuple[str, ...] = ()
+    failures: Failures = field(default_factory=Failures, compare=False)
+    _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
+
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
+        """What computes the cluster from tensors in this order."""
+        return DynamicRunner(self, tuple(input_names), tuple(output_names))
+
+    def specialize(self, given: Mapping[str, Array]) -> CompiledCluster:
+        """The cluster compiled for inputs like these, of which it keeps none; raises Declined."""
+        shapes = {name: array.shape for name, array in given.items()}
+        edges = (tuple(self._settled(v, given[v.name]) for v in self.inputs), self.outputs)
+        lowered = self.compiler.lower_for(self.nodes, edges, self.opsets, shapes)
+        compilation = self.compiler.compile(lowered)
+        cpu = self.on_cpu() if self.fallback is Fallback.CPU else None
+        return CompiledCluster(
+            self.node_ids,
+            self.report,
+            lowered,
+            compilation,
+            self.fallback,
+            cpu,
+            self.failures,
+            options=self.compiler.options,
+        )
+
+    def _settled(self, value: Value, array: Array) -> Value:
+        """The input, with its numbers where these decide on sizes."""
+        if value.name not in self.numbers:
+            return value
+        return replace(value, constant=Constant.of(array.copy()), settled=True)
+
+    def on_cpu(self) -> CpuModel:
+        """Its ONNX nodes for the CPU provider, which takes any sizes: written once."""
+        if not self._on_cpu:
+            nodes = [part for n in self.nodes for part in n.originals]
+            model = model_of(nodes, unsized(self.inputs), unsized(self.outputs), self.opsets)
+            self._on_cpu.append(CpuModel.keep(model))
+        return self._on_cpu[0]
+
+
+@dataclass(slots=True)
+class DynamicRunner:
+    """Runs a dynamic cluster; any number of threads at once, also with different sizes."""
+
+    cluster: DynamicCluster
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    _engines: OrderedDict[_Key, Engine] = field(default_factory=OrderedDict)
+    _lock: ForkableLock = field(default_factory=ForkableLock)
+    _compiling: ForkableLock = field(default_factory=ForkableLock)
+    _cpu: Engine | None = None
+
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs; the first run with new sizes compiles for them."""
+        named = dict(zip(self.inputs, inputs, strict=True))
+        numbers = tuple(named[name].tobytes() for name in self.cluster.numbers)
+        key = (tuple(a.shape for a in inputs), numbers)
+        engine = self._known(key)
+        if engine is None:
+            with self._compiling:  # others wait for it only with sizes that are new as well
+                engine = self._known(key) or self._keep(key, self._specialized(named))
+        engine(inputs, allocate, stop)
+
+    def _known(self, key: _Key) -> Engine | None:
+        with self._lock:
+            if key in self._engines:
+                self._engines.move_to_end(key)
+            return self._engines.get(key)
+
+    def _keep(self, key: _Key, engine: Engine) -> Engine:
+        """Keeps `engine` for runs with the same sizes, and forgets what was used longest ago."""
+        with self._lock:
+            self._engines[key] = engine
+            while len(self._engines) > self.cluster.kept:
+                self._engines.popitem(last=False)
+        return engine
+
+    def _specialized(self, given: Mapping[str, Array]) -> Engine:
+        try:
+            return self.cluster.specialize(given).bind(self.inputs, self.outputs)
+        except Declined as declined:
+            why = f"{declined.reason}: {declined.detail}"
+        except Exception as error:  # a defect of ep-nnapi, or sizes that contradict the model
+            why = f"cannot be compiled: {error}"
+        logger.warning(
+            "sizes %s of the cluster of %s run on the CPU provider: %s",
+            {name: array.shape for name, array in given.items()},
+            ", ".join(self.cluster.report.nodes),
+            why,
+        )
+        if self._cpu is None:
+            self._cpu = on_cpu(self.cluster.on_cpu(), self.inputs, self.outputs)
+        return self._cpu
+
+
+def retained(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
+    """The nodes with copies of their constants, each once, which outlive the graph."""
+    copies: dict[str, Constant] = {}
+
+    def keep(value: Value | None) -> Value | None:
+        if value is None or value.constant is None:
+            return value
+        if value.name not in copies:
+            copies[value.name] = Constant.of(np.array(value.constant.array, order="C"))
+        return replace(value, constant=copies[value.name])
+
+    def kept(node: GraphNode) -> GraphNode:
+        return replace(
+            node,
+            inputs=tuple(keep(v) for v in node.inputs),
+            attributes={k: _own(a) for k, a in node.attributes.items()},
+            parts=tuple(kept(p) for p in node.parts),
+            activation=kept(node.activation) if node.activation is not None else None,
+        )
+
+    return tuple(kept(n) for n in nodes)
+
+
+def _own(attribute: Attribute) -> Attribute:
+    if not isinstance(attribute, Constant):
+        return attribute
+    return Constant.of(np.array(attribute.array, order="C"))

@@ -1,0 +1,84 @@
+"""Clusters that were compiled ahead of time: EPContext nodes and what is behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ep_nnapi.epcontext.checksum import check_seal
+from ep_nnapi.epcontext.container import unpack
+from ep_nnapi.epcontext.names import CONTEXT_OP
+from ep_nnapi.errors import ModelError, RuntimeFailure
+from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.options import Options
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.report import ClusterReport
+
+
+@dataclass(frozen=True, slots=True)
+class UnusableCluster:
+    """A context that cannot be used: taken all the same, so that Compile can say why.
+
+    Left alone, the node would end the session as an unknown operator.
+    """
+
+    node_ids: tuple[int, ...]
+    report: ClusterReport
+    error: ModelError
+    models: tuple[Model, ...] = ()
+    failures: tuple[RuntimeFailure, ...] = ()
+
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
+        """Raises the ModelError."""
+        raise self.error
+
+
+def load(
+    node: GraphNode, graph: Graph, compiler: Compiler, options: Options
+) -> CompiledCluster | UnusableCluster:
+    """The cluster behind an EPContext node of `graph`, compiled for the compiler's device."""
+    values = (*inputs_of(node), *outputs_of(node))
+    report = ClusterReport(
+        (node.name,),
+        tuple(v.name for v in inputs_of(node)),
+        tuple(v.name for v in outputs_of(node)),
+        sum(bytes_of(v) for v in values),
+        compiler.device.name,
+        (CONTEXT_OP,),
+    )
+    try:
+        lowered = _lowered(node, graph.path, compiler.target.feature_level)
+        compiler.ask(lowered)
+        compilation = compiler.compile(lowered)
+    except ModelError as error:
+        named = ModelError(f"{node.name}: {error}")
+        return UnusableCluster((node.id,), report, named)
+    except Declined as declined:
+        refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
+        return UnusableCluster((node.id,), report, refused)
+    return CompiledCluster(
+        (node.id,), report, lowered, compilation, options.fallback, options=compiler.options
+    )
+
+
+def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
+    """What the node holds; raises ModelError when it is corrupt, too new, or not for this level."""
+    data = node.attributes.get("ep_cache_context")
+    if not isinstance(data, str):
+        raise ModelError("it has no ep_cache_context; prepare the model again")
+    if path:
+        check_seal(Path(path))
+    folder = Path(path).parent if path else None
+    lowered = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level).lowered
+    entering = {c.name for c in lowered.border.inputs}
+    leaving = {c.name for c in lowered.border.outputs}
+    if not entering <= {v.name for v in inputs_of(node)} or leaving != {
+        v.name for v in outputs_of(node)
+    }:
+        raise ModelError("its tensors are not those of its context; prepare the model again")
+    return lowered

@@ -1,0 +1,226 @@
+"""From a graph to compiled clusters: judge, partition, lower, ask the device, compile.
+
+What a device declines goes back to the CPU provider and the partition is made again, until every
+cluster compiles: an error later would end the session.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ep_nnapi.capability.graph import Verdicts, judge_graph
+from ep_nnapi.capability.progress import Clock, Progress
+from ep_nnapi.costs.cost_model import PHONE, CostModel
+from ep_nnapi.epcontext.names import is_own
+from ep_nnapi.errors import Reason
+from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.to_onnx import model_of, unsized
+from ep_nnapi.graph.value import Value
+from ep_nnapi.options import Fallback, Options
+from ep_nnapi.provider.cluster_selection import Chooser
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, retained
+from ep_nnapi.provider.load_epcontext import UnusableCluster, load
+from ep_nnapi.report import ClusterReport, GraphReport
+from ep_nnapi.sizes.bind import is_dynamic
+
+logger = logging.getLogger(__name__)
+Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
+
+Readers: TypeAlias = Mapping[str, frozenset[int]]
+"""For each value the ids of the nodes that read it; -1 stands for the graph's outputs."""
+
+_TRIES = 24
+"""Compilations spent on one cluster that failed in spite of a yes: they may take seconds each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The clusters of one graph, the report on all its nodes, and the names of the capable."""
+
+    clusters: tuple[Cluster, ...]
+    report: GraphReport
+    capable: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans graphs with one compiler, the user's options and a model of costs."""
+
+    compiler: Compiler
+    options: Options
+    model: CostModel = PHONE
+    clock: Clock = time.monotonic
+
+    def plan(self, graph: Graph) -> Plan:
+        """The clusters to take, each compiled, and why the other nodes are left."""
+        own = [n for n in graph.nodes if is_own(n)]
+        progress = Progress(self.clock)
+        verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
+        judged = verdicts.samples[0].values()
+        capable = [p.name for m in judged for p in m.node.originals] + [c.name for c in own]
+        nodes, readers = _sized(verdicts), _readers(verdicts.graph)
+        dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
+        chooser = Chooser(self.options, self.model)
+        built: dict[tuple[int, ...], Cluster] = {}
+        while True:
+            choice = chooser.choose(dag, nodes, verdicts.samples[0])
+            before = len(verdicts.refused)
+            for done, cluster in enumerate(choice.clusters):
+                progress("clusters compiled", done, len(choice.clusters))
+                if cluster not in built:
+                    self._try(cluster, verdicts, readers, built)
+            if len(verdicts.refused) == before:
+                break
+        for ids, detail in choice.given_up:
+            verdicts.drop(ids, (), Reason.CLUSTER, detail)
+        ready = [load(n, graph, self.compiler, self.options) for n in own]
+        taken = (*ready, *(built[c] for c in choice.clusters))
+        reports = tuple(c.report for c in taken)
+        refused, notes = verdicts.rejections(), verdicts.notes()
+        least = choice.least + len(ready)
+        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, least)
+        return Plan(taken, report, frozenset(capable))
+
+    def _try(
+        self,
+        cluster: tuple[int, ...],
+        verdicts: Verdicts,
+        readers: Readers,
+        built: dict[tuple[int, ...], Cluster],
+    ) -> None:
+        """Builds the cluster, or refuses those of its nodes that stand in the way."""
+        try:
+            built[cluster] = self._build(cluster, verdicts, readers)
+        except Declined as no:
+            culprits: Sequence[int] = cluster
+            if not no.names and no.reason is Reason.DRIVER:
+                tries = iter(range(_TRIES))
+                culprits = self._culprits(cluster, verdicts, readers, tries)
+            verdicts.drop(culprits, no.names, no.reason, no.detail)
+
+    def _culprits(
+        self,
+        cluster: Sequence[int],
+        verdicts: Verdicts,
+        readers: Readers,
+        tries: Iterator[int],
+    ) -> Sequence[int]:
+        """The nodes without which the rest of a cluster compiles, by halving it.
+
+        The device said yes to each operation and failed all the same. When neither half fails, or
+        the tries are used up, it is the whole.
+        """
+        middle = len(cluster) // 2
+        found: list[int] = []
+        for half in (cluster[:middle], cluster[middle:]):
+            if not half or next(tries, None) is None:
+                return cluster
+            try:
+                self._build(half, verdicts, readers)
+            except Declined:
+                single = len(half) == 1
+                found.extend(half if single else self._culprits(half, verdicts, readers, tries))
+        return found or cluster
+
+    def _build(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
+        """The cluster compiled; raises Declined, also for a defect, which must not end the plan."""
+        try:
+            return self._compiled(cluster, verdicts, readers)
+        except Declined:
+            raise
+        except Exception as error:
+            logger.exception("a cluster of %d nodes cannot be compiled", len(cluster))
+            detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
+            raise Declined((), Reason.DRIVER, detail) from error
+
+    def _compiled(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
+        nodes = [verdicts.nodes[i] for i in cluster]
+        inputs, outputs = _crossing(nodes, readers)
+        if not inputs:
+            raise Declined(
+                (), Reason.CLUSTER, "depends on constants only; ONNX Runtime computes it once"
+            )
+        lowered = [
+            self.compiler.lower(members, *_crossing([m.node for m in members], readers))
+            for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
+        ]
+        originals = [part for n in nodes for part in n.originals]
+        report = self._report(originals, inputs, outputs)
+        ids = tuple(n.id for n in originals)
+        opsets, fallback = verdicts.graph.opsets, self.options.fallback
+        numbers = _settled(inputs, (verdicts.samples[0][i].node for i in cluster))
+        if numbers or is_dynamic((*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))):
+            return DynamicCluster(
+                ids,
+                report,
+                retained(nodes),
+                tuple(inputs),
+                tuple(outputs),
+                opsets,
+                tuple(low.model for low in lowered),
+                self.compiler,
+                fallback,
+                self.options.shape_cache,
+                numbers,
+            )
+        compilation = self.compiler.compile(lowered[0])
+        cpu = None
+        if fallback is Fallback.CPU or any(v.name in verdicts.believed for v in inputs):
+            cpu = CpuModel.keep(model_of(originals, unsized(inputs), unsized(outputs), opsets))
+        how = self.compiler.options
+        return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu, options=how)
+
+    def _report(
+        self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> ClusterReport:
+        return ClusterReport(
+            tuple(n.name for n in originals),
+            tuple(v.name for v in inputs),
+            tuple(v.name for v in outputs),
+            sum(bytes_of(v) for v in (*inputs, *outputs)),
+            self.compiler.device.name,
+            tuple(n.op_type for n in originals),
+        )
+
+
+def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
+    """The nodes by id, as what they cost is counted: with the sizes that are known for certain."""
+    if len(verdicts.samples) > 1:
+        return verdicts.nodes
+    judged = {i: m.node for i, m in verdicts.samples[0].items()}
+    return {i: judged.get(i, n) for i, n in verdicts.nodes.items()}
+
+
+def _settled(inputs: Iterable[Value], judged: Iterable[GraphNode]) -> tuple[str, ...]:
+    """The inputs whose numbers the nodes of a cluster were judged with, as sizes follow of them."""
+    settled = {v.name for n in judged for v in inputs_of(n) if v.settled}
+    return tuple(v.name for v in inputs if v.name in settled)
+
+
+def _readers(graph: Graph) -> Readers:
+    found: dict[str, set[int]] = {}
+    for node in graph.nodes:
+        for name in (*(v.name for v in inputs_of(node)), *node.implicit):
+            found.setdefault(name, set()).add(node.id)
+    for value in graph.outputs:
+        found.setdefault(value.name, set()).add(-1)
+    return {name: frozenset(ids) for name, ids in found.items()}
+
+
+def _crossing(nodes: Sequence[GraphNode], readers: Readers) -> tuple[list[Value], list[Value]]:
+    """What enters and what leaves the nodes, each once."""
+    ids = {n.id for n in nodes}
+    written = {v.name for n in nodes for v in outputs_of(n)}
+    entering = {v.name: v for n in nodes for v in inputs_of(n) if v.name not in written}
+    leaving = {
+        v.name: v for n in nodes for v in outputs_of(n) if readers.get(v.name, frozenset()) - ids
+    }
+    return list(entering.values()), list(leaving.values())

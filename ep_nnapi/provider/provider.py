@@ -1,0 +1,97 @@
+"""The provider behind one session: options in, plans out. The ORT plugin is a thin user of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ep_nnapi.costs.calibration import cost_model
+from ep_nnapi.errors import OptionError, RuntimeFailure
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.options import Options, Relaxed, parse
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.devices import choose_device, open_runtime
+from ep_nnapi.provider.load_epcontext import UnusableCluster
+from ep_nnapi.provider.planner import Cluster, Plan, Planner
+from ep_nnapi.provider.replan import continued
+from ep_nnapi.report import Report, combine
+
+COLLECT = "collect_report"
+"""A session option by which this package's own `check` asks to be given the report."""
+
+_expected: dict[str, Provider] = {}
+
+
+class Provider:
+    """Decides for one session which nodes run on NNAPI."""
+
+    def __init__(self, options: Options) -> None:
+        runtime = open_runtime(options.runtime)
+        self.target = options.lowering_target(runtime.feature_level)
+        device = choose_device(runtime, options.device, self.target.flags)
+        model = cost_model(options, device)
+        how = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
+        self._planner = Planner(Compiler(self.target, runtime, device, how), options, model)
+        self._plans: dict[str, Plan] = {}
+        self._lock = ForkableLock()
+        self.opened = False
+        self.error: Exception | None = None
+
+    def plan(self, graph: Graph) -> tuple[Cluster, ...]:
+        """The clusters to take from `graph`, compiled. May be asked again for the same graph."""
+        plan = self._planner.plan(graph)
+        with self._lock:
+            before = self._plans.get(graph.key)
+            self._plans[graph.key] = continued(before, plan, graph) if before else plan
+        for cluster in plan.clusters:
+            if isinstance(cluster, UnusableCluster):
+                self.error = cluster.error
+        return plan.clusters
+
+    @property
+    def report(self) -> Report:
+        """On all graphs planned so far, inner graphs first."""
+        with self._lock:
+            graphs = [plan.report for plan in self._plans.values()]
+        return combine(self.target.feature_level, str(self.target.rules), graphs)
+
+    @property
+    def clusters(self) -> tuple[Cluster, ...]:
+        """Of all graphs planned so far."""
+        with self._lock:
+            return tuple(c for plan in self._plans.values() for c in plan.clusters)
+
+    @property
+    def failures(self) -> tuple[RuntimeFailure, ...]:
+        """Of devices, in runs of this session so far: the last few of each cluster."""
+        return tuple(failure for c in self.clusters for failure in c.failures)
+
+
+def open_provider(entries: Mapping[str, str]) -> Provider:
+    """The provider for a session's option strings; raises OptionError."""
+    given = dict(entries)
+    expected = _expected.get(given.pop(COLLECT, ""))
+    provider = expected if expected is not None else Provider(_parsed(given))
+    provider.opened = True
+    return provider
+
+
+def _parsed(given: Mapping[str, str]) -> Options:
+    options = parse(given)
+    if options.custom_ops_library is not None:
+        raise OptionError(
+            "custom_ops_library is an option of check, run and prepare; in a session of your own, "
+            "register it with SessionOptions.register_custom_ops_library"
+        )
+    return options
+
+
+def expect(ticket: str, provider: Provider) -> None:
+    """Makes `provider` the one of the session that carries `ticket`, until `forget`."""
+    _expected[ticket] = provider
+
+
+def forget(ticket: str) -> None:
+    """Ends what `expect` began."""
+    _expected.pop(ticket, None)

@@ -1,0 +1,1 @@
+"""Quantization: QDQ groups, QLinear operators, parameters of every value."""

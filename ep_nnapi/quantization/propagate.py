@@ -1,0 +1,220 @@
+"""The quantization of every value of a graph, and its quantized operators as one node each.
+
+A group is an operator whose floats all come from DequantizeLinear and all go to QuantizeLinear,
+with at most a Relu or Clip before that: on NNAPI it is one operation on quantized tensors.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, grouped
+from ep_nnapi.quantization.qlinear import FORMS, as_group
+
+# Operators that move elements: what goes in and what comes out are quantized alike.
+_CARRIERS = {
+    "Concat",
+    "DepthToSpace",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "MaxPool",
+    "Pad",
+    "Reshape",
+    "Resize",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+}
+_ORDERED = {"ArgMax", "ArgMin"}
+"""Operators whose results depend on the order of elements alone, which stored numbers have too."""
+
+
+_BYTES = (DType.UINT8, DType.INT8)
+AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
+    "ConvInteger": (range(4), ()),
+    "DynamicQuantizeLinear": ((), (0, 2)),
+    "MatMulInteger": (range(4), ()),
+}
+"""Operators on stored numbers: which inputs and outputs are such."""
+_STORED = Quantization((1.0,), (0,))
+"""With this, what stands for a number is the number."""
+
+
+def quantized(graph: Graph) -> Graph:
+    """The graph with quantization on its values and its quantized operators as groups.
+
+    A value's quantization comes from the node that quantizes or dequantizes it and spreads, both
+    ways, through operators that only move elements. A value quantized in two ways has none.
+    """
+    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED) for n in graph.nodes):
+        return graph
+    stated = _all_stated(graph.nodes)
+    known = _spread(graph.nodes, stated)
+    nodes = tuple(as_group(_with(n, known)) for n in graph.nodes)
+    return replace(
+        graph,
+        nodes=grouped(nodes, graph.outputs),
+        inputs=tuple(_quantize(v, known) for v in graph.inputs),
+        outputs=tuple(_quantize(v, known) for v in graph.outputs),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """A value and the scale and zero point that a node gives for it, or what it is `stored` as."""
+
+    value: Value
+    scale: Value | None = None
+    zero_point: Value | None = None
+    axis: int | None = None
+    stored: Quantization | None = None
+
+    def quantization(self) -> Quantization | None:
+        """Per tensor for one scale, along the axis for several; None unless constant."""
+        scale, zero = self.scale, self.zero_point
+        if self.stored is not None:
+            return self.stored
+        if scale is None or scale.constant is None or not self._is_readable():
+            return None
+        scales = tuple(float(s) for s in scale.constant.array.reshape(-1))
+        zeros = (0,) * len(scales)
+        if zero is not None and zero.constant is not None:
+            zeros = tuple(int(z) for z in zero.constant.array.reshape(-1))
+        if len(scales) == len(zeros) == 1:
+            return Quantization(scales, zeros)
+        if self.axis is None or not self.value.dims or len(scales) != len(zeros):
+            return None
+        return Quantization(scales, zeros, self.axis % len(self.value.dims))
+
+    def _is_readable(self) -> bool:
+        """Whether what it states is constant and of types of numpy; not so by block."""
+        given = [v for v in (self.scale, self.zero_point) if v is not None]
+        known = all(v.constant is not None and v.dtype.readable for v in given)
+        whole = all(v.constant is not None and v.constant.rank <= 1 for v in given)
+        return known and whole and self.value.dtype.readable
+
+
+def _stated(node: GraphNode) -> Iterator[_Stated]:
+    """The quantizations that the node states."""
+    ins = (*node.inputs, *[None] * 9)
+    out = node.outputs[0]
+    axis = node.attributes.get("axis", 1)
+    where = axis if isinstance(axis, int) else 1
+    form = FORMS.get(node.op_type)
+    triples: list[tuple[Value | None, Value | None, Value | None, int | None]] = []
+    if node.op_type == DEQUANTIZE:
+        triples.append((ins[0], ins[1], ins[2], where))
+    elif node.op_type == QUANTIZE:
+        triples.append((out, ins[1], ins[2], where))
+    elif form is not None:
+        triples += [(ins[x], ins[s], ins[z], form.axis(node, x)) for x, s, z in form.triples(node)]
+        scale, zero = form.output
+        triples.append((out, ins[scale], ins[zero], None))
+    yield from (_Stated(v, s, z, at) for v, s, z, at in triples if v is not None)
+    read, made = AS_STORED.get(node.op_type, ((), ()))
+    numbers = (*(ins[i] for i in read), *(node.outputs[i] for i in made if i < len(node.outputs)))
+    yield from (_Stated(v, stored=_STORED) for v in numbers if v is not None)
+
+
+def _all_stated(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
+    """What the nodes state of each value."""
+    found: defaultdict[str, set[Quantization | None]] = defaultdict(set)
+    for node in nodes:
+        for stated in _stated(node):
+            found[stated.value.name].add(stated.quantization())
+    return found
+
+
+def _spread(
+    nodes: Sequence[GraphNode], stated: Mapping[str, set[Quantization | None]]
+) -> Mapping[str, Quantization]:
+    """What is stated alike, carried forward and back through carriers until nothing is added."""
+    known = {n: q for n, given in stated.items() if len(given) == 1 for q in given if q is not None}
+    carriers = [n for n in nodes if n.op_type in _CARRIERS]
+    before = -1
+    while before != len(known):
+        before = len(known)
+        for node in (*carriers, *reversed(carriers)):
+            values = [v for v in _carried(node) if v.dtype in _BYTES]
+            found = {known[v.name] for v in values if v.name in known}
+            if len(found) == 1:
+                (only,) = found
+                known.update((v.name, only) for v in values if v.name not in stated)
+    return known
+
+
+def _carried(node: GraphNode) -> Iterator[Value]:
+    """The values of a carrier that hold its elements."""
+    data = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+    for value in (*data, *node.outputs):
+        if value is not None:
+            yield value
+
+
+def _with(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
+    """The node with quantized values; a constant is quantized as this node says."""
+    own = {s.value.name: s.quantization() for s in _stated(node) if s.value.constant is not None}
+    return _with_all(node, {**known, **{name: q for name, q in own.items() if q is not None}})
+
+
+def _with_all(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
+    return replace(
+        node,
+        inputs=tuple(_quantize(v, known) if v is not None else None for v in node.inputs),
+        outputs=tuple(_quantize(v, known) if v is not None else None for v in node.outputs),
+    )
+
+
+def as_stored(node: GraphNode) -> GraphNode:
+    """A node that only moves bytes which stand for nothing else, as of numbers that they are.
+
+    NNAPI has no bytes but quantized ones.
+    """
+    moved = tuple(_carried(node))
+    bytes_alone = all(v.dtype in _BYTES and v.quantization is None for v in moved)
+    interpolated = node.op_type == "Resize" and node.attributes.get("mode", "nearest") != "nearest"
+    if node.op_type not in _CARRIERS or node.domain or interpolated or not bytes_alone:
+        return node
+    return _with_all(node, {v.name: _STORED for v in moved})
+
+
+def require_plain(node: GraphNode) -> None:
+    """Raises Reject where a single node computes with stored numbers that stand for others.
+
+    NNAPI's operations on quantized tensors compute with the numbers that these stand for.
+    """
+    found = {
+        v.quantization: v.name
+        for v in (*node.inputs, *node.outputs)
+        if v is not None and v.quantization is not None and v.constant is None
+    }
+    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED):
+        return
+    names = " and ".join(found.values())
+    if len(found) > 1:
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{names} have different scales or zero points; {node.op_type} keeps stored numbers",
+        )
+    if node.op_type not in _CARRIERS | _ORDERED:
+        raise Reject(
+            Reason.QUANTIZATION,
+            f"{node.op_type} computes with the stored numbers of {names}; "
+            "put it between DequantizeLinear and QuantizeLinear",
+        )
+
+
+def _quantize(value: Value, known: Mapping[str, Quantization]) -> Value:
+    found = known.get(value.name)
+    return value if found is None else replace(value, quantization=found)

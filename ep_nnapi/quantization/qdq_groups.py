@@ -1,0 +1,159 @@
+"""The QDQ groups of a graph: an operator with what dequantizes before and quantizes after it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.ops.lib.quantizing import real
+
+DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
+_ACTIVATIONS = {"Relu", "Clip"}
+_FLOATS = {DType.FLOAT, DType.FLOAT16}
+_OUTSIDE = -1
+
+
+def grouped(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[GraphNode, ...]:
+    """The nodes with their groups as one each, where the last of its members stood.
+
+    outputs   the graph's
+    A group's operator has all its floats dequantized or constant, and all it computes quantized,
+    with at most a Relu or Clip before that. Where only constants are dequantized for it, these and
+    the operator are a group with the real numbers as its constants.
+    """
+    edges = _Edges.of(nodes, outputs)
+    groups = [g for n in nodes if (g := edges.group(n) or edges.with_constants(n)) is not None]
+    position = {n.id: i for i, n in enumerate(nodes)}
+    last = {max(g.members, key=position.__getitem__): g for g in groups}
+    inside = {i for g in groups for i in g.members}
+    return tuple(_placed(nodes, last, inside))
+
+
+def _placed(
+    nodes: Iterable[GraphNode], last: Mapping[int, GraphNode], inside: set[int]
+) -> Iterator[GraphNode]:
+    for node in nodes:
+        if node.id in last:
+            yield last[node.id]
+        elif node.id not in inside:
+            yield node
+
+
+@dataclass(frozen=True, slots=True)
+class _Edges:
+    """The graph's edges by value name; _OUTSIDE reads the graph's outputs."""
+
+    by_id: Mapping[int, GraphNode]
+    writer: Mapping[str, GraphNode]
+    readers: Mapping[str, Sequence[int]]
+
+    @staticmethod
+    def of(nodes: Iterable[GraphNode], outputs: Iterable[Value]) -> _Edges:
+        """The edges of `nodes`."""
+        by_id: dict[int, GraphNode] = {}
+        writer: dict[str, GraphNode] = {}
+        readers: defaultdict[str, list[int]] = defaultdict(list)
+        for node in nodes:
+            by_id[node.id] = node
+            writer.update((v.name, node) for v in node.outputs if v is not None)
+            for name in (*(v.name for v in node.inputs if v is not None), *node.implicit):
+                readers[name].append(node.id)
+        for value in outputs:
+            readers[value.name].append(_OUTSIDE)
+        return _Edges(by_id, writer, readers)
+
+    def group(self, node: GraphNode) -> GraphNode | None:
+        """The QDQ group around operator `node`, or None."""
+        if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
+            return None
+        sources = [self._dequantized(v, node) for v in node.inputs]
+        if not any(sources) or not _all_quantized(node, sources):
+            return None
+        activation = self._activation(node)
+        made = (activation or node).outputs
+        sinks = [v and self._quantizer(v) for v in made]
+        if any(s is None for s, v in zip(sinks, made, strict=True) if v is not None):
+            return None
+        quantizers = [s for s in sinks if isinstance(s, GraphNode)]
+        middle = (node,) if activation is None else (node, activation)
+        inputs = (
+            v if s is None else s.inputs[0] for v, s in zip(node.inputs, sources, strict=True)
+        )
+        outputs = (s.outputs[0] if isinstance(s, GraphNode) else s for s in sinks)
+        parts = (*_once(sources), *middle, *quantizers)
+        whole = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), activation=activation)
+        return _standing_for(whole, parts)
+
+    def with_constants(self, node: GraphNode) -> GraphNode | None:
+        """`node` with the constants that are dequantized for it as real numbers, or None."""
+        if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
+            return None
+        sources = [self._dequantized(v, node) for v in node.inputs]
+        known = [s if s is not None and _of_constant(s) else None for s in sources]
+        if not any(known):
+            return None
+        inputs = tuple(
+            v if v is None or s is None or s.inputs[0] is None else real(s.inputs[0], v.dtype)
+            for v, s in zip(node.inputs, known, strict=True)
+        )
+        return _standing_for(replace(node, inputs=inputs), (*_once(known), node))
+
+    def _dequantized(self, value: Value | None, node: GraphNode) -> GraphNode | None:
+        """The DequantizeLinear that only `node` reads `value` from."""
+        if value is None or set(self.readers[value.name]) != {node.id}:
+            return None
+        source = self.writer.get(value.name)
+        known = source is not None and source.op_type == DEQUANTIZE and not source.claimed_by
+        return source if known and source is not None and _has_quantization(source) else None
+
+    def _activation(self, node: GraphNode) -> GraphNode | None:
+        if len(node.outputs) != 1 or node.outputs[0] is None:
+            return None
+        after = self._only_reader(node.outputs[0])
+        if after is None or after.op_type not in _ACTIVATIONS or after.claimed_by:
+            return None
+        known = all(v is None or v.constant is not None for v in after.inputs[1:])
+        return after if known else None
+
+    def _quantizer(self, value: Value) -> GraphNode | Value | None:
+        """What quantizes `value`; itself where it is no float; None where nothing does."""
+        if value.dtype not in _FLOATS:
+            return value
+        after = self._only_reader(value)
+        fits = after is not None and after.op_type == QUANTIZE and not after.claimed_by
+        return after if fits else None
+
+    def _only_reader(self, value: Value) -> GraphNode | None:
+        readers = self.readers[value.name]
+        return self.by_id.get(readers[0]) if len(readers) == 1 else None
+
+
+def _once(nodes: Iterable[GraphNode | None]) -> tuple[GraphNode, ...]:
+    """The nodes that are there, each once."""
+    return tuple({n.id: n for n in nodes if n is not None}.values())
+
+
+def _standing_for(whole: GraphNode, parts: tuple[GraphNode, ...]) -> GraphNode:
+    return replace(whole, members=tuple(p.id for p in parts), parts=parts)
+
+
+def _all_quantized(node: GraphNode, sources: Sequence[GraphNode | None]) -> bool:
+    """Whether no float comes in but dequantized or constant."""
+    pairs = zip(node.inputs, sources, strict=True)
+    return all(
+        s is not None or v is None or v.constant is not None or v.dtype not in _FLOATS
+        for v, s in pairs
+    )
+
+
+def _has_quantization(dequantize: GraphNode) -> bool:
+    value = dequantize.inputs[0]
+    return value is not None and value.quantization is not None
+
+
+def _of_constant(dequantize: GraphNode) -> bool:
+    value = dequantize.inputs[0]
+    return value is not None and value.constant is not None

@@ -1,0 +1,105 @@
+"""Operators on quantized tensors (QLinear...), seen as groups of the plain operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import DType, Quantization, Value
+
+Triple: TypeAlias = tuple[int, int, int]
+"""The positions of a tensor, its scale and its zero point among the inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an operator computes, and where its quantizations stand.
+
+    inputs   of the plain operator, in order; with `repeats` the last of them any number of times
+    output   the positions of the output's scale and zero point
+    plain    further inputs that are not quantized, by their position among the plain operator's
+    axes     by input, along which axis several scales lie
+    bias     the position of INT32 numbers whose scale is the product of the others'
+    """
+
+    op_type: str
+    since: int
+    inputs: tuple[Triple, ...]
+    output: tuple[int, int]
+    repeats: bool = False
+    plain: Mapping[int, int] | None = None
+    axes: Mapping[int, int] | None = None
+    bias: int | None = None
+
+    def axis(self, node: GraphNode, tensor: int) -> int | None:
+        """Along which axis of that input several scales lie."""
+        found = (self.axes or {}).get(tensor)
+        return 0 if found is not None and _integer(node, "transB", 0) else found
+
+    def triples(self, node: GraphNode) -> Iterator[Triple]:
+        """The positions of all tensors that the node reads with a quantization."""
+        yield from self.inputs
+        if self.repeats:
+            first = self.inputs[-1][0] + 3
+            yield from ((i, i + 1, i + 2) for i in range(first, len(node.inputs), 3))
+
+
+_UNARY: tuple[Triple, ...] = ((0, 1, 2),)
+_BINARY: tuple[Triple, ...] = ((0, 1, 2), (3, 4, 5))
+FORMS: Mapping[str, Form] = {
+    "QLinearConv": Form("Conv", 11, _BINARY, (6, 7), axes={3: 0}, bias=8),
+    "QGemm": Form("Gemm", 13, _BINARY, (7, 8), axes={3: 1}, bias=6),
+    "QLinearMatMul": Form("MatMul", 13, _BINARY, (6, 7), axes={3: -1}),
+    "QLinearAdd": Form("Add", 14, _BINARY, (6, 7)),
+    "QLinearMul": Form("Mul", 14, _BINARY, (6, 7)),
+    "QLinearWhere": Form("Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), plain={0: 0}),
+    "QLinearConcat": Form("Concat", 13, ((2, 3, 4),), (0, 1), repeats=True),
+    "QLinearSoftmax": Form("Softmax", 13, _UNARY, (3, 4)),
+    "QLinearSigmoid": Form("Sigmoid", 13, _UNARY, (3, 4)),
+    "QLinearLeakyRelu": Form("LeakyRelu", 16, _UNARY, (3, 4)),
+    "QLinearAveragePool": Form("AveragePool", 19, _UNARY, (3, 4)),
+    "QLinearGlobalAveragePool": Form("GlobalAveragePool", 1, _UNARY, (3, 4)),
+}
+"""Source: ONNX QLinearConv-10, QLinearMatMul-10, -21; com.microsoft schemas of ONNX Runtime."""
+
+
+def as_group(node: GraphNode) -> GraphNode:
+    """The node as a group of the plain operator; itself when it is none or cannot be one."""
+    form = FORMS.get(node.op_type)
+    if form is None or _integer(node, "channels_last", 0):
+        return node
+    found = [node.inputs[tensor] for tensor, _, _ in form.triples(node)]
+    values = (*found, *node.outputs)
+    if any(v is None or (v.quantization is None and v.dtype is not DType.FLOAT) for v in values):
+        return node
+    for position, source in (form.plain or {}).items():
+        found.insert(position, node.inputs[source])
+    if form.bias is not None and len(node.inputs) > form.bias:
+        found.append(_bias(node, node.inputs[form.bias]))
+    since = min(form.since, _integer(node, "opset", form.since))  # which Softmax it is
+    return replace(
+        node, op_type=form.op_type, domain="", since=since, inputs=tuple(found), parts=(node,)
+    )
+
+
+def _integer(node: GraphNode, name: str, default: int) -> int:
+    given = node.attributes.get(name, default)
+    return given if isinstance(given, int) else default
+
+
+def _bias(node: GraphNode, given: Value | None) -> Value | None:
+    x, w = node.inputs[0], node.inputs[3]
+    if given is None or x is None or w is None or given.dtype is not DType.INT32:
+        return given
+    if x.quantization is None or w.quantization is None:
+        return given
+    alpha = node.attributes.get("alpha", 1.0)
+    step = np.float32(x.quantization.scale[0] * (alpha if isinstance(alpha, float) else 1.0))
+    product = np.array(w.quantization.scale, np.float32) * step
+    axis = 0 if len(product) > 1 else None
+    scales = tuple(float(s) for s in product)
+    return replace(given, quantization=Quantization(scales, (0,) * len(scales), axis))

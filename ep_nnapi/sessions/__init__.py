@@ -1,0 +1,1 @@
+"""ONNX Runtime sessions on the CPU provider, and libraries of custom operators."""

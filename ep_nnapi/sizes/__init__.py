@@ -1,0 +1,1 @@
+"""Sizes of tensors: shape inference, symbolic dimensions, data-dependent shapes."""

@@ -1,0 +1,68 @@
+"""Pools with ceil_mode, whose declared output may be larger than what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ep_nnapi.graph.dag import outputs_of
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Dim, Value
+
+_POOLS = ("AveragePool", "LpPool", "MaxPool")
+
+
+def counted(node: GraphNode) -> tuple[Value, ...]:
+    """The node's outputs, whose sizes shape inference gives, as ONNX Runtime computes them.
+
+    Its kernels leave out a last window that starts in the padding, as ONNX says; its shape
+    inference does not. There is at most one along each axis.
+    """
+    if not overdeclared(node):
+        return outputs_of(node)
+    computed = tuple(axis.computed for axis in _axes(node))
+    return tuple(replace(v, dims=(v.dims or ())[:2] + computed) for v in outputs_of(node))
+
+
+def overdeclared(node: GraphNode) -> bool:
+    """Whether the pool's declared output counts windows that start beyond the last element."""
+    return any(axis.beyond for axis in _axes(node))
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A pool's elements along one axis, its windows, their stride and the padding before."""
+
+    size: Dim
+    count: Dim
+    stride: int
+    begin: int
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the last window is known to start beyond the last element."""
+        if not isinstance(self.size, int) or not isinstance(self.count, int):
+            return False
+        return (self.count - 1) * self.stride >= self.size + self.begin
+
+    @property
+    def computed(self) -> Dim:
+        """The windows that count."""
+        return self.count - 1 if self.beyond and isinstance(self.count, int) else self.count
+
+
+def _axes(node: GraphNode) -> tuple[_Axis, ...]:
+    """The axes of a pool with ceil_mode whose rank is known; of any other node none."""
+    given, x, y = node.attributes, node.inputs[:1], node.outputs[:1]
+    if node.domain or node.op_type not in _POOLS or given.get("ceil_mode", 0) != 1:
+        return ()
+    if not x or not y or x[0] is None or y[0] is None or not (x[0].dims and y[0].dims):
+        return ()
+    sizes, counts = x[0].dims[2:], y[0].dims[2:]
+    strides = _numbers(given.get("strides"), (1,) * len(sizes))
+    begins = _numbers(given.get("pads"), (0,) * len(sizes))[: len(sizes)]
+    return tuple(map(_Axis, sizes, counts, strides, begins))
+
+
+def _numbers(given: object, default: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(i) for i in given) if isinstance(given, tuple) else tuple(default)

@@ -1,0 +1,99 @@
+"""Sizes that a node's outputs may have when it has run, where no shape inference says them.
+
+They are samples to judge what follows with; what follows is compiled for the sizes of each run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+import onnxruntime
+
+from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.to_onnx import model_of
+from ep_nnapi.graph.value import Array, DType, Value
+from ep_nnapi.sizes.inference import is_sized
+
+_MOST_BYTES = 1 << 26
+"""What the inputs of a trial run may have in all: a picture or a table that a model begins with."""
+
+Runs: TypeAlias = dict[tuple[int, tuple[object, ...]], tuple[tuple[int, ...], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """Gives a node's outputs the sizes that they may have.
+
+    size    of each dimension that is unknown where their number is known
+    opsets  of the graph
+    runs    the sizes found by trial runs so far, by node and the inputs' sizes; shared
+    """
+
+    size: int
+    opsets: Mapping[str, int]
+    runs: Runs = field(default_factory=dict)
+
+    def __call__(self, node: GraphNode) -> Sequence[Value]:
+        """The outputs, those of unknown rank with the sizes of a trial run, if it succeeds."""
+        outputs = outputs_of(node)
+        if any(v.dims is None for v in outputs) and _can_run(node):
+            key = (node.id, tuple(v.dims for v in inputs_of(node)))
+            if key not in self.runs:
+                self.runs[key] = _trial_run(node, self.opsets)
+            if self.runs[key]:
+                pairs = zip(outputs, self.runs[key], strict=True)
+                return [replace(v, dims=dims) for v, dims in pairs]
+        return [self._filled(v) for v in outputs]
+
+    def _filled(self, value: Value) -> Value:
+        if value.dims is None:
+            return value
+        dims = tuple(d if isinstance(d, int) else self.size for d in value.dims)
+        return replace(value, dims=dims)
+
+
+def _can_run(node: GraphNode) -> bool:
+    """Whether the node is one of tensors whose sizes and types are known, with no inner graph."""
+    inputs = inputs_of(node)
+    if node.implicit or not all(map(is_sized, inputs)):
+        return False
+    known = all(v.dtype.readable for v in inputs)
+    tensors = all(v.dtype is not DType.UNDEFINED for v in outputs_of(node))
+    return known and tensors and sum(map(bytes_of, inputs)) <= _MOST_BYTES
+
+
+def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+    """The sizes of the outputs when the CPU provider runs the node on ones; () where it cannot.
+
+    Ones are no index out of range and no divisor of zero.
+    """
+    inputs, outputs = inputs_of(node), outputs_of(node)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    try:
+        plain = replace(node, inputs=tuple(v and _unsettled(v) for v in node.inputs))
+        model = model_of([plain], [_unsettled(v) for v in inputs], outputs, opsets)
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        results = session.run([v.name for v in outputs], {v.name: _sample(v) for v in inputs})
+    except Exception:  # an operator unknown here, or not of these sizes; ONNX Runtime has no base
+        return ()
+    return tuple(np.shape(r) for r in results)
+
+
+def _sample(value: Value) -> Array:
+    """The value's numbers where they follow from sizes, else ones."""
+    if value.constant is not None:
+        return value.constant.array
+    return np.ones(value.shape, value.dtype.numpy)
+
+
+def _unsettled(value: Value) -> Value:
+    """The value as an input of a model, not a constant of it."""
+    return replace(value, constant=None) if value.settled else value

@@ -1,0 +1,213 @@
+"""calibration.json: what it holds, for whom it is, and what is said where it cannot be used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+import ep_nnapi
+from ep_nnapi.costs.calibration import Calibration, cost_model, read
+from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
+from ep_nnapi.costs.work import Family
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.options import HOST, Options, parse, to_strings
+from ep_nnapi.target import RuleSet
+
+DIGITS = "models/digits.onnx"
+REFERENCE = Device("nnapi-reference", DeviceCode.CPU, "1", 8)
+# Of a device that does everything at once: always worth it.
+FAST = CostModel(
+    Rates(10, 1, {f: float(i) for i, f in enumerate(Family, 1)}),
+    Rates(1, 0.5, dict.fromkeys(Family, 0.25)),
+    per_byte=0.125,
+    per_cluster=2,
+)
+
+
+def written(path: Path, **changed: object) -> str:
+    """The name of a file measured here on nnapi-reference, but for what is changed."""
+    replace(Calibration.of(HOST, REFERENCE, FAST), **changed).write(path)
+    return str(path)
+
+
+def refused(options: Options, *parts: str) -> None:
+    """`cost_model` refuses in one sentence that has these parts."""
+    with pytest.raises(ep_nnapi.OptionError) as caught:
+        cost_model(options, REFERENCE)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.startswith(f"calibration {options.calibration}")
+    for part in parts:
+        assert part in sentence
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path):
+    path = tmp_path / "calibration.json"
+    given = Calibration.of(HOST, REFERENCE, FAST)
+    given.write(path)
+    assert read(path) == given
+    data = json.loads(path.read_text())
+    assert (data["version"], data["runtime"], data["device"]) == (1, "host", "nnapi-reference")
+    assert (data["feature_level"], data["device_version"]) == (8, "1")
+    assert "processors" in data["machine"]
+
+
+def test_without_one_the_model_is_that_of_a_phone():
+    assert cost_model(Options(), REFERENCE) is PHONE
+
+
+def test_estimates_go_by_it(tmp_path: Path):
+    path = written(tmp_path / "c.json")
+    assert cost_model(Options(calibration=path), REFERENCE) == FAST
+    assert ep_nnapi.check(DIGITS, partitioning="worth_it").taken == 0
+    assert ep_nnapi.check(DIGITS, partitioning="worth_it", calibration=path).taken == 8
+
+
+def test_its_path_holds_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for given in ("c.json", Path("c.json")):
+        assert to_strings(parse({"calibration": given})) == {"calibration": f"{tmp_path}/c.json"}
+    assert parse({"calibration": ""}).calibration is None
+
+
+def test_what_is_no_path_is_refused():
+    with pytest.raises(ep_nnapi.OptionError, match="calibration is 3; it must be the path"):
+        parse({"calibration": 3})
+
+
+# whom it is for ------------------------------------------------------------------------------
+
+
+def test_a_desktops_is_never_used_for_a_phone(tmp_path: Path):
+    options = Options(calibration=written(tmp_path / "c.json"))
+    refused(
+        replace(options, target=RuleSet.BUILTIN),
+        "was measured on a desktop, and target builtin-nnapi is a phone's; give one measured there",
+    )
+    refused(replace(options, runtime="system"), "this runtime is a phone's")
+    with pytest.raises(ep_nnapi.OptionError, match="was measured on a desktop"):
+        ep_nnapi.check(DIGITS, target="builtin-nnapi", calibration=options.calibration)
+
+
+def test_a_phones_is_for_phone_targets_on_a_desktop_and_for_itself(tmp_path: Path):
+    """It does not matter then where the clusters are compiled meanwhile."""
+    path = written(tmp_path / "c.json", runtime="system", device="npu", machine="aarch64 phone")
+    phone = Options(calibration=path, target=RuleSet.BUILTIN)
+    assert cost_model(phone, REFERENCE) == FAST
+    refused(replace(phone, target=RuleSet.EP_NNAPI), "is about device npu of runtime system")
+
+
+def test_of_another_device(tmp_path: Path):
+    path = written(tmp_path / "c.json", device="fast")
+    refused(Options(calibration=path), "is about device fast of runtime host, not nnapi-reference")
+
+
+def test_of_another_version_of_the_device(tmp_path: Path):
+    path = written(tmp_path / "c.json", device_version="0")
+    refused(Options(calibration=path), "is about version 0 of nnapi-reference, which has 1 now")
+
+
+def test_of_another_machine(tmp_path: Path):
+    path = written(tmp_path / "c.json", machine="x86_64 elsewhere")
+    refused(Options(calibration=path), "was measured on another machine (x86_64 elsewhere)")
+
+
+# files that cannot be used -------------------------------------------------------------------
+
+
+def test_a_file_that_is_not_there(tmp_path: Path):
+    refused(Options(calibration=str(tmp_path / "none.json")), "no such file")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\x00", b"{}", b"[1]", b"null", b'"text"', b"[" * 99999]
+)
+def test_a_file_that_is_no_calibration(content: bytes, tmp_path: Path):
+    path = tmp_path / "c.json"
+    path.write_bytes(content)
+    refused(Options(calibration=str(path)), "measure again with ep-nnapi devices --calibrate")
+
+
+def test_a_directory(tmp_path: Path):
+    refused(Options(calibration=str(tmp_path)), "cannot be read")
+
+
+DAMAGE: dict[str, Callable[[dict], object]] = {
+    "no device": lambda d: d.pop("device"),
+    "a number for a name": lambda d: d.update(machine=1),
+    "a family missing": lambda d: d["model"]["cpu"]["per_mac"].pop("product"),
+    "a text for a number": lambda d: d["model"].update(per_byte="1"),
+    "true for a number": lambda d: d["model"].update(per_byte=True),
+    "less than nothing": lambda d: d["model"].update(per_cluster=-1),
+    "not a number": lambda d: d["model"].update(per_cluster=float("nan")),
+    "endless": lambda d: d["model"]["nnapi"].update(per_node=float("inf")),
+    "a list for an object": lambda d: d.update(model=[]),
+    "no version": lambda d: d.pop("version"),
+    "a version in words": lambda d: d.update(version="1"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_a_damaged_one(damage: Callable[[dict], object], tmp_path: Path):
+    path = tmp_path / "c.json"
+    written(path)
+    data = json.loads(path.read_text())
+    damage(data)
+    path.write_text(json.dumps(data))
+    refused(Options(calibration=str(path)), "is no calibration; measure again")
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_of_another_version(version: int, tmp_path: Path):
+    path = tmp_path / "c.json"
+    written(path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": version}))
+    refused(Options(calibration=str(path)), f"is of version {version}, not 1")
+
+
+def test_it_is_written_whole_or_not_at_all(tmp_path: Path):
+    path = tmp_path / "c.json"
+    written(path)
+    before = path.read_text()
+    with (
+        patch("os.replace", side_effect=OSError(28, "No space left on device")),
+        pytest.raises(ep_nnapi.OptionError, match="cannot be written: No space left"),
+    ):
+        written(path, device="other")
+    assert path.read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["c.json"]
+
+
+# everywhere ----------------------------------------------------------------------------------
+
+
+def test_run_goes_by_it_too(tmp_path: Path):
+    path = written(tmp_path / "c.json")
+    assert ep_nnapi.run(DIGITS, partitioning="worth_it", calibration=path).report.taken == 8
+    assert ep_nnapi.run(DIGITS, partitioning="worth_it").report.taken == 0
+
+
+@pytest.mark.long
+def test_prepare_goes_by_it_too(tmp_path: Path):
+    """What was prepared by another calibration, in a file of the same name, is prepared again."""
+    path = written(tmp_path / "c.json")
+    given = {"partitioning": "worth_it", "calibration": path}
+    assert prepared(tmp_path, **given) == ("prepared", 8)
+    assert prepared(tmp_path, **given) == ("up to date", 8)
+    slow = replace(FAST, per_cluster=1e9)
+    Calibration.of(HOST, REFERENCE, slow).write(path)
+    assert prepared(tmp_path, **given) == ("prepared", 0)
+
+
+def prepared(folder: Path, **options: object) -> tuple[str, int]:
+    """What became of the digits, and how many nodes NNAPI takes."""
+    done = ep_nnapi.prepare(DIGITS, folder / "out", verify=False, **options)
+    (model,) = done.models
+    assert model.report is not None
+    return str(model.status), sum(len(c["nodes"]) for c in model.report["clusters"])

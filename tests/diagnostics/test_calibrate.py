@@ -1,0 +1,176 @@
+"""Measuring a device: what times mean, and what is written and said."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.costs.calibration import read
+from ep_nnapi.costs.cost_model import CostModel, Rates
+from ep_nnapi.costs.work import Family
+from ep_nnapi.diagnostics import calibrate as calibrating
+from ep_nnapi.diagnostics.calibrate import measured, probes, solved
+from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL
+from ep_nnapi.options import parse
+from tests.faulty import FAULTY, FaultyDevice, installed
+
+PROBES = probes()
+MODEL = CostModel(
+    Rates(2.0, 1e-4, {f: i * 1e-5 for i, f in enumerate(Family, 1)}),
+    Rates(3.0, 2e-4, {f: i * 1e-6 for i, f in enumerate(Family, 1)}),
+    per_byte=5e-4,
+    per_cluster=70.0,
+)
+SESSION = 11.0  # microseconds that a session takes on either side
+
+
+def times(rates: Rates, per_byte: float = 0.0, start: float = SESSION) -> dict[object, float]:
+    """What probes take by a model."""
+    return {
+        key: start + probe.border * per_byte + sum(map(rates.time, probe.judged))
+        for key, probe in PROBES.items()
+    }
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As little as can be measured: these tests are not about the numbers."""
+    monkeypatch.setattr(calibrating, "_SECONDS", 0.0)
+
+
+def close(a: Rates, b: Rates) -> bool:
+    numbers = zip(
+        (a.per_node, a.per_byte, *a.per_mac.values()),
+        (b.per_node, b.per_byte, *b.per_mac.values()),
+        strict=True,
+    )
+    return all(x == pytest.approx(y, rel=1e-6) for x, y in numbers)
+
+
+def test_a_model_is_found_again_from_the_times_that_it_explains():
+    """Additions are of the family `other`, whose own rate is then a part of their bytes' rate."""
+    known = [replace(r, per_mac={**r.per_mac, Family.OTHER: 0.0}) for r in (MODEL.cpu, MODEL.nnapi)]
+    cpu = times(known[0])
+    nnapi = times(known[1], MODEL.per_byte, SESSION + MODEL.per_cluster)
+    found = solved(PROBES, cpu, nnapi)
+    assert found.per_byte == pytest.approx(MODEL.per_byte)
+    assert found.per_cluster == pytest.approx(MODEL.per_cluster)
+    assert close(found.cpu, known[0])
+    assert close(found.nnapi, known[1])
+
+
+def test_what_a_device_does_not_take_costs_there_what_it_costs_on_the_cpu():
+    nnapi = times(MODEL.nnapi)
+    del nnapi[Family.RECURRENT]
+    found = solved(PROBES, times(MODEL.cpu), nnapi)
+    assert found.nnapi.per_mac[Family.RECURRENT] == found.cpu.per_mac[Family.RECURRENT] > 0
+
+
+def test_nothing_is_less_than_nothing():
+    """Noise may make a longer chain the faster one."""
+    noise = dict.fromkeys(PROBES, 100.0) | {(SMALL, SHORT): 200.0, (SMALL, LONG): 1.0}
+    found = solved(PROBES, noise, times(MODEL.nnapi))
+    for rates in (found.cpu, found.nnapi):
+        assert min(rates.per_node, rates.per_byte, *rates.per_mac.values()) >= 0
+    assert min(found.per_byte, found.per_cluster) >= 0
+
+
+@pytest.mark.usefixtures("hasty")
+def test_every_probe_runs_on_either_side():
+    options = parse({"fallback": "none"})
+    assert measured(PROBES, options).keys() == measured(PROBES, None).keys() == PROBES.keys()
+
+
+@pytest.mark.usefixtures("hasty")
+def test_calibrate_writes_what_it_returns(tmp_path: Path):
+    path = tmp_path / "calibration.json"
+    found = ep_nnapi.calibrate(path)
+    assert read(path) == found
+    assert (found.runtime, found.device, found.feature_level) == ("host", "nnapi-reference", 8)
+    assert [p.name for p in tmp_path.iterdir()] == ["calibration.json"]
+    report = ep_nnapi.check("models/digits.onnx", partitioning="worth_it", calibration=path)
+    assert report.taken + len(report.rejections) == report.nodes
+
+
+@pytest.mark.long
+def test_it_takes_20_seconds_at_most(tmp_path: Path):
+    """It is six where nothing else runs: the margin is for a busy machine."""
+    began = perf_counter()
+    found = ep_nnapi.calibrate(tmp_path / "calibration.json")
+    assert perf_counter() - began < 20
+    # kernels of numpy behind a boundary of Python are no match for the CPU provider
+    assert found.model.per_cluster > 0
+    assert found.model.nnapi.per_node > found.model.cpu.per_node
+
+
+@pytest.mark.usefixtures("hasty")
+def test_of_a_device_by_name(tmp_path: Path):
+    with installed(FaultyDevice(declines=frozenset({"CONV_2D", "LOGISTIC"}))):
+        found = ep_nnapi.calibrate(tmp_path / "c.json", device=FAULTY)
+    assert found.device == FAULTY
+    cpu, nnapi = found.model.cpu.per_mac, found.model.nnapi.per_mac
+    same = {f for f in Family if cpu[f] == nnapi[f]}
+    assert {Family.CONVOLUTION, Family.QUANTIZED, Family.FUNCTION} <= same
+
+
+def test_a_device_that_cannot_even_add(tmp_path: Path):
+    with (
+        installed(FaultyDevice(declines=frozenset({"ADD"}))),
+        pytest.raises(ep_nnapi.OptionError, match="device faulty does not add floats"),
+    ):
+        ep_nnapi.calibrate(tmp_path / "c.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_device(tmp_path: Path):
+    with pytest.raises(ep_nnapi.OptionError, match="device 'none' is unknown"):
+        ep_nnapi.calibrate(tmp_path / "c.json", device="none")
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_device_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = str(tmp_path / "c.json")
+    broken = installed(FaultyDevice(fails_at=frozenset({30})))
+    with broken, pytest.raises(ep_nnapi.RuntimeFailure, match="out of luck"):
+        ep_nnapi.calibrate(path)
+    with installed(FaultyDevice(fails_at=frozenset({0}))):
+        assert main(["devices", "--calibrate", path]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_place_that_cannot_be_written(tmp_path: Path):
+    with pytest.raises(ep_nnapi.OptionError, match="cannot be written"):
+        ep_nnapi.calibrate(tmp_path / "none" / "c.json")
+
+
+# on the command line -------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("hasty")
+def test_devices_calibrates(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = str(tmp_path / "c.json")
+    assert main(["devices", "--calibrate", path]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == ["microseconds", "CPU", "provider", "nnapi-reference"]
+    assert len(lines) == 4 + len(Family)
+    assert lines[0].startswith("cluster")
+    assert main(["devices", "--calibrate", path, "--device", "nnapi-reference", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == json.loads(Path(path).read_text())
+    given = ("--partitioning", "worth_it", "--calibration", path)
+    assert main(["check", "models/digits.onnx", *given]) == 0
+    assert main(["check", "models/digits.onnx", *given, "--target", "builtin-nnapi"]) == 2
+    assert "was measured on a desktop" in capsys.readouterr().err
+
+
+def test_devices_takes_a_device_only_to_measure_it(capsys: pytest.CaptureFixture[str]):
+    assert main(["devices", "--device", "nnapi-reference"]) == 2
+    assert "give --calibrate FILE" in capsys.readouterr().err
+    assert main(["devices", "--calibrate", "c.json", "--device", "none"]) == 2

@@ -1,0 +1,152 @@
+"""One judge of results: what is near enough by kind, what shows nothing, and who is further off."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto
+
+from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
+from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.reference_run import third_opinion
+from ep_nnapi.diagnostics.run_and_compare import compared
+from ep_nnapi.diagnostics.verdict import Side, Third, Verdict, differences_of, judged
+from ep_nnapi.diagnostics.verdict_text import sentences
+from tests.end_to_end import quantized as q
+from tests.ops.test_quantization import one
+from tests.products import computed, exact, saturating
+
+RAMP = np.linspace(0.0, 1.0, 11, dtype=np.float32)
+
+
+def difference(got, want, traits: Traits | None = None):
+    (found,) = differences_of([{"y": np.asarray(got)}], [{"y": np.asarray(want)}], traits)
+    return found
+
+
+def verdict(got, want, third):
+    runs = [[{"y": np.asarray(a, np.float32)}] for a in (got, want, third)]
+    found = differences_of(*runs[:2])
+    return judged(*runs[:2], found, lambda: Third(runs[2], "float64"))
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_what_is_near_is_relative_to_the_spread(size: float) -> None:
+    want = RAMP * np.float32(size)
+    assert not difference(want + np.float32(0.9e-4 * size), want).beyond
+    assert difference(want + np.float32(1.2e-4 * size), want).beyond
+
+
+def test_rounding_of_large_values_is_no_difference() -> None:
+    want = np.float32(1000) + RAMP * np.float32(1e-3)
+    step = np.spacing(np.float32(1000))
+    assert not difference(want + 2 * step, want).beyond
+    assert difference(want + 20 * step, want).beyond
+
+
+def test_float16_has_a_tolerance_of_its_own() -> None:
+    want = RAMP.astype(np.float16)
+    assert not difference(want + np.float16(4.4e-4), want).beyond  # less than its epsilon
+    assert difference(want + np.float16(0.05), want).beyond
+    assert not difference(RAMP + np.float32(1e-3), RAMP, Traits(half=True)).beyond
+
+
+def test_quantized_outputs_may_be_one_quantum_apart() -> None:
+    stored = np.arange(4, dtype=np.uint8)  # a spread of 3: one quantum is a third of it
+    assert not difference(stored + np.uint8(1), stored, Traits(quantized=True)).beyond
+    assert difference(stored + np.uint8(2), stored, Traits(quantized=True)).beyond
+    dequantized = Traits(quantized=True, steps={"y": 0.1})
+    assert not difference(RAMP + np.float32(0.099), RAMP, dequantized).beyond
+    assert difference(RAMP + np.float32(0.11), RAMP, dequantized).beyond
+
+
+def test_integers_are_equal() -> None:
+    assert not difference([3, 4], [3, 4]).beyond
+    assert difference([3, 5], [3, 4]).beyond
+
+
+def test_boxes_may_change_places() -> None:
+    boxes = np.random.default_rng(0).uniform(0, 300, (5, 4)).astype(np.float32)
+    traits = Traits(boxes=frozenset(("y",)))
+    assert not difference(boxes[::-1], boxes, traits).beyond
+    assert difference(boxes[::-1], boxes).beyond
+    assert difference(boxes + np.float32(1), boxes, traits).beyond
+    assert difference(boxes[:4], boxes, traits).absolute is None
+
+
+@pytest.mark.parametrize("value", [0.0, 7.0, np.nan, np.inf])
+def test_one_value_throughout_shows_nothing(value: float) -> None:
+    same = np.full(4, value, np.float32)
+    found = verdict(same, same, same)
+    assert found.shows_nothing
+    assert not found.negative
+    assert sentences(found)[0].startswith("This comparison shows nothing: y")
+    other = np.float32([1, 2, 3, 4])
+    assert verdict(other, same, other).side is not Side.NONE
+
+
+def test_who_is_further_off() -> None:
+    off, near = RAMP + np.float32(0.1), RAMP + np.float32(0.01)
+    assert verdict(off, near, RAMP).side is Side.NNAPI
+    assert verdict(near, off, RAMP).side is Side.CPU
+    assert verdict(off, RAMP - np.float32(0.1), RAMP).side is Side.ALIKE
+    assert verdict(off, near, RAMP + np.float32(9)).side is Side.UNKNOWN  # agrees with neither
+
+
+def test_only_nnapi_or_nobody_is_negative() -> None:
+    assert [s for s in Side if Verdict(side=s).negative] == [Side.NNAPI, Side.UNKNOWN]
+
+
+def test_json_is_strict() -> None:
+    got, want = np.float32([np.nan, 1]), np.float32([0, np.inf])
+    found = verdict(got, want, want)
+    data = [found.to_json(), *(d.to_json() for d in found.differences)]
+    json.dumps(data, allow_nan=False)
+    assert found.differences[0].to_json()["relative"] is None
+
+
+def products() -> onnx.ModelProto:
+    weights = np.random.default_rng(1).integers(-127, 128, (64, 8)).astype(np.int8)
+    given = [0, np.float32(0.02), np.uint8(0), weights, np.float32(0.01), np.int8(0)]
+    return one("QLinearMatMul", [(np.uint8, (4, 64))], [*given, np.float32(0.4), np.uint8(128)], 2)
+
+
+def test_a_cpu_that_saturates_is_the_wrong_side() -> None:
+    model = products()
+    feeds = {"x0": np.random.default_rng(2).integers(128, 256, (4, 64)).astype(np.uint8)}
+    right, wrong = ([{"y": computed(model, feeds, s)[0]}] for s in (exact, saturating))
+    content = model.SerializeToString()
+    assert traits_of(content).kind("y", right[0]["y"]) is Kind.QUANTIZED
+    assert compared(content, [feeds], (right, right), None).side is Side.NONE
+    assert compared(content, [feeds], (right, wrong), None).side is Side.CPU
+    assert compared(content, [feeds], (wrong, right), None).side is Side.NNAPI
+
+
+def test_the_third_opinion_is_float64() -> None:
+    model = one("Softmax", [(np.float32, (3, 50))], [0], TensorProto.FLOAT)
+    x = np.random.default_rng(3).normal(size=(3, 50)).astype(np.float32)
+    third = third_opinion(model.SerializeToString(), [{"x0": x}])
+    powers = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
+    want = powers / powers.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(third.outputs[0]["y"], want, rtol=1e-12)  # a dozen roundings
+
+
+def test_the_third_opinion_does_not_round_to_steps() -> None:
+    g = q.Qdq()
+    x = g.input((1, 8), (0.1, 128))
+    model = g.model(g.group("Sigmoid", [x], (1 / 256, 0)))
+    stored = q.stored(model)
+    third = third_opinion(model.SerializeToString(), [stored])
+    # ONNX Runtime's float64 Sigmoid is right to eleven digits
+    real = (stored["in0"].astype(np.float64) - 128) * np.float32(0.1)
+    (found,) = third.outputs[0].values()
+    np.testing.assert_allclose(
+        found, np.minimum(256 / (1 + np.exp(-real)), 255), rtol=1e-9
+    )  # ORT's exp
+
+
+def test_every_kind_has_a_tolerance() -> None:
+    assert set(TOLERANCES) == set(Kind)

@@ -1,0 +1,40 @@
+"""The tables of README.md that preparation fills."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from ep_nnapi.preparation.job import COMBINATIONS
+from ep_nnapi.preparation.ort_export import check_at
+
+DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
+LEVELS = ("basic", "extended", "nnapi-aware")
+TARGETS = ("builtin-nnapi", "ep-nnapi")
+
+
+def combinations() -> list[tuple[str, ...]]:
+    """What goes together: format, style, levels, further option, what is written."""
+    return [
+        (
+            c.format,
+            c.style,
+            ", ".join(c.levels),
+            f"`--{c.extra.replace('_', '-')}`" if c.extra else "",
+            c.result,
+        )
+        for c in COMBINATIONS
+    ]
+
+
+def levels() -> list[tuple[str, ...]]:
+    """What each level leaves to NNAPI of the digits."""
+    return [left_by(DIGITS, level, target) for level in LEVELS for target in TARGETS]
+
+
+def left_by(model: Path, level: str, target: str) -> tuple[str, ...]:
+    """Level, target, nodes, clusters, and what runs on the CPU."""
+    report = check_at(model, level, target=target)
+    left = Counter(r.op_type for r in report.rejections)
+    on_cpu = ", ".join(f"{n} {op}" for op, n in left.items()) or "none"
+    return (level, target, str(report.nodes), str(len(report.clusters)), on_cpu)

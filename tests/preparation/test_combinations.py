@@ -1,0 +1,166 @@
+"""What goes together, what is refused, and how the command line says it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.cli.main import main
+from ep_nnapi.errors import OptionError
+from ep_nnapi.preparation import batch as fleet
+from ep_nnapi.preparation.batch import Preparation
+from ep_nnapi.preparation.job import (
+    COMBINATIONS,
+    Format,
+    Job,
+    Level,
+    Platform,
+    Style,
+    aware_of,
+    job_of,
+)
+from ep_nnapi.target import RuleSet
+from tests.preparation.test_fleet import tiny
+
+
+def belongs(form: Format, style: Style, level: Level, extras: set[str]) -> bool:
+    rows = [c for c in COMBINATIONS if (c.format, c.style) == (form, style) and level in c.levels]
+    return any(extras <= {c.extra} for c in rows)
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("style", Style)
+@pytest.mark.parametrize("form", Format)
+def test_what_is_in_no_combination_is_refused_in_a_sentence(
+    form: Format, style: Style, level: Level
+) -> None:
+    for platform, rules, reduced, embed in itertools.product(
+        Platform, RuleSet, (False, True), (False, True)
+    ):
+        given = {
+            "format": str(form),
+            "optimization_style": str(style),
+            "optimization_level": str(level),
+            "target_platform": str(platform),
+            "target": str(rules),
+            "enable_type_reduction": reduced,
+            "embed": embed,
+        }
+        switches = {"enable_type_reduction": reduced, "embed": embed}
+        if belongs(form, style, level, {name for name, on in switches.items() if on}):
+            job = job_of(given)
+            assert (job.format, job.platform, job.options.target) == (form, platform, rules)
+            continue
+        with pytest.raises(OptionError) as refused:
+            job_of(given)
+        said = str(refused.value)
+        assert "\n" not in said
+        assert any(name in said for name in given)  # which of them stands in the way
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"embed": True}, "embed is for format context only, not ort"),
+        (
+            {"format": "onnx", "enable_type_reduction": True},
+            "enable_type_reduction is for format ort only",
+        ),
+        ({"format": "tflite"}, "format is 'tflite'; it must be one of ort, onnx, context"),
+        ({"optimization_level": "99"}, "optimization_level is '99'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(given: dict[str, object], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        job_of(given)
+
+
+def test_a_job_is_what_its_json_says() -> None:
+    job = job_of({"format": "context", "embed": True, "feature_level": 4, "exclude": "Add"})
+    assert job_of(job.to_json()) == job
+
+
+def test_the_old_spelling() -> None:
+    assert aware_of("extended") == aware_of(None) == "nnapi-aware"
+    assert aware_of("basic") == "basic"  # it fuses nothing that NNAPI would take
+    with pytest.raises(OptionError, match="one CPU"):
+        aware_of("all")
+
+
+OLD = ["--use_nnapi", "--optimization_level", "extended"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "job"),
+    [
+        ([], {"optimization_level": "nnapi-aware"}),
+        (OLD, {"optimization_level": "nnapi-aware"}),
+        (["--use-nnapi"], {"optimization_level": "nnapi-aware"}),
+        (["--use_nnapi", "--optimization_level", "basic"], {"optimization_level": "basic"}),
+        (["--optimization-level", "extended"], {"optimization_level": "extended"}),
+        ([*OLD, "--target_platform", "amd64"], {"target_platform": "amd64"}),
+        (["--optimization_style", "Runtime"], {"optimization_style": "runtime"}),
+        (["--optimization-style", "fixed"], {"optimization_style": "fixed"}),
+        (["--enable_type_reduction"], {"enable_type_reduction": True}),
+    ],
+    ids=" ".join,
+)
+def test_the_command_line_understands(
+    arguments: list[str],
+    job: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: dict[str, object] = {}
+
+    def prepare(model: str, out: str, **options: object) -> Preparation:
+        given.update(options)
+        return Preparation((), Path(out))
+
+    monkeypatch.setattr(fleet, "prepare", prepare)
+    assert main(["prepare", str(tmp_path), "-o", str(tmp_path / "out"), *arguments]) == 0
+    names = Job().to_json().keys()
+    asked = job_of({name: value for name, value in given.items() if name in names})
+    assert asked.to_json().items() >= job.items()
+
+
+def test_the_old_spelling_prepares(tmp_path: Path) -> None:
+    tiny(tmp_path / "in" / "sub" / "a.onnx")
+    out = tmp_path / "out"
+    more = [
+        "--target_platform",
+        "amd64",
+        "--enable_type_reduction",
+        "--optimization_style",
+        "Runtime",
+    ]
+    assert main(["prepare", str(tmp_path / "in"), "-o", str(out), *OLD, *more]) == 0
+    assert (out / "sub" / "a.with_runtime_opt.ort").is_file()
+    assert (out / "required_operators_and_types.with_runtime_opt.config").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--optimization-level", "99"],
+        ["--format", "context", "--optimization-level", "all"],
+        ["--format", "onnx", "--enable-type-reduction"],
+        ["--use_nnapi", "--optimization_level", "all"],
+        ["--target-platform", "riscv"],
+        ["--embed"],
+    ],
+    ids=" ".join,
+)
+def test_the_command_line_refuses(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tiny(tmp_path / "a.onnx")
+    assert main(["prepare", str(path), "-o", str(tmp_path / "out"), *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("ep-nnapi: ")
+    assert said.err.count("\n") == 1
+    assert "<" not in said.err  # values by their names
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,112 @@
+"""Models of compiled clusters on the command line: what is inside, and what they compute."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.diagnostics.inspect_context import contents
+from tests.faulty import FaultyDevice, installed
+
+DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
+SAMPLES = DIGITS.parent / "digits" / "samples.npz"
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Digits in two clusters, their weights beside them."""
+    out = tmp_path_factory.mktemp("compiled")
+    given = {"format": "context", "exclude": "Conv_5", "verify": False}
+    (made,) = ep_nnapi.prepare(DIGITS, out, **given).models
+    return out / made.output
+
+
+def test_contents_are_what_was_compiled(compiled: Path) -> None:
+    first, second = contents(compiled)
+    assert (first.name, second.name) == ("nnapi_0", "nnapi_1")
+    assert first.nodes == ("Conv_1", "Relu_3", "MaxPool_4")
+    assert second.nodes[-1] == "MatMul_10/MatMulAddFusion"
+    assert first.inputs == ("image FLOAT [1, 1, 8, 8]",)
+    assert second.outputs == ("scores FLOAT [1, 10]",)
+    (weights,) = compiled.parent.glob("*.weights")
+    assert first.file == second.file == weights.name
+    assert first.weights + second.weights == weights.stat().st_size
+
+
+def test_other_models_have_none(tmp_path: Path) -> None:
+    assert contents(DIGITS) == ()
+    assert contents(DIGITS.read_bytes()) == ()
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    assert contents(tmp_path / "empty.onnx") == ()
+    assert contents(tmp_path / "missing.onnx") == ()
+    (tmp_path / "a.ort").write_bytes(b"....ORTM EPContext")
+    assert contents(tmp_path / "a.ort") == ()
+
+
+def test_bytes_are_read_as_well(tmp_path: Path) -> None:
+    given = {"format": "context", "embed": True, "verify": False}
+    (made,) = ep_nnapi.prepare(DIGITS, tmp_path, **given).models
+    (found,) = contents((tmp_path / made.output).read_bytes())
+    assert found.file is None
+    assert len(found.nodes) == 8
+
+
+def test_check_says_what_is_inside(compiled: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(compiled)]) == 0
+    printed = capfd.readouterr().out
+    assert "Compiled ahead of time:\nnode" in printed
+    assert "Conv_1; Relu_3; MaxPool_4" in printed
+    assert main(["check", str(compiled), "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    assert [c["name"] for c in found["contexts"]] == ["nnapi_0", "nnapi_1"]
+    assert main(["check", str(DIGITS), "--json"]) == 0
+    assert "contexts" not in json.loads(capfd.readouterr().out)
+
+
+def test_run_computes_and_says_that_nothing_is_compared(
+    compiled: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(compiled), "--input", str(SAMPLES)]) == 0
+    printed = capfd.readouterr().out
+    assert "Compared with nothing: the CPU provider cannot run what was compiled" in printed
+    assert "19 of 20 right" in printed
+    found, original = (ep_nnapi.run(p, [str(SAMPLES)]) for p in (compiled, DIGITS))
+    assert (found.against, original.against) == (None, "the CPU")
+    for got, want in zip(found.outputs, original.outputs, strict=True):
+        np.testing.assert_allclose(got["scores"], want["scores"], atol=1e-4)  # scores up to 19
+
+
+def test_another_device_is_compared_with_the_reference(
+    compiled: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with installed(FaultyDevice()) as device:
+        assert main(["run", str(compiled), "--device", device.name]) == 0
+    printed = capfd.readouterr().out
+    assert "largest difference from nnapi-reference" in printed
+    assert "within the tolerance" in printed
+    with installed(FaultyDevice(wrong=1.0)) as device:
+        assert main(["run", str(compiled), "--device", device.name]) == 1
+    assert "beyond the tolerance" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["prepare", "check"])
+def test_what_is_compiled_is_not_prepared_again(
+    verb: str, compiled: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    more = ["-o", str(tmp_path / "out")] if verb == "prepare" else ["--optimization-level", "basic"]
+    assert main([verb, str(compiled), *more]) == 2
+    assert "it is compiled already" in capfd.readouterr().err
+
+
+def test_contexts_of_others_are_not_ours(tmp_path: Path) -> None:
+    node = onnx.helper.make_node("EPContext", ["x"], ["y"], domain="com.microsoft", source="Other")
+    ends = [onnx.helper.make_tensor_value_info(n, 1, [1]) for n in "xy"]
+    graph = onnx.helper.make_graph([node], "g", ends[:1], ends[1:])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "other.onnx")
+    assert contents(tmp_path / "other.onnx") == ()

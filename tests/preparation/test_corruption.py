@@ -1,0 +1,218 @@
+"""Damaged, forged and foreign contexts: always a clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+
+import ep_nnapi
+from ep_nnapi.diagnostics.check import planned
+from ep_nnapi.epcontext.checksum import check_seal
+from ep_nnapi.epcontext.container import (
+    _PRELUDE,
+    FORMAT_VERSION,
+    Place,
+    _opened,
+    _sealed,
+    pack,
+    unpack,
+)
+from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.validate import validate
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from tests.fuzz.forging import forged
+from tests.preparation.damage import damaged
+from tests.preparation.test_fleet import tiny
+
+LEVEL = 8
+
+
+def context(tmp_path: Path, **options: object) -> bytes:
+    """The embedded context of a small model."""
+    provider = planned(tiny(tmp_path / "a.onnx"), **options)
+    (cluster,) = provider.clusters
+    assert isinstance(cluster, CompiledCluster)
+    return pack(cluster.lowered).embedded()
+
+
+def all_are_refused(data: bytes, count: int, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(count):
+        _, changed = damaged(data, rng)
+        with pytest.raises(ModelError) as refused:
+            unpack(changed, None, LEVEL)
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_damaged_contexts_are_refused(seed: int, tmp_path: Path) -> None:
+    all_are_refused(context(tmp_path), 300, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [5])
+def test_many_damaged_contexts_are_refused(seed: int, tmp_path: Path) -> None:
+    all_are_refused(context(tmp_path), 10_000, seed)
+
+
+@pytest.mark.parametrize(
+    ("count", "seed"), [(100, 7), pytest.param(5_000, 11, marks=pytest.mark.long)]
+)
+def test_damaged_weights_are_refused(count: int, seed: int, tmp_path: Path) -> None:
+    """Of a file beside the model, whatever is done to it."""
+    path, rng = prepared(tmp_path, format="context"), random.Random(seed)
+    (weights,) = path.parent.glob("*.weights")
+    (node,) = onnx.load(path).graph.node
+    data = next(a.s for a in node.attribute if a.name == "ep_cache_context")
+    whole = weights.read_bytes()
+    assert unpack(data, path.parent, LEVEL)
+    for _ in range(count):
+        weights.write_bytes(damaged(whole, rng)[1])
+        with pytest.raises(ModelError, match=r"truncated|corrupt"):
+            unpack(data, path.parent, LEVEL)
+
+
+def refusal(data: bytes) -> str | None:
+    """Why a context is refused; what is not is a legal model."""
+    try:
+        found = unpack(data, None, LEVEL)
+    except ModelError as error:
+        return str(error)
+    validate(found.lowered.model, LEVEL)
+    return None
+
+
+@pytest.mark.parametrize(
+    ("count", "seed"), [(500, 29), pytest.param(10_000, 31, marks=pytest.mark.long)]
+)
+def test_forged_contexts_are_refused_or_legal(count: int, seed: int, tmp_path: Path) -> None:
+    """Checksums are no signatures: whoever writes a header can write its checksum, too."""
+    data, rng = context(tmp_path), random.Random(seed)
+    text, rest = _opened(data)
+    header = json.loads(text)
+    for _ in range(count):
+        said = refusal(_sealed(forged(header, rng)) + rest + b".")
+        assert said is None or "\n" not in said
+
+
+def sealed_text(text: bytes) -> bytes:
+    """A container whose header is any text at all, its checksum right."""
+    digest = hashlib.sha256(text).digest()
+    return _PRELUDE.pack(b"EP-NNAPI", FORMAT_VERSION, len(text), digest) + text + b"."
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [DEEP, b'{"model":' + DEEP + b"}", b"{", b"\xff", b"[]", b"3", b"1" * 9999],
+    ids=["deep", "deep inside", "cut", "no text", "a list", "a number", "a long number"],
+)
+def test_headers_that_are_no_header_are_refused(text: bytes) -> None:
+    said = refusal(sealed_text(text))
+    assert said is not None
+    assert said.startswith("the context is malformed (")
+    assert "\n" not in said
+
+
+def test_format_zero_is_refused(tmp_path: Path) -> None:
+    data = bytearray(context(tmp_path))
+    struct.pack_into("<I", data, 8, 0)
+    with pytest.raises(ModelError, match="corrupt"):
+        unpack(bytes(data), None, LEVEL)
+
+
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    data = bytearray(context(tmp_path))
+    struct.pack_into("<I", data, 8, FORMAT_VERSION + 1)
+    with pytest.raises(ModelError, match=f"has format {FORMAT_VERSION + 1}, this version reads"):
+        unpack(bytes(data), None, LEVEL)
+    assert _PRELUDE.size == 52
+
+
+def test_a_higher_level_is_refused(tmp_path: Path) -> None:
+    data = context(tmp_path)
+    needed = unpack(data, None, LEVEL).feature_level
+    unpack(data, None, needed)
+    with pytest.raises(ModelError, match=f"needs feature level {needed}, the runtime offers"):
+        unpack(data, None, needed - 1)
+
+
+@pytest.mark.parametrize("name", ["../w", "/etc/passwd", "sub/../../w", ".."])
+def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
+    (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
+    assert isinstance(cluster, CompiledCluster)
+    data = pack(cluster.lowered).beside(Place(name, 0, 64, "0" * 64))
+    (tmp_path / "w").write_bytes(b"\0" * 64)
+    with pytest.raises(ModelError, match="outside of the model's folder"):
+        unpack(data, tmp_path / "in", LEVEL)
+
+
+def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
+    (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
+    assert isinstance(cluster, CompiledCluster)
+    (tmp_path / "w").write_bytes(b"\0" * 64)
+    (tmp_path / "in" / "w").symlink_to(tmp_path / "w")
+    with pytest.raises(ModelError, match="outside of the model's folder"):
+        unpack(pack(cluster.lowered).beside(Place("w", 0, 64, "0" * 64)), tmp_path / "in", LEVEL)
+
+
+def prepared(tmp_path: Path, **options: object) -> Path:
+    done = ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", verify=False, **options)
+    return tmp_path / "out" / done.models[0].output
+
+
+def test_a_session_says_why_a_context_cannot_be_used(tmp_path: Path) -> None:
+    path = prepared(tmp_path, format="context")
+    (weights,) = path.parent.glob("*.weights")
+    whole = weights.read_bytes()
+    spoilt: dict[str, Callable[[], object]] = {
+        "another size": lambda: weights.write_bytes(whole + b"\0" * 64),
+        "corrupt": lambda: weights.write_bytes(bytes([whole[0] ^ 1]) + whole[1:]),
+        "truncated": lambda: weights.write_bytes(whole[:-64]),
+        "no such file": weights.unlink,
+    }
+    for says, spoil in spoilt.items():
+        spoil()
+        with pytest.raises(ModelError, match=says):
+            ep_nnapi.check(path)
+        weights.write_bytes(whole)
+    assert ep_nnapi.check(path).clusters
+
+
+def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
+    path = prepared(tmp_path, format="context")
+    proto = onnx.load(path)
+    proto.doc_string = "changed"
+    onnx.save(proto, path)
+    with pytest.raises(ModelError, match="corrupt or was changed; prepare the model again"):
+        ep_nnapi.check(path)
+
+
+def test_changed_bytes_are_refused_by_check(tmp_path: Path) -> None:
+    """Of the whole model, also of what would run on the CPU; a session is not shown the bytes."""
+    path = prepared(tmp_path, format="context", embed=True)
+    assert ep_nnapi.check(path.read_bytes()).clusters
+    proto = onnx.load(path)
+    proto.doc_string = "changed"
+    with pytest.raises(ModelError, match="corrupt or was changed; prepare it again"):
+        ep_nnapi.check(proto.SerializeToString())
+
+
+def test_a_seal_is_looked_for_in_the_file_as_it_is_now(tmp_path: Path) -> None:
+    path = prepared(tmp_path, format="context")
+    check_seal(path)
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ModelError, match="corrupt or was changed"):
+        check_seal(path)
+    path.unlink()
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        check_seal(path)

@@ -1,0 +1,97 @@
+"""What prepared models are compared with, and how near is equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import ep_nnapi
+from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
+from ep_nnapi.diagnostics.verdict import Side, differences_of
+from ep_nnapi.preparation.job import Verification
+from ep_nnapi.preparation.verify import compare, record
+from models import zoo
+from tests.preparation.fresh import original
+from tests.preparation.test_fleet import tiny
+
+
+def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:
+    path, recorded = tiny(tmp_path / "a.onnx"), tmp_path / "recorded.npz"
+    assert record(path, Verification(), {}, recorded) is None  # by the kind of each output
+    (found,) = compare(path, recorded, {}).differences
+    assert found.tolerance == TOLERANCES[Kind.FLOAT32]
+    assert found.relative <= 1e-6  # sums of four products, in another order
+
+
+def test_another_model_is_not(tmp_path: Path) -> None:
+    recorded = tmp_path / "recorded.npz"
+    record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
+    found = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
+    assert found.side is Side.NNAPI
+    assert found.negative
+
+
+def ends_in(path: Path, kind: onnx.ValueInfoProto, *nodes: onnx.NodeProto) -> Path:
+    """A model of one number x, and an output."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [])
+    graph, opsets = helper.make_graph(nodes, "g", [x], [kind]), [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_numbers_and_sequences_are_compared(tmp_path: Path) -> None:
+    """A tensor without dimensions, and each element of a sequence."""
+    number = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
+    sequence = helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None)
+    neg, both = helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Neg", ["x"], ["n"])
+    several = helper.make_node("SequenceConstruct", ["x", "n"], ["y"])
+    for path, names in (
+        (ends_in(tmp_path / "a.onnx", number, neg), ["y"]),
+        (ends_in(tmp_path / "b.onnx", sequence, both, several), ["y[0]", "y[1]"]),
+    ):
+        record(path, Verification(), {}, tmp_path / "recorded.npz")
+        found = compare(path, tmp_path / "recorded.npz", {}).differences
+        assert [(d.output, d.absolute) for d in found] == [(name, 0.0) for name in names]
+
+
+def test_what_cannot_be_compared_says_the_way_out(tmp_path: Path) -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.STRING, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.STRING, [2])
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "g", [x], [y])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "a.onnx")
+    with pytest.raises(ep_nnapi.ModelError, match=r"x is tensor\(string\).*; no-verify prepares"):
+        ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out")
+    assert ep_nnapi.prepare(tmp_path / "a.onnx", tmp_path / "out", verify=False).models[0].outputs
+
+
+def test_a_tolerance_that_is_given_is_the_tolerance(tmp_path: Path) -> None:
+    path = tiny(tmp_path / "a.onnx")
+    assert record(path, Verification(tolerance=0.5), {}, tmp_path / "recorded.npz") == 0.5
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp", pytest.param("transformer_encoder", marks=pytest.mark.long)]
+)
+def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
+    name: str, tmp_path: Path
+) -> None:
+    """Fused and unfused, its layers round apart; in a deep network the steps add up."""
+    pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
+    model, path = zoo.quantized(name, "u8s8"), tmp_path / "a.onnx"
+    onnx.save(model, path)
+    recorded = tmp_path / "recorded.npz"
+    tolerance = record(path, Verification(), {}, recorded)
+    with np.load(recorded) as arrays:
+        count = sum(k.startswith("in.0.") and k.count(".") == 2 for k in arrays)
+        feeds = {str(arrays[f"in.0.{k}.name"]): arrays[f"in.0.{k}"] for k in range(count)}
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    pair = [original(model, feeds, level)], [original(model, feeds)]
+    own = max(d.relative for d in differences_of(*pair))
+    least = TOLERANCES[Kind.QUANTIZED]
+    assert tolerance == (pytest.approx(2 * own) if 2 * own > least else None)

@@ -1,0 +1,224 @@
+"""Workers: what crashes, hangs or grows in one is a sentence, and its keeper serves the next."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.errors import ModelError, NnapiError
+from ep_nnapi.preparation import worker_pool as crew
+from ep_nnapi.preparation.worker_pool import Crew, Limits, Shift
+
+ROOT = Path(__file__).parents[2]
+MEMORY = 2_000_000_000  # bytes: what the libraries themselves reserve fits several times
+SECONDS = 60.0  # what no step here takes, however busy the machine
+
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
+    """A crew whose workers misbehave as they are asked to."""
+    monkeypatch.setattr(crew, "KEEPER", "tests.preparation.odd_worker")
+    with Crew() as own:
+        yield own
+
+
+def test_each_step_has_a_process_of_its_own(odd: Crew, tmp_path: Path) -> None:
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        first, second = shift.ask("identify", {}), shift.ask("identify", {})
+    with odd.keeper() as again:
+        third = Shift(again, tmp_path, Limits(SECONDS, MEMORY)).ask("identify", {})
+    assert first["keeper"] == second["keeper"] == third["keeper"]  # imports are paid for once
+    assert len({first["worker"], second["worker"], third["worker"]}) == 3
+    assert os.getpid() not in (first["worker"], first["keeper"])
+    assert first["folder"] == str(tmp_path)
+
+
+def test_a_crash_ends_only_its_worker(odd: Crew, tmp_path: Path) -> None:
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        with pytest.raises(ModelError, match=r"crash \(SIGSEGV\).*; another format or level"):
+            shift.ask("crash", {"signal": signal.SIGSEGV})
+        with pytest.raises(NnapiError, match="leaving with 7"):
+            shift.ask("leave", {"code": 7})
+        assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+
+
+def test_where_nothing_can_be_written_that_is_what_is_said(odd: Crew, tmp_path: Path) -> None:
+    """Stands for a full disk: files of this process end after a kilobyte."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, most[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                shift.ask("leave", {"code": 7})
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+        with pytest.raises(NnapiError, match="leaving with 7"):
+            shift.ask("leave", {"code": 7})
+    assert not (tmp_path / "more").exists()
+
+
+def test_an_interrupt_is_for_whoever_asks(odd: Crew, tmp_path: Path) -> None:
+    """Ctrl-C reaches the keeper too, even while it starts, which says nothing of it."""
+    with odd.keeper() as keeper:
+        os.kill(keeper.process.pid, signal.SIGINT)
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_time_is_one_for_all_steps_of_a_model(odd: Crew, tmp_path: Path) -> None:
+    """At the limit it passes; past it the worker is gone at once, and so is the model's time."""
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        assert shift.ask("sleep", {"seconds": 0.01}) == {}
+        began = time.monotonic()
+        late = Shift(keeper, tmp_path, Limits(0.2, MEMORY))
+        for seconds in (600, 0):
+            with pytest.raises(ModelError, match=r"longer than 0\.2 seconds; allow more"):
+                late.ask("sleep", {"seconds": seconds})
+        assert time.monotonic() - began < SECONDS
+        assert shift.ask("identify", {})
+
+
+def test_memory_is_limited(odd: Crew, tmp_path: Path) -> None:
+    """A worker may allocate as much as fits the limit beside its libraries, and no more."""
+    with odd.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        assert shift.ask("allocate", {"bytes": MEMORY // 2}) == {"size": MEMORY // 2}
+        with pytest.raises(ModelError, match="more than 2 GB of memory; allow more"):
+            shift.ask("allocate", {"bytes": MEMORY})
+        assert shift.ask("identify", {})
+
+
+def test_without_a_limit_half_of_the_machines_memory_is_it() -> None:
+    whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert Limits(SECONDS).bytes == whole // 2
+    assert Limits(SECONDS, MEMORY).bytes == MEMORY
+
+
+def test_a_keeper_that_does_not_start_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(crew, "KEEPER", "tests.preparation.no_such_module")
+    with Crew() as own, own.keeper() as keeper:
+        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+        with pytest.raises(NnapiError, match="no worker process"):
+            shift.ask("identify", {})
+
+
+def written(path: Path, nodes: list[NodeProto], **constants: object) -> None:
+    """A model of two numbers x and y."""
+    path.parent.mkdir(exist_ok=True)
+    info = helper.make_tensor_value_info
+    given = [numpy_helper.from_array(np.array(value), name) for name, value in constants.items()]
+    x, y = info("x", TensorProto.FLOAT, [2]), info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph(nodes, "g", [x], [y], given)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+
+
+def fine(path: Path) -> None:
+    written(path, [helper.make_node("Relu", ["x"], ["y"])])
+
+
+def huge(path: Path, numbers: int) -> None:
+    """A file of a few bytes that computes with many numbers."""
+    filled = helper.make_node("ConstantOfShape", ["n"], ["z"])
+    largest = helper.make_node("ReduceMax", ["z"], ["m"], keepdims=0)
+    added = helper.make_node("Add", ["x", "m"], ["y"])
+    written(path, [filled, largest, added], n=np.array([numbers], np.int64))
+
+
+def endless(path: Path) -> None:
+    """A loop of 2**62 rounds."""
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])]
+    condition = info("c", TensorProto.BOOL, []), info("d", TensorProto.BOOL, [])
+    state = info("s", TensorProto.FLOAT, [2]), info("t", TensorProto.FLOAT, [2])
+    count = info("i", TensorProto.INT64, [])
+    inputs, outputs = [count, condition[0], state[0]], [condition[1], state[1]]
+    body = helper.make_graph(nodes, "body", inputs, outputs)
+    loop = helper.make_node("Loop", ["n", "on", "x"], ["y"], body=body)
+    written(path, [loop], n=np.int64(1 << 62), on=True)
+
+
+def test_a_model_that_needs_too_much_memory_leaves_the_others_alone(tmp_path: Path) -> None:
+    """Two models that differ in one number only, within the limit and past it."""
+    huge(tmp_path / "in" / "huge.onnx", MEMORY // 4)
+    huge(tmp_path / "in" / "large.onnx", MEMORY // 64)
+    done = ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", memory=MEMORY / 1e9)
+    errors = {m.model: m.error for m in done.models}
+    sentence = "it needs more than 2 GB of memory; allow more with memory"
+    assert errors == {"huge.onnx": sentence, "large.onnx": None}
+
+
+@pytest.mark.long
+def test_a_model_that_does_not_end_leaves_the_others_alone(tmp_path: Path) -> None:
+    endless(tmp_path / "in" / "endless.onnx")
+    fine(tmp_path / "in" / "fine.onnx")
+    done = ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", timeout=20)
+    errors = {m.model: m.error for m in done.models}
+    sentence = "it took longer than 20 seconds; allow more with timeout"
+    assert errors == {"endless.onnx": sentence, "fine.onnx": None}
+
+
+@pytest.mark.parametrize("given", [{"timeout": 0}, {"timeout": 2e6}, {"memory": -1.0}])
+def test_limits_that_cannot_be(given: dict[str, float], tmp_path: Path) -> None:
+    fine(tmp_path / "in" / "fine.onnx")
+    with pytest.raises(ep_nnapi.OptionError, match="must be above 0 and at most 1e"):
+        ep_nnapi.prepare(tmp_path / "in", tmp_path / "out", **given)
+
+
+_KILLED = """
+import sys
+from pathlib import Path
+from ep_nnapi.preparation import worker_pool as crew
+crew.KEEPER = "tests.preparation.odd_worker"
+with crew.Crew() as own, own.keeper() as keeper:
+    shift = crew.Shift(keeper, Path(sys.argv[1]), crew.Limits(60, 10**10))
+    print(keeper.process.pid, flush=True)
+    shift.ask("sleep", {"seconds": 600})
+"""
+
+
+def test_workers_end_with_whoever_asked(tmp_path: Path) -> None:
+    """A run that is killed leaves neither a keeper nor a worker behind."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _KILLED, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT
+    ) as run:
+        assert run.stdout is not None
+        keeper = int(run.stdout.readline())
+        deadline = time.monotonic() + SECONDS
+        while not (tmp_path / crew.SAID).exists():  # its worker is at work
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        assert len(children) == 1
+        run.kill()
+    while any(_runs(int(pid)) for pid in (keeper, *children)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _runs(process: int) -> bool:
+    """Whether it is there, and not only because nobody has asked how it ended."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return not state.startswith("Z")

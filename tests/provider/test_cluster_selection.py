@@ -1,0 +1,175 @@
+"""Choosing among capable nodes: what is worth it, within limits, and what is said of the rest.
+
+In MODEL a node takes 10 us on the CPU provider and 1 us on NNAPI, a cluster 15 us more, a byte over
+the border 0.25 us: a tensor of SHAPE, six floats, 6 us.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from onnx import helper
+
+from ep_nnapi.costs.cost_model import CostModel, Rates
+from ep_nnapi.costs.work import Family
+from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.options import parse
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.planner import Plan, Planner
+from ep_nnapi.target import Target
+from tests.faulty import FaultyDevice
+from tests.onnx_graph import graph_of
+from tests.oracle import f32, graph
+from tests.test_planning import clusters, model, refusals
+
+NOTHING = dict.fromkeys(Family, 0.0)
+MODEL = CostModel(Rates(10, 0, NOTHING), Rates(1, 0, NOTHING), per_byte=0.25, per_cluster=15)
+
+# RandomNormalLike has no lowering: three nodes before it, one after.
+SPLIT = model(
+    "Abs x -> a", "Neg a -> b", "Exp b -> c", "RandomNormalLike c -> d", "Tanh d -> y", outputs="y"
+)
+
+
+def plan(proto: object, costs: CostModel = MODEL, device: object = None, **options: object) -> Plan:
+    runtime = HostRuntime([device or ReferenceDevice()])
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    given = parse({"partitioning": "worth_it", **options})
+    return Planner(compiler, given, costs).plan(graph_of(proto))
+
+
+def detail(found: Plan, node: str) -> str:
+    return next(r.detail for r in found.report.rejections if r.node == node)
+
+
+def test_what_costs_more_than_it_saves_is_left_with_the_estimate():
+    """Three nodes save 27 us and cost 15 and two tensors, 12: nothing, and on a tie all is taken.
+
+    One saves 9 us and costs as much.
+    """
+    found = plan(SPLIT)
+    assert clusters(found) == [("Abs_a", "Neg_b", "Exp_c")]
+    assert refusals(found) == {"RandomNormalLike_d": Reason.OP, "Tanh_y": Reason.CLUSTER}
+    assert detail(found, "Tanh_y") == (
+        "worth_it: taking this node by itself is estimated 18 us dearer than the CPU provider; "
+        "partitioning=maximal takes it"
+    )
+    assert found.report.capable == 4
+
+
+def test_just_past_the_tie_it_is_left():
+    found = plan(SPLIT, replace(MODEL, per_cluster=15.5))
+    assert clusters(found) == []
+    assert detail(found, "Abs_a") == (
+        "worth_it: taking these 3 nodes by themselves is estimated 0.5 us dearer than the CPU "
+        "provider; partitioning=maximal takes them"
+    )
+
+
+def test_maximal_is_the_default_and_takes_them_all():
+    assert parse({}).partitioning == "maximal"
+    found = plan(SPLIT, partitioning="maximal")
+    assert clusters(found) == [("Abs_a", "Neg_b", "Exp_c"), ("Tanh_y",)]
+
+
+def test_an_end_that_is_dear_on_the_device_is_left():
+    """The last node is a function of 6 numbers, here 20 us each on NNAPI."""
+    slow = replace(MODEL.nnapi, per_mac={**NOTHING, Family.FUNCTION: 20.0})
+    found = plan(
+        model("Abs x -> a", "Neg a -> b", "Abs b -> c", "Neg c -> d", "Tanh d -> y"),
+        replace(MODEL, nnapi=slow),
+    )
+    assert clusters(found) == [("Abs_a", "Neg_b", "Abs_c", "Neg_d")]
+    assert "estimated 126 us dearer" in detail(found, "Tanh_y")  # 15 + 1 + 6 * 20 - 10
+
+
+def test_clusters_that_are_worth_it_only_together_are_given_up_together():
+    """Without Neg the two sides of it save 9 us each; with it, 27 of which 15 + 12 are spent."""
+    proto = model("Abs x -> a", "Neg a -> b", "Exp b -> y")
+    assert clusters(plan(proto)) == [("Abs_a", "Neg_b", "Exp_y")]
+    assert clusters(plan(proto, exclude="Neg")) == []
+
+
+def test_what_a_device_declines_changes_what_is_worth_it():
+    found = plan(SPLIT, device=FaultyDevice(declines=frozenset({"NEG"})))
+    assert clusters(found) == []
+    assert refusals(found)["Neg_b"] is Reason.DRIVER
+    assert refusals(found)["Abs_a"] is Reason.CLUSTER
+
+
+def test_nothing_is_compiled_that_is_not_taken():
+    device = FaultyDevice()
+    plan(SPLIT, device=device)
+    assert [len(m.operations) for m in device.compiled] == [3]
+
+
+# together with the other options ------------------------------------------------------------
+
+# Two clusters that are worth it, of four nodes and of three, and one of one node that is not.
+THREE = model(
+    *("Abs x -> a", "Neg a -> b", "Exp b -> c", "Tanh c -> d"),
+    *("RandomNormalLike d -> e", "Abs e -> f", "Neg f -> g", "Exp g -> h"),
+    *("RandomNormalLike h -> i", "Tanh i -> y"),
+)
+
+
+def test_with_min_cluster_nodes():
+    assert list(map(len, clusters(plan(THREE)))) == [4, 3]
+    found = plan(THREE, min_cluster_nodes=4)
+    assert list(map(len, clusters(found))) == [4]
+    assert "has 3 nodes, fewer than min_cluster_nodes = 4" in detail(found, "Abs_f")
+    assert "worth_it" in detail(found, "Tanh_y")
+
+
+def test_with_max_clusters():
+    """The kept one saves 36 us and costs 15 and 12."""
+    found = plan(THREE, max_clusters=1)
+    assert list(map(len, clusters(found))) == [4]
+    assert detail(found, "Neg_g") == (
+        "its cluster, estimated 0 us dearer than the CPU provider, is not among the "
+        "max_clusters = 1 that save most"
+    )
+
+
+def test_max_clusters_keeps_what_saves_most_not_what_is_largest():
+    """The lone Tanh is a function, which takes the CPU 100 us for each of its 6 numbers."""
+    slow = replace(MODEL.cpu, per_mac={**NOTHING, Family.FUNCTION: 100.0})
+    proto = model("Abs x -> a", "Neg a -> b", "RandomNormalLike b -> c", "Tanh c -> y")
+    for partitioning in ("maximal", "worth_it"):
+        found = plan(proto, replace(MODEL, cpu=slow), max_clusters=1, partitioning=partitioning)
+        assert clusters(found) == [("Tanh_y",)]
+
+
+@pytest.mark.parametrize("least", [1, 2])
+def test_min_and_max_together(least: int):
+    found = plan(THREE, partitioning="maximal", min_cluster_nodes=least, max_clusters=2)
+    assert list(map(len, clusters(found))) == [4, 3]
+
+
+def test_with_partitioning_stop_ops():
+    found = plan(THREE, partitioning_stop_ops="Exp")
+    assert clusters(found) == []  # Abs and Neg alone save 18 us
+    assert "partitioning_stop_ops" in detail(found, "Exp_c")
+    assert "these 2 nodes by themselves is estimated 9 us dearer" in detail(found, "Abs_a")
+
+
+def test_sizes_that_are_fixed_count_and_symbolic_ones_count_as_1():
+    """Two inputs [n, 6]: with n = 1 the border costs 3 tensors of 6 us, with n = 100, 1800 us."""
+    proto = graph(
+        [
+            helper.make_node("Add", ["x0", "x1"], ["a"]),
+            helper.make_node("Neg", ["a"], ["y0"]),
+        ],
+        {"x0": f32("n", 6), "x1": f32("n", 6)},
+    ).model
+    cheap = replace(MODEL, per_cluster=0)
+    assert clusters(plan(proto, cheap, fix={"x0": (1, 6)})) == [("a", "y0")]
+    assert clusters(plan(proto, cheap, fix={"x0": (100, 6)})) == []
+    assert clusters(plan(proto, cheap)) == [("a", "y0")]
+
+
+def test_the_same_graph_is_chosen_from_the_same():
+    assert plan(THREE, max_clusters=1).report == plan(THREE, max_clusters=1).report

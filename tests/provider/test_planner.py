@@ -1,0 +1,281 @@
+"""From a graph to clusters: what a device declines goes back, until every cluster compiles."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ep_nnapi.errors import Reason, RuntimeFailure, SpecError
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.options import parse
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.planner import Plan, Planner
+from ep_nnapi.target import Target
+from partitioner import violations
+from tests.faulty import FaultyDevice
+from tests.onnx_graph import graph_of
+
+SHAPE = (2, 3)
+
+
+def model(*lines: str, outputs: str = "y", constants: str = "") -> onnx.ModelProto:
+    """Nodes as "Relu x -> a", named after their first output; x, x1 ... are inputs."""
+    nodes, read, written = [], [], set()
+    for line in lines:
+        head, _, results = line.partition(" -> ")
+        op_type, *arguments = head.split()
+        made = helper.make_node(op_type, arguments, results.split(), f"{op_type}_{results}")
+        nodes.append(made)
+        read += arguments
+        written |= set(results.split())
+    ones = np.ones(SHAPE, np.float32)
+    weights = [numpy_helper.from_array(ones, n) for n in constants.split()]
+    given = dict.fromkeys(n for n in read if n not in written and n not in constants.split())
+    ins = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in given]
+    outs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, SHAPE) for n in outputs.split()]
+    graph = helper.make_graph(nodes, "g", ins, outs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+def plan(proto: onnx.ModelProto, device: object = None, **options: object) -> Plan:
+    runtime = HostRuntime([device or ReferenceDevice()])
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    return Planner(compiler, parse(options)).plan(graph_of(proto))
+
+
+def clusters(found: Plan) -> list[tuple[str, ...]]:
+    return [c.nodes for c in found.report.clusters]
+
+
+def refusals(found: Plan) -> dict[str, Reason]:
+    return {r.node: r.reason for r in found.report.rejections}
+
+
+CHAIN = model("Abs x -> a", "Neg a -> b", "Exp b -> c", "Tanh c -> y")
+
+
+def test_a_chain_is_one_cluster():
+    found = plan(CHAIN)
+    assert clusters(found) == [("Abs_a", "Neg_b", "Exp_c", "Tanh_y")]
+    (report,) = found.report.clusters
+    assert (report.inputs, report.outputs) == (("x",), ("y",))
+    assert report.boundary_bytes == 2 * 6 * 4
+    assert report.device == "nnapi-reference"
+    assert (found.report.nodes, found.report.capable) == (4, 4)
+
+
+def test_two_islands_are_two_clusters():
+    """Nothing flows between them, so nothing is gained by one model."""
+    found = plan(model("Abs x -> y", "Neg x1 -> z", outputs="y z"))
+    assert clusters(found) == [("Abs_y",), ("Neg_z",)]
+
+
+def test_a_node_without_lowering_splits_a_chain():
+    found = plan(model("Abs x -> a", "RandomNormalLike a -> b", "Neg b -> y"))
+    assert clusters(found) == [("Abs_a",), ("Neg_y",)]
+    assert refusals(found) == {"RandomNormalLike_b": Reason.OP}
+    assert (found.report.nodes, found.report.capable) == (3, 2)
+
+
+def test_a_bypassed_node_keeps_its_sides_apart():
+    """Abs -> Add are connected, but as one cluster they would wait for Neg, which waits for Abs."""
+    found = plan(model("Abs x -> a", "Neg a -> b", "Add a b -> y"), exclude="Neg")
+    assert clusters(found) == [("Abs_a",), ("Add_y",)]
+
+
+# a device that declines ----------------------------------------------------------------------
+
+
+def test_what_a_device_declines_is_left_with_reason_driver():
+    found = plan(CHAIN, FaultyDevice(declines=frozenset({"NEG"})))
+    assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
+    (refusal,) = found.report.rejections
+    assert (refusal.node, refusal.op_type, refusal.reason) == ("Neg_b", "Neg", Reason.DRIVER)
+    assert refusal.detail == "faulty declines NEG"
+    assert (found.report.nodes, found.report.capable) == (4, 4)
+
+
+def test_declined_nodes_are_named_together():
+    found = plan(CHAIN, FaultyDevice(declines=frozenset({"NEG", "TANH"})))
+    assert clusters(found) == [("Abs_a",), ("Exp_c",)]
+    assert refusals(found) == {"Neg_b": Reason.DRIVER, "Tanh_y": Reason.DRIVER}
+    assert {r.detail for r in found.report.rejections} == {"faulty declines NEG, TANH"}
+
+
+def test_a_device_that_declines_everything_leaves_everything():
+    found = plan(CHAIN, FaultyDevice(every=1))
+    assert clusters(found) == []
+    assert set(refusals(found).values()) == {Reason.DRIVER}
+    assert len(refusals(found)) == 4
+
+
+def test_a_device_that_changes_its_mind_is_asked_until_it_is_stable():
+    """Every third operation of whatever it is shown: smaller and smaller models are asked for."""
+    names = "abcdefghijk"
+    lines = [f"Abs {a} -> {b}" for a, b in zip("x" + names, names + "y", strict=True)]
+    device = FaultyDevice(every=3)
+    found = plan(model(*lines), device)
+    assert all(len(c) < 3 for c in clusters(found))
+    assert sum(map(len, clusters(found))) + len(refusals(found)) == 12
+    assert len(device.compiled) >= len(clusters(found)) > 0
+
+
+def test_a_fused_operation_that_is_declined_takes_all_its_nodes_along():
+    proto = model("Add x x1 -> a", "Relu a -> b", "Tanh b -> y")
+    found = plan(proto, FaultyDevice(declines=frozenset({"ADD"})))
+    assert clusters(found) == [("Tanh_y",)]
+    assert set(refusals(found)) == {"Add_a", "Relu_b"}
+
+
+@pytest.mark.parametrize("declined", [{"ABS"}, {"NEG", "EXP"}, {"ADD"}, {"MUL", "ABS"}])
+def test_clusters_are_legal_whatever_is_declined(declined: set[str]):
+    """Against the definition, on a graph with a diamond and a bypass."""
+    proto = model(
+        "Abs x -> a",
+        "Neg a -> b",
+        "Exp a -> c",
+        "Add b c -> d",
+        "Mul d a -> e",
+        "Abs e -> y",
+    )
+    found = plan(proto, FaultyDevice(declines=frozenset(declined)))
+    dag, writer = nx.DiGraph(), {}
+    for node in proto.graph.node:
+        dag.add_node(node.name)
+        dag.add_edges_from((writer[i], node.name) for i in node.input if i in writer)
+        writer[node.output[0]] = node.name
+    left = set(dag) - set(refusals(found))
+    assert violations(dag, left, clusters(found)) == []
+
+
+# a device that fails -------------------------------------------------------------------------
+
+
+def test_a_cluster_that_does_not_compile_is_left_and_the_others_stay():
+    proto = model("Abs x -> y", "Neg x1 -> z", outputs="y z")
+    found = plan(proto, FaultyDevice(fails_on=frozenset({"NEG"})))
+    assert clusters(found) == [("Abs_y",)]
+    (refusal,) = found.report.rejections
+    assert refusal.reason is Reason.DRIVER
+    assert refusal.detail.startswith("faulty did not compile its cluster: ")
+    assert "no NEG today" in refusal.detail
+
+
+@pytest.mark.parametrize("nodes", [3, 64])
+def test_a_device_that_compiles_nothing_is_tried_a_bounded_number_of_times(nodes: int):
+    """Once for the cluster, and 24 times for parts of it; it may take seconds each."""
+    tried = []
+
+    class Hopeless(FaultyDevice):
+        def prepare(self, model: Model, options: CompileOptions) -> object:
+            tried.append(len(model.operations))
+            raise RuntimeFailure("ANeuralNetworksCompilation_finish", "ANEURALNETWORKS_OP_FAILED")
+
+    names = ["x", *(f"v{i}" for i in range(1, nodes)), "y"]
+    lines = [f"Neg {a} -> {b}" for a, b in itertools.pairwise(names)]
+    found = plan(model(*lines), Hopeless())
+    assert clusters(found) == []
+    assert set(refusals(found).values()) == {Reason.DRIVER}
+    assert len(tried) <= 25
+    assert tried[:2] == [nodes, nodes // 2]
+
+
+def test_one_node_that_does_not_compile_is_found_among_many():
+    """Halving 64 nodes takes 6 steps of two tries."""
+    names = ["x", *(f"v{i}" for i in range(1, 64)), "y"]
+    kinds = ["Exp" if i == 37 else "Neg" for i in range(64)]
+    lines = [f"{k} {a} -> {b}" for k, (a, b) in zip(kinds, itertools.pairwise(names), strict=True)]
+    found = plan(model(*lines), FaultyDevice(fails_on=frozenset({"EXP"})))
+    assert refusals(found) == {"Exp_v38": Reason.DRIVER}
+    assert list(map(len, clusters(found))) == [37, 26]
+
+
+def test_a_compiled_cluster_is_compiled_once():
+    """The second round asks again only for what is new."""
+    proto = model("Abs x -> y", "Neg x1 -> a", "Exp a -> z", outputs="y z")
+    device = FaultyDevice(declines=frozenset({"EXP"}))
+    found = plan(proto, device)
+    assert clusters(found) == [("Abs_y",), ("Neg_a",)]
+    assert [[o.spec.name for o in m.operations] for m in device.compiled] == [["ABS"], ["NEG"]]
+
+
+@pytest.mark.parametrize("error", [RuntimeFailure("a", "b"), SpecError("illegal")])
+def test_a_device_that_fails_when_asked_loses_its_cluster(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+):
+    def supported(*_: object):
+        raise error
+
+    monkeypatch.setattr(HostRuntime, "supported", supported)
+    found = plan(CHAIN)
+    assert clusters(found) == []
+    assert set(refusals(found).values()) == {Reason.DRIVER}
+    assert str(error) in found.report.rejections[0].detail
+
+
+# what is left out on purpose -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["Neg", "Neg_b", "Neg_b,Neg"])
+def test_exclude_by_operator_or_name(given: str):
+    found = plan(CHAIN, exclude=given)
+    assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
+    (refusal,) = found.report.rejections
+    assert (refusal.reason, refusal.detail) == (
+        Reason.CLUSTER,
+        "left out by the option exclude",
+    )
+    assert found.report.capable == 3
+
+
+def test_exclude_of_what_is_not_there_changes_nothing():
+    assert clusters(plan(CHAIN, exclude="Conv,nowhere")) == clusters(plan(CHAIN))
+
+
+def test_what_another_provider_has_is_left_to_it():
+    graph = graph_of(CHAIN)
+    nodes = tuple(replace(n, claimed_by="Other" * (n.op_type == "Neg")) for n in graph.nodes)
+    runtime = HostRuntime()
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    found = Planner(compiler, parse({})).plan(replace(graph, nodes=nodes))
+    assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
+    assert found.report.rejections[0].detail == "Other has it already"
+
+
+def test_constants_alone_are_left_to_onnxruntime():
+    """It computes them once, when the session is made."""
+    proto = model("Abs w -> y", "Neg x -> z", outputs="y z", constants="w")
+    found = plan(proto)
+    assert clusters(found) == [("Neg_z",)]
+    assert refusals(found) == {"Abs_y": Reason.CLUSTER}
+    assert "constants only" in found.report.rejections[0].detail
+
+
+def test_a_graph_without_nodes():
+    found = plan(model(outputs=""))
+    assert (found.report.nodes, found.report.capable) == (0, 0)
+    assert clusters(found) == []
+
+
+# repeatable ----------------------------------------------------------------------------------
+
+
+def test_the_same_graph_is_planned_the_same():
+    first, again = plan(CHAIN), plan(CHAIN)
+    assert first.report == again.report
+    assert [c.models for c in first.clusters] == [c.models for c in again.clusters]
+
+
+def test_refusals_are_in_the_graphs_order():
+    proto = model("Neg x -> a", "Abs x -> b", "Exp x1 -> c", outputs="a b c")
+    found = plan(proto, FaultyDevice(declines=frozenset({"NEG"})), exclude="Exp")
+    assert [r.node for r in found.report.rejections] == ["Neg_a", "Exp_c"]

@@ -1,0 +1,144 @@
+"""INT64 values whose numbers fit into INT32, and operators on them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto
+
+import ep_nnapi
+from ep_nnapi.graph.value import DType
+from ep_nnapi.sessions.cpu import session_of
+from ep_nnapi.sizes.int64_ranges import fitted, narrowed
+from tests.end_to_end.quantized import model, node
+from tests.onnx_graph import graph_of
+
+REAL, WIDE = TensorProto.FLOAT, TensorProto.INT64
+PICTURE = {"x": (REAL, (1, 4, 6, 6))}
+BEST = node("ArgMax", "x", "a", axis=1)  # from 0, below the longest dimension
+LARGEST = 2**31 - 1
+
+
+def integers(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.int64)
+
+
+def fits(*nodes: onnx.NodeProto, inputs=PICTURE, **constants: np.ndarray) -> bool:
+    """Whether INT32 is known to have the numbers of the last node's output."""
+    last = nodes[-1].output[0]
+    graph = fitted(graph_of(model(nodes, inputs, {last: WIDE}, constants)))
+    (output,) = (o for n in graph.nodes for o in n.outputs if o is not None and o.name == last)
+    return output.fits
+
+
+@pytest.mark.parametrize(
+    ("op_type", "at_the_limit", "past_it"),
+    [
+        ("Add", LARGEST - 5, LARGEST - 4),
+        ("Sub", LARGEST + 1, LARGEST + 2),
+        ("Mul", LARGEST // 5, LARGEST // 5 + 1),
+    ],
+)
+def test_sums_and_products_fit_up_to_the_limit(
+    op_type: str, at_the_limit: int, past_it: int
+) -> None:
+    step = node(op_type, "a c", "y")
+    assert fits(BEST, step, c=integers(at_the_limit))
+    assert not fits(BEST, step, c=integers(past_it))
+
+
+def test_a_users_own_integers_are_not_known_to_fit() -> None:
+    own = {"a": (WIDE, (3,))}
+    assert not fits(node("Identity", "a", "y"), inputs=own)
+    assert not fits(node("Add", "a c", "y"), inputs=own, c=integers(1))
+    assert not fits(node("Cast", "x", "y", to=WIDE))  # as large as any float
+
+
+def test_bytes_and_truths_fit_when_they_are_made_wide() -> None:
+    for kind in (TensorProto.BOOL, TensorProto.UINT8, TensorProto.INT32):
+        assert fits(node("Cast", "b", "y", to=WIDE), inputs={"b": (kind, (3,))})
+    assert not fits(node("Cast", "b", "y", to=WIDE), inputs={"b": (TensorProto.UINT32, (3,))})
+
+
+def test_a_node_is_narrowed_when_all_of_it_fits() -> None:
+    """The sum of two indices is; with a number that is too large it stays, to be refused."""
+    for number, kind in [(1, DType.INT32), (LARGEST, DType.INT64)]:
+        nodes = [BEST, node("Add", "a c", "y")]
+        graph = graph_of(model(nodes, PICTURE, {"y": WIDE}, {"c": integers(number)}))
+        added = narrowed(fitted(graph).nodes[1])
+        assert {v.dtype for v in (*added.inputs, *added.outputs) if v is not None} == {kind}
+
+
+COUNT = {"k": integers(3)}
+TAKEN = {
+    "made real": ([BEST, node("Cast", "a", "y", to=REAL)], REAL, {}),
+    "given an axis": ([BEST, node("Unsqueeze", "a c", "y")], WIDE, {"c": integers(0)}),
+    "added to": ([BEST, node("Add", "a c", "y")], WIDE, {"c": integers(1)}),
+    "joined": ([BEST, node("Concat", "a a", "y", axis=1)], WIDE, {}),
+    "compared": (
+        [BEST, node("Equal", "a c", "b"), node("Cast", "b", "y", to=REAL)],
+        REAL,
+        {"c": integers(2)},
+    ),
+    "divided": ([node("TopK", "x k", "v a"), node("Div", "a c", "y")], WIDE, {"c": integers(-2)}),
+    "rest of a division": (
+        [node("TopK", "x k", "v a"), node("Mod", "a c", "y")],
+        WIDE,
+        {"c": integers(2)},
+    ),
+    "looked up after a sum": (
+        [BEST, node("Add", "a c", "b"), node("Gather", "t b", "y")],
+        REAL,
+        {"c": integers(2), "t": np.arange(12, dtype=np.float32).reshape(6, 2)},
+    ),
+    "chosen": (
+        [
+            BEST,
+            node("Greater", "a c", "b"),
+            node("Where", "b a c", "y"),
+        ],
+        WIDE,
+        {"c": integers(1)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_operators_on_indices_are_taken_and_match(name: str) -> None:
+    nodes, kind, constants = TAKEN[name]
+    built = model(nodes, PICTURE, {"y": kind}, COUNT | constants).SerializeToString()
+    report = ep_nnapi.check(built)
+    assert not report.rejections
+    options = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(options)
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 6, 6)).astype(np.float32)}
+    (got,) = ort.InferenceSession(built, options).run(None, feeds)
+    (want,) = session_of(built).run(None, feeds)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got, want)
+
+
+def test_what_may_exceed_32_bits_is_refused() -> None:
+    nodes = [BEST, node("Add", "a c", "y")]
+    built = model(nodes, PICTURE, {"y": WIDE}, {"c": integers(LARGEST)})
+    (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
+    assert (refused.op_type, refused.reason) == ("Add", "DTYPE")
+
+
+def test_sizes_that_are_symbolic_are_known_when_they_are_bound() -> None:
+    """An index along any dimension plus 1 may not fit; along one of the run's sizes it does."""
+    dynamic = {"x": (REAL, (1, "channels", 6, 6))}
+    nodes = [BEST, node("Add", "a c", "y")]
+    built = model(nodes, dynamic, {"y": WIDE}, {"c": integers(1)}).SerializeToString()
+    report = ep_nnapi.check(built)
+    assert (report.taken, len(report.clusters)) == (2, 1)
+    options = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(options)
+    ours = ort.InferenceSession(built, options)
+    theirs = session_of(built)
+    for channels in (3, 5):
+        x = np.random.default_rng(channels).standard_normal((1, channels, 6, 6))
+        feeds = {"x": x.astype(np.float32)}
+        np.testing.assert_array_equal(ours.run(None, feeds)[0], theirs.run(None, feeds)[0])

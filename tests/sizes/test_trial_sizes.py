@@ -1,0 +1,121 @@
+"""The sizes that a graph with symbolic ones is judged with."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.sizes import trial_sizes as sampling
+from ep_nnapi.sizes.trial_sizes import views
+from tests.onnx_graph import graph_of
+from tests.test_binding import convolution
+
+
+def sizes(seen: Graph) -> tuple[int, ...]:
+    return seen.inputs[0].shape
+
+
+def cut(*most: int | None) -> Graph:
+    """x [batch, length, width] plus as much of a table of `most` entries as x is large.
+
+    A text longer than its table of positions has no sum with it; None: the table is large.
+    """
+    table = np.zeros([n or 1000 for n in most], np.float32)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["ends"], start=1),
+        helper.make_node("Slice", ["table", "starts", "ends", "axes"], ["part"]),
+        helper.make_node("Expand", ["part", "ends"], ["whole"]),
+        helper.make_node("Add", ["x", "whole"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", "width"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)
+    constants = {"table": table, "starts": np.zeros(2, np.int64), "axes": np.arange(2)}
+    made = helper.make_graph(
+        nodes, "g", [x], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    )
+    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def test_unsettled_sizes_are_tried_twice_with_different_numbers() -> None:
+    first, second = map(sizes, views(convolution(), {}))
+    assert first[1] == second[1] == 3
+    assert all(a != b for i, (a, b) in enumerate(zip(first, second, strict=True)) if i != 1)
+
+
+def test_fixed_sizes_are_the_only_sample() -> None:
+    assert [sizes(v) for v in views(convolution(), {"x": (1, 3, 32, 48)})] == [(1, 3, 32, 48)]
+
+
+def test_a_size_that_the_model_does_not_allow_is_replaced_by_one_that_it_does() -> None:
+    """The usual lengths are 96 and 128; 50 positions leave 32, twice; the rest differs."""
+    first, second = map(sizes, views(cut(50, None), {}))
+    assert first == (64, 32, 128)
+    assert second == (96, 32, 160)
+
+
+def test_the_usual_size_is_kept_where_it_just_fits() -> None:
+    assert [sizes(v)[1] for v in views(cut(128, None), {})] == [96, 128]
+    assert [sizes(v)[1] for v in views(cut(127, None), {})] == [96, 96]
+
+
+def embedded(most: int) -> Graph:
+    """x [batch, length, width] plus the entry of each place, of `most` places that there are."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], start=1, end=2),
+        helper.make_node("Squeeze", ["sizes"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
+        helper.make_node("Gather", ["table", "places"], ["entries"]),
+        helper.make_node("Add", ["x", "entries"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 3)
+    constants = {
+        "table": np.zeros((most, 8), np.float32),
+        "zero": np.array(0, np.int64),
+        "one": np.array(1, np.int64),
+    }
+    tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    made = helper.make_graph(nodes, "g", [x], [y], tensors)
+    return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+@pytest.mark.parametrize(("most", "lengths"), [(128, [96, 128]), (127, [96, 96]), (40, [32, 32])])
+def test_no_more_places_are_tried_than_a_table_has(most: int, lengths: list[int]) -> None:
+    assert [sizes(v)[1] for v in views(embedded(most), {})] == lengths
+
+
+def test_two_sizes_that_only_go_together() -> None:
+    assert [sizes(v) for v in views(cut(50, 50), {})] == [(32, 32, 32), (96, 32, 32)]
+
+
+def test_large_graphs_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "_MOST", 4)
+    assert sizes(views(cut(50, None), {})[0])[1] == 32
+    monkeypatch.setattr(sampling, "_MOST", 3)
+    assert sizes(views(cut(50, None), {})[0])[1] == 96
+
+
+@pytest.mark.parametrize(("rank", "size"), [(4, 64), (5, 1)])
+def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(rank: int, size: int) -> None:
+    """64 * 96 * 128 * 160 floats are half a GiB; 192 times as many are too many."""
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [f"d{i}" for i in range(rank)])
+        for n in "xy"
+    )
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    graph = graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
+    assert sizes(views(graph, {})[0])[0] == size
+
+
+@pytest.mark.parametrize("fixed", [(1, 4, 32, 48), (1, 3, 32)])
+def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]) -> None:
+    with pytest.raises(
+        OptionError, match=r"x is fixed to \[1, .*the model has \[batch,3,height,\?"
+    ):
+        views(convolution(), {"x": fixed})
+
+
+def test_a_fixed_name_that_is_no_input_is_named() -> None:
+    with pytest.raises(OptionError, match=r"fix names z, .*there are x"):
+        views(convolution(), {"z": (1,)})
