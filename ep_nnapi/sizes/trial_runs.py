@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
-import onnxruntime
 
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import model_of
 from ep_nnapi.graph.value import Array, DType, Value
+from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import is_sized
 
 _MOST_BYTES = 1 << 26
@@ -72,15 +72,13 @@ def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, .
     Ones are no index out of range and no divisor of zero.
     """
     inputs, outputs = inputs_of(node), outputs_of(node)
-    options = onnxruntime.SessionOptions()
+    options = exact_options()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
         plain = replace(node, inputs=tuple(v and _unsettled(v) for v in node.inputs))
         model = model_of([plain], [_unsettled(v) for v in inputs], outputs, opsets)
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        session = session_of(model.SerializeToString(), options)
         results = session.run([v.name for v in outputs], {v.name: _sample(v) for v in inputs})
     except Exception:  # an operator unknown here, or not of these sizes; ONNX Runtime has no base
         return ()

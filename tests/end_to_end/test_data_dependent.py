@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.sessions.cpu import session_of
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
 Feeds = dict[str, np.ndarray]
@@ -146,7 +147,7 @@ def session(made: onnx.ModelProto, **options: object) -> ort.InferenceSession:
 
 
 def cpu(made: onnx.ModelProto) -> ort.InferenceSession:
-    return ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session_of(made.SerializeToString())
 
 
 def assert_alike(

@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import session_of
 
 SIZES = (2, 3)
 
@@ -60,7 +61,7 @@ def test_other_sizes_run_on_the_cpu_provider(
     fallback: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each cluster warns once; runs with the declared sizes stay on the device."""
-    plain = ort.InferenceSession(model(), providers=["CPUExecutionProvider"])
+    plain = session_of(model())
     made = session(fallback=fallback)
     clusters = [c.nodes for c in ep_nnapi.check(model(), exclude="between").clusters]
     assert clusters[-2:] == [("first",), ("second",)]

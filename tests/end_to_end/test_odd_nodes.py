@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -10,7 +9,8 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.errors import Reason, Rejection
 from ep_nnapi.provider import planner as planning
-from tests.end_to_end.sessions import CPU, WAYS, quiet
+from ep_nnapi.sessions.cpu import session_of
+from tests.end_to_end.sessions import WAYS, quiet
 
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
@@ -60,7 +60,7 @@ def stride(size: int) -> bytes:
 
 
 def computes_the_same(content: bytes) -> None:
-    cpu = onnxruntime.InferenceSession(content, quiet(), providers=[CPU])
+    cpu = session_of(content, quiet())
     ours = WAYS["append_execution_provider"](content, quiet())
     np.testing.assert_array_equal(ours.run(None, {"x": X})[0], cpu.run(None, {"x": X})[0])
 

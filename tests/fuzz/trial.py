@@ -12,7 +12,8 @@ import onnxruntime
 
 import ep_nnapi
 from ep_nnapi.errors import ModelError, NnapiError
-from tests.onnx_backend.delegation import CPU, DEFECT, provider_session
+from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_backend.delegation import DEFECT, provider_session
 from tests.onnx_backend.trial import quiet
 
 MEMORY = 6 << 30
@@ -57,7 +58,7 @@ def line(error: BaseException) -> str:
 def on_cpu(model: bytes, feeds: Feeds) -> str | None:
     """Why the CPU provider cannot run the model; None: it can."""
     try:
-        session = onnxruntime.InferenceSession(model, quiet(), providers=[CPU])
+        session = session_of(model, quiet())
         session.run(None, _fitting(session, feeds))
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         return line(error)

@@ -13,10 +13,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto, helper
 
-from tests.onnx_backend.delegation import CPU, provider_session
+from ep_nnapi.sessions.cpu import session_of
+from tests.onnx_backend.delegation import provider_session
 from tests.onnx_backend.trial import quiet
 
 MOST_MEMORY = 6 << 30  # of address space that a process gets
@@ -79,7 +79,7 @@ def _serve(pipe: Connection, content: bytes, feeds: Mapping[str, np.ndarray], ou
 
 def _run(content: bytes, feeds: Mapping[str, np.ndarray], ours: bool) -> Sequence[np.ndarray]:
     if not ours:
-        session = onnxruntime.InferenceSession(content, quiet(), providers=[CPU])
+        session = session_of(content, quiet())
         return session.run(None, dict(feeds))
     with provider_session(content, quiet(), {}) as (session, found):
         found()
