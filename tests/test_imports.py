@@ -4,6 +4,7 @@ A new edge is a decision about the design: it is made here first.
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import networkx as nx
 import pytest
 
 ROOT = Path(__file__).parents[1]
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
 PACKAGES = ("ep_nnapi", "partitioner")
 
 # NNAPI as Android defines it, and the four files it shares with the rest.
@@ -175,6 +177,40 @@ def test_nnapi_stays_apart():
             assert all(any(within(e, w) for w in world) for e in entries.split()), name
 
 
+def documented() -> str:
+    """The table of the packages, as docs/architecture.md has it."""
+    lines = ["| package | what it holds | may import |", "| --- | --- | --- |"]
+    for name, entries in ALLOWED.items():
+        path = MODULES.get(f"ep_nnapi.{name}") or MODULES.get(name)
+        if not name or path is None or name.startswith("_"):
+            continue
+        first = (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+        what = first.replace("|", "\\|")
+        lines.append(f"| `{name}` | {what} | {', '.join(f'`{e}`' for e in entries.split())} |")
+    return "\n".join(lines)
+
+
+def with_table(text: str) -> str:
+    """The document with the table as it is now."""
+    before, _, rest = text.partition("<!-- imports -->\n")
+    after = rest.partition("<!-- end -->")[2]
+    return f"{before}<!-- imports -->\n\n{documented()}\n\n<!-- end -->{after}"
+
+
+def test_the_architecture_document_has_the_table():
+    """`python -m tests.test_imports` writes it."""
+    assert ARCHITECTURE.read_text() == with_table(ARCHITECTURE.read_text())
+
+
+def test_files_named_in_the_architecture_document_exist():
+    named = re.findall(r"\b((?:[a-z_]+/)+[a-z_]+)\b(?![-./])", ARCHITECTURE.read_text())
+    places = [ROOT, ROOT / "ep_nnapi"]
+    missing = {
+        n for n in named if not any((p / n).exists() or (p / f"{n}.py").exists() for p in places)
+    }
+    assert not missing
+
+
 def loaded_by(statement: str) -> set[str]:
     """The top-level modules that a fresh process has after `statement`."""
     code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
@@ -200,3 +236,7 @@ def test_nnapi_loads_neither_onnx_nor_onnxruntime(statement: str):
 
 def test_partitioner_loads_only_networkx():
     assert not loaded_by("import partitioner") & {"onnx", "onnxruntime", "rich", "ep_nnapi"}
+
+
+if __name__ == "__main__":
+    ARCHITECTURE.write_text(with_table(ARCHITECTURE.read_text()))

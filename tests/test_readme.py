@@ -13,14 +13,17 @@ import re
 import shlex
 import subprocess
 import sys
+import textwrap
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from ep_nnapi.cli.main import _parser, main
+from ep_nnapi.nnapi import spec
 from ep_nnapi.options import OPTIONS
 from ep_nnapi.target import NnapiFlag
+from tests import oracle
 from tests.documents import blocks, commands, without_noise
 from tests.preparation import tables as preparing
 
@@ -159,6 +162,18 @@ def test_links_lead_somewhere(path: Path):
     text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (path.parent / target).exists(), target
+
+
+def test_what_contributors_are_shown_runs():
+    """The indented Python of CONTRIBUTING.md, and both examples are operators that it yields."""
+    found = re.findall(r"^   ```python\n(.*?)^   ```$", CONTRIBUTING.read_text(), re.M | re.S)
+    namespace: dict[str, object] = {}
+    for code in found:
+        exec(textwrap.dedent(code), namespace)
+    case = oracle.node("Elu", oracle.f32(2, 3), alpha=0.5)
+    assert oracle.emitted(case, oracle.FL8) == ["ELU"]
+    assert namespace["elu"].emits == (spec.ELU,)
+    assert namespace["FLOOR_OF_ONNX"].emits == (spec.FLOOR,)
 
 
 def test_files_and_targets_named_to_contributors_exist():
