@@ -23,7 +23,7 @@ from ep_nnapi.provider import planner as planning
 from ep_nnapi.sizes import untrusted as declared
 from ep_nnapi.target import RuleSet, Target
 from tests.onnx_graph import graph_of
-from tests.test_planning import CHAIN, clusters, model, plan, refusals
+from tests.provider.test_planner import CHAIN, clusters, model, plan, refusals
 
 STAGES = {
     "sizes that are only declared": (declared, "only_declared", {}),

@@ -15,7 +15,7 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
-from tests.test_planning import model
+from tests.provider.test_planner import model
 
 
 def ticking(step: float) -> Callable[[], float]:

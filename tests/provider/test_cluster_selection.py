@@ -23,7 +23,7 @@ from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.oracle import f32, graph
-from tests.test_planning import clusters, model, refusals
+from tests.provider.test_planner import clusters, model, refusals
 
 NOTHING = dict.fromkeys(Family, 0.0)
 MODEL = CostModel(Rates(10, 0, NOTHING), Rates(1, 0, NOTHING), per_byte=0.25, per_cluster=15)

@@ -9,7 +9,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.sizes import trial_sizes as sampling
 from ep_nnapi.sizes.trial_sizes import views
 from tests.onnx_graph import graph_of
-from tests.test_binding import convolution
+from tests.sizes.test_bind import convolution
 
 
 def sizes(seen: Graph) -> tuple[int, ...]:
