@@ -73,7 +73,7 @@ def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
         model = path.read_bytes()
     try:
         return onnx.load_model_from_string(model)
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         return ModelProto()  # an .ort file, or one that loading it has more to say about
 
 

@@ -60,7 +60,7 @@ def loaded(model: Loadable) -> onnx.ModelProto | None:
     """The model as ONNX describes it; None for what is no .onnx file."""
     try:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
-    except (DecodeError, OSError):
+    except (DecodeError, UnicodeDecodeError, OSError):
         return None
     return proto if proto.graph.node else None
 

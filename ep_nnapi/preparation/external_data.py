@@ -27,7 +27,7 @@ def elsewhere(model: Path) -> Elsewhere:
         return Elsewhere()
     try:
         proto = onnx.load(str(model), load_external_data=False)
-    except DecodeError:
+    except (DecodeError, UnicodeDecodeError):
         return Elsewhere()
     places = [
         {entry.key: entry.value for entry in tensor.external_data}
