@@ -1,4 +1,4 @@
-"""Operations before their operands have numbers: a spec row called with values by name."""
+"""Operations on graph values, built by name from spec rows before operand indexes exist."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.form import Form, Param, Typing, parse_form
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
 
 NHWC = (0, 2, 3, 1)
-"""Where each physical dimension of an NHWC tensor is found in its NCHW shape."""
+"""Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""
 
 _CODES = {
     DType.FLOAT: OperandCode.TENSOR_FLOAT32,
@@ -30,28 +30,28 @@ _QUANTIZED = {
 
 
 def operand_code(value: Value) -> OperandCode | None:
-    """The NNAPI tensor type that holds `value`; None when there is none."""
+    """The NNAPI tensor type for the type and quantization of `value`; None if there is none."""
     q = value.quantization
     if q is None:
         return _CODES.get(value.dtype)
     if not q.per_tensor:
         per_channel = value.dtype is DType.INT8 and not any(q.zero_point)
         return OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL if per_channel else None
-    if value.dtype is DType.INT32:  # a bias: NNAPI keeps its scale beside plain integers
+    if value.dtype is DType.INT32:  # a bias: NNAPI stores it as TENSOR_INT32 with a scale
         return OperandCode.TENSOR_INT32
     return _QUANTIZED.get(value.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A value laid out with its axes permuted: physical dimension i is logical `perm[i]`."""
+    """A value stored with permuted axes: physical axis i is logical axis `perm[i]`."""
 
     value: Value
     perm: tuple[int, ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Physical sizes."""
+        """Sizes in physical order."""
         return tuple(self.value.shape[i] for i in self.perm)
 
 
@@ -61,13 +61,13 @@ Given: TypeAlias = Arg | Constant | Sequence[Value | View]
 
 
 def nhwc(value: Value) -> View:
-    """An NCHW value as NNAPI's default layout."""
+    """A view of an NCHW value in NHWC, NNAPI's default layout."""
     return View(value, NHWC)
 
 
 @dataclass(frozen=True, slots=True)
 class _TypedArg:
-    """A call's argument as a signature sees it."""
+    """Adapter from a call's argument to the `Typed` interface of signatures."""
 
     arg: Arg
 
@@ -133,7 +133,7 @@ class _TypedArg:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One operation with its operands in NNAPI's order; `origin` names the ONNX nodes behind it."""
+    """One operation, operands in NNAPI's order; `origin` names the ONNX nodes it came from."""
 
     spec: Row
     params: Form
@@ -142,7 +142,7 @@ class Call:
     origin: tuple[str, ...] = field(default=())
 
     def match(self, feature_level: int) -> Match:
-        """What the call is at that level; raises Reject as `OperationSpec.match`."""
+        """The signature matched at `feature_level`; raises Reject as `OperationSpec.match` does."""
         return self.spec.match(
             [_TypedArg(a) for a in self.inputs],
             [_TypedArg(o) for o in self.outputs],
@@ -150,7 +150,7 @@ class Call:
         )
 
     def named(self) -> Mapping[str, Given]:
-        """Operands by parameter name; a repeated parameter as a tuple."""
+        """Operands by parameter name; a tuple for a repeated parameter."""
         found: dict[str, Given] = {}
         repeated: dict[str, list[Value | View]] = {}
         for param, arg in zip(self.params, self.inputs, strict=True):
@@ -162,15 +162,15 @@ class Call:
 
 
 class Row(OperationSpec):
-    """A row of the table of operations, callable with operands by name."""
+    """A row of the operation table; calling it with operands creates a `Call`."""
 
     def __call__(
         self, *given: Given, out: Value | View | Sequence[Value | View], **named: Given
     ) -> Call:
         """Apply the operation to operands: the first ones by position, the others by name.
 
-        An `activation` that is not named is NONE; operands that are None are left out. Raises
-        SpecError when no form has these names, which is a defect of the caller.
+        `activation` defaults to NONE; operands that are None are omitted. Raises SpecError if no
+        operand list of the operation has these names, which is a bug in the caller.
         """
         outputs = (out,) if isinstance(out, Value | View) else tuple(out)
         for form in self.forms:
@@ -189,10 +189,10 @@ def row(
     *rules: Rule,
     **ranks: int | tuple[int, int],
 ) -> Row:
-    """A row of the table.
+    """Return a row of the operation table.
 
-    signatures   "inputs -> outputs"; alternatives for either side are separated by "or"
-    ranks        exact as an int, else (lowest, highest), by operand name
+    signatures   "inputs -> outputs"; alternatives for either are separated by "or"
+    ranks        by operand name: an exact rank as an int, or (lowest, highest)
     """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
     ins, outs = (tuple(map(parse_form, side.split(" or "))) for side in signatures.split("->"))
@@ -224,7 +224,7 @@ def _bind(
 
 
 def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int:
-    """The shortest legal length that keeps every operand that is there."""
+    """The shortest legal operand count that includes every operand that is not None."""
     needed = max((i + 1 for i, a in enumerate(inputs) if a is not None), default=0)
     return next((i + 1 for i, p in enumerate(params) if p.last and i + 1 >= needed), len(params))
 

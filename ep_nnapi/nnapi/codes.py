@@ -1,4 +1,4 @@
-"""NNAPI's codes under their NDK names (NeuralNetworksTypes.h)."""
+"""NNAPI's enumerations with their NDK names (NeuralNetworksTypes.h)."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ class OperandCode(IntEnum):
 
     @property
     def tensor(self) -> bool:
-        """Whether it has dimensions."""
+        """True for tensor types, False for scalar types and MODEL."""
         return self.name.startswith("TENSOR_")
 
     @property
     def quantized(self) -> bool:
-        """Whether numbers stand for scale * (number - zero point)."""
+        """True if elements represent scale * (element - zero point)."""
         return "QUANT" in self.name
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """One element; MODEL has none (KeyError)."""
+        """The numpy dtype of one element; raises KeyError for MODEL."""
         return _NUMPY[self]
 
     @property
     def level(self) -> int:
-        """The feature level that brought it."""
+        """The feature level that introduced the type."""
         if self in (OperandCode.TENSOR_QUANT8_ASYMM_SIGNED, OperandCode.MODEL):
             return 4
         return 1 if self <= OperandCode.TENSOR_QUANT8_ASYMM else 3
@@ -71,7 +71,7 @@ _NUMPY: dict[OperandCode, np.dtype[Any]] = {
 
 
 class ResultCode(IntEnum):
-    """What every call returns (ResultCode)."""
+    """Status returned by every NNAPI call (ResultCode)."""
 
     NO_ERROR = 0
     OUT_OF_MEMORY = 1
@@ -91,7 +91,7 @@ class ResultCode(IntEnum):
 
 
 class FuseCode(IntEnum):
-    """Activations an operation may end with (FuseCode)."""
+    """Fused activations: an operation's epilogue activation (FuseCode)."""
 
     NONE = 0
     RELU = 1
@@ -107,7 +107,7 @@ class PaddingCode(IntEnum):
 
 
 class PreferenceCode(IntEnum):
-    """What to compile for (PreferenceCode)."""
+    """Execution preferences of a compilation (PreferenceCode)."""
 
     LOW_POWER = 0
     FAST_SINGLE_ANSWER = 1
@@ -115,7 +115,7 @@ class PreferenceCode(IntEnum):
 
 
 class PriorityCode(IntEnum):
-    """A compilation's priority among others (PriorityCode)."""
+    """Execution priority of a compilation relative to others (PriorityCode)."""
 
     LOW = 90
     MEDIUM = 100
@@ -133,10 +133,10 @@ class DeviceCode(IntEnum):
 
 
 def feature_level_code(level: int) -> int:
-    """What ANeuralNetworksDevice_getFeatureLevel returns for feature level 1 to 8."""
+    """The value that ANeuralNetworksDevice_getFeatureLevel returns for `level`, 1 to 8."""
     return level + 26 if level <= 5 else 1_000_000 + level
 
 
 def feature_level_of_code(code: int) -> int:
-    """The feature level, 1 to 8, of such a code."""
+    """The feature level, 1 to 8, for a value of ANeuralNetworksDevice_getFeatureLevel."""
     return code - 1_000_000 if code > 1_000_000 else code - 26

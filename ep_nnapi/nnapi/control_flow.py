@@ -1,4 +1,4 @@
-"""Whether the operands of IF and WHILE fit the models they run."""
+"""Validation of IF and WHILE: operands must match the inputs and outputs of their submodels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ep_nnapi.nnapi.operand import describe
 
 
 def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> None:
-    """Raise SpecError unless an IF or WHILE fits its models; other operations pass.
+    """Raise SpecError if the operands of an IF or WHILE do not match its submodels.
 
-    The operation has matched its spec row. Source: ANEURALNETWORKS_IF, ANEURALNETWORKS_WHILE.
+    Other operations pass. The operation must already match its spec row.
+    Source: ANEURALNETWORKS_IF, ANEURALNETWORKS_WHILE.
     """
     inputs = [operands[i] for i in operation.inputs]
     outputs = [operands[i] for i in operation.outputs]
@@ -28,7 +29,10 @@ def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> Non
 
 
 def _check_while(inputs: Sequence[Operand], outputs: Sequence[Operand]) -> None:
-    """A body takes outputs, state and what never changes; it returns outputs and state."""
+    """Raise SpecError unless the submodels of a WHILE match its operands.
+
+    Body inputs: loop outputs, internal state, constant inputs. Body outputs: the first two.
+    """
     condition = _model("WHILE.condition_model", inputs[0])
     body = _model("WHILE.body_model", inputs[1])
     given = inputs[2:]
@@ -78,7 +82,7 @@ def _quantized(operand: Operand) -> str:
 
 
 def compatible(a: Operand, b: Operand) -> bool:
-    """Whether types, quantization and all known dimensions agree."""
+    """Return True if types, quantization parameters and all known dimensions are equal."""
     same_type = (a.type, a.scale, a.zero_point, a.channels) == (
         b.type,
         b.scale,

@@ -1,7 +1,7 @@
-"""What a forked process makes anew.
+"""Reinitialization of shared state in the child process after a fork.
 
-It has one thread. Locks that other threads of its parent held would stay locked in it for ever, and
-what those threads were computing never ends.
+The child has one thread. A lock that another thread of the parent held would stay locked in the
+child forever, and computations of those threads never finish there.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from weakref import WeakSet
 
 
 class Forked(Protocol):
-    """Something that threads share."""
+    """Object shared between threads that must be reinitialized after a fork."""
 
     def after_fork(self) -> None:
-        """Called in the forked process, before anything else runs in it."""
+        """Reinitialize; called in the child process before any other code runs there."""
         ...
 
 
@@ -25,7 +25,7 @@ _shared: WeakSet[Forked] = WeakSet()
 
 
 def renew_after_fork(thing: Forked) -> None:
-    """Has `thing.after_fork()` called in every forked process, as long as `thing` lives."""
+    """Register `thing`: every forked child calls `thing.after_fork()`. Held by a weak reference."""
     _shared.add(thing)
 
 
@@ -38,7 +38,7 @@ os.register_at_fork(after_in_child=_renew)
 
 
 class ForkableLock:
-    """A lock that is free in a forked process, whichever thread of the parent held it."""
+    """Lock that is always unlocked in a forked child, even if a parent thread held it."""
 
     __slots__ = ("__weakref__", "_lock")
 
@@ -47,11 +47,11 @@ class ForkableLock:
         renew_after_fork(self)
 
     def acquire(self, blocking: bool = True) -> bool:
-        """As `threading.Lock.acquire`."""
+        """Acquire as `threading.Lock.acquire` does."""
         return self._lock.acquire(blocking)
 
     def release(self) -> None:
-        """As `threading.Lock.release`, but harmless for a lock that a fork has made anew."""
+        """Release the lock; no error if it is unlocked because a fork has replaced it."""
         if self._lock.locked():
             self._lock.release()
 
@@ -67,5 +67,5 @@ class ForkableLock:
         self.release()
 
     def after_fork(self) -> None:
-        """Begins as a lock that nobody holds."""
+        """Replace the lock by an unlocked one."""
         self._lock = Lock()

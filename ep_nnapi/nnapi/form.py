@@ -1,14 +1,14 @@
-"""How the operands of an NNAPI operation are declared.
+"""Operand lists of NNAPI operations: parameters parsed from a compact text notation.
 
-A form is written as text, operands in the NDK's order:
+A form is one operand list of an operation, written as text in the NDK's order:
 
     input:T filter:T bias:T stride_width:i activation:i | layout:b@3
 
-`name:type`, where the type is a code (i INT32, f FLOAT32, h FLOAT16, b BOOL, m MODEL, I
+Each parameter is `name:type`. The type is a code (i INT32, f FLOAT32, h FLOAT16, b BOOL, m MODEL, I
 TENSOR_INT32, B TENSOR_BOOL8), a type variable that each `Typing` of the operation binds, or `any`.
-Behind it may stand `*` (any number of such operands) or `+` (at least one; one such parameter a
-form), `?` (may be left out: no value) and `@n` (only from feature level n). The list may end at any
-`|`.
+Suffixes, in this order: `*` (any number of operands) or `+` (at least one), at most one such
+parameter in a form; `?` (optional: may be omitted); `@n` (since feature level n). Operands after
+a `|` may be left off the end of the list.
 """
 
 from __future__ import annotations
@@ -36,45 +36,46 @@ _PARAM = re.compile(
 
 
 class Typed(Protocol):
-    """What a signature needs to know of an operand."""
+    """Operand properties that signature matching uses."""
 
     @property
     def rank(self) -> int | None:
-        """None: unknown; 0 for scalars."""
+        """Rank: 0 for scalars, None if unknown."""
 
     @property
     def omitted(self) -> bool:
-        """Whether it has no value."""
+        """True if the operand is an omitted optional one."""
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """Sizes, 0 for unknown; () for unknown rank and scalars."""
+        """Sizes, 0 if unknown; () for unknown rank and for scalars."""
 
     @property
     def scale(self) -> float:
-        """Scale of the whole tensor; 0: none."""
+        """Per-tensor scale; 0 if there is none."""
 
     @property
     def zero_point(self) -> int:
-        """Zero point of the whole tensor."""
+        """Per-tensor zero point; 0 if there is none."""
 
     @property
     def channel_dim(self) -> int | None:
-        """The dimension along which scales differ; None: no such scales."""
+        """Axis of per-channel scales; None if not quantized per channel."""
 
     def fits(self, code: OperandCode) -> bool:
-        """Whether it is, or may be written as, an operand of that type."""
+        """Return True if it has, or can be converted to, operand type `code`."""
 
     def describe(self) -> str:
-        """Name and type for a message: "x is TENSOR_FLOAT16"."""
+        """Name and type for a message, such as "x is TENSOR_FLOAT16"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One formal operand.
+    """One parameter of an operation.
 
-    many   "" exactly one, "*" any number, "+" at least one
-    last   the list may end here
+    many   "" exactly one operand, "*" any number, "+" at least one
+    level  feature level that introduced the parameter
+    last   the operand list may end after it
     """
 
     name: str
@@ -90,25 +91,25 @@ Form = tuple[Param, ...]
 
 @dataclass(frozen=True, slots=True)
 class Typing:
-    """One binding of the type variables, accepted from feature level `level`."""
+    """One binding of the type variables, supported since feature level `level`."""
 
     level: int
     types: Mapping[str, OperandCode]
 
     def code(self, type_name: str) -> OperandCode | None:
-        """The operand code that `type_name` stands for; None: any."""
+        """The operand type for a code letter or type variable; None for `any`."""
         if type_name == ANY:
             return None
         return CODES[type_name] if type_name in CODES else self.types[type_name]
 
 
 def typing(level: int, **types: OperandCode) -> Typing:
-    """`typing(3, T=TENSOR_FLOAT16, S=FLOAT16)`."""
+    """Return a Typing; example: `typing(3, T=TENSOR_FLOAT16, S=FLOAT16)`."""
     return Typing(level, types)
 
 
 def parse_form(text: str) -> Form:
-    """The parameters that a form's text declares."""
+    """Parse a form (see the module); raises ValueError for a malformed parameter."""
     params: list[Param] = []
     for group in text.split("|"):
         tokens = group.split()
@@ -122,7 +123,7 @@ def parse_form(text: str) -> Form:
 
 
 def align(form: Form, count: int) -> Form | None:
-    """One parameter for each of `count` operands, or None when the form has no such length."""
+    """The parameter of each of `count` operands; None if the form cannot have that many."""
     many = next((i for i, p in enumerate(form) if p.many), None)
     if many is not None:
         copies = count - len(form) + 1
@@ -135,7 +136,7 @@ def align(form: Form, count: int) -> Form | None:
 
 
 def fits(param: Param, types: Typing, operand: Typed) -> bool:
-    """Whether an operand may stand for that parameter."""
+    """Return True if `operand` is a legal argument for `param` under the typing `types`."""
     if operand.omitted and not param.optional:
         return False
     code = types.code(param.type)

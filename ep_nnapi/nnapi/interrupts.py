@@ -1,10 +1,10 @@
-"""Interrupts that reach Python code inside a callback, through which no exception can pass.
+"""Deferral of KeyboardInterrupt and SystemExit raised inside C callbacks.
 
 Ctrl-C raises KeyboardInterrupt, and a signal handler may raise SystemExit, in whatever Python code
-the main thread runs at that moment. The callback fails then, and the exception is raised again in
-the main thread as soon as Python runs there: interrupts.c has that part. That is before or in the
-handler of the caller's error; where nobody handles that error, it is in sys.excepthook, so that a
-SystemExit ends the process with its code all the same.
+the main thread runs at that moment. No exception can propagate through a C callback: the callback
+fails, and the exception is raised again in the main thread as soon as Python code runs there
+(see interrupts.c). That is before or in the handler of the caller's error. If that error is not
+handled, it is in sys.excepthook, so that SystemExit still ends the process with its exit code.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ _restore: list[Callable[[], None]] = []
 
 
 def hold(error: BaseException, later: Callable[[], None]) -> None:
-    """Keeps an interrupt of the main thread, and has C raise it `later`; does nothing for others.
+    """Store an interrupt of the main thread and call `later`, which schedules `raise_held` in C.
 
-    Its frames are not kept: they may hold arrays over buffers of the caller.
+    Does nothing for other threads or ordinary exceptions. The traceback is dropped: its frames may
+    reference arrays over the caller's buffers.
     """
     if isinstance(error, Exception) or threading.current_thread() is not threading.main_thread():
         return
@@ -33,9 +34,9 @@ def hold(error: BaseException, later: Callable[[], None]) -> None:
 
 
 def _replace_excepthook() -> None:
-    """Has Python run, and so raise what is held, before it reports an error that nobody handled.
+    """Install a Python sys.excepthook, so that the stored interrupt is raised in it.
 
-    Its own hook is C, and no pending call is made before the process has ended with that error.
+    The default hook is C code: the process would end before CPython makes the pending call.
     """
     before = sys.excepthook
 
@@ -53,7 +54,7 @@ def _replace_excepthook() -> None:
 
 
 def raise_held() -> None:
-    """Raises the interrupt that is held, the first of several."""
+    """Raise the stored interrupt (the first, if there are several) and clear the store."""
     if _held:
         error = _held[0]
         _held.clear()
@@ -62,7 +63,10 @@ def raise_held() -> None:
 
 
 def escaped(later: Callable[[], None]) -> Callable[..., None]:
-    """The handler for what a callback raises before or after its own guard, as `hold`."""
+    """Return a handler for exceptions raised in a callback outside its own try block.
+
+    It reports ordinary exceptions and passes interrupts to `hold`.
+    """
 
     def handle(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None

@@ -1,4 +1,4 @@
-"""A model as text, from which an equal model can be rebuilt.
+"""Text serialization of NNAPI models; `listing_parser` reads it back to an equal model.
 
     model relaxed
       inputs %0
@@ -9,8 +9,8 @@
       %3: TENSOR_FLOAT32 [1, 4] output
       ADD(input1=%0, input2=%1, activation=%2) -> output=%3 from ["Add_0"]
 
-Constants of more than SMALL numbers stand as base64. The model of a MODEL operand follows it, one
-step deeper. Names before "=" tell the reader what an operand is for; the order is what counts.
+Constants of more than SMALL elements are written as base64. The submodel of a MODEL operand follows
+the operand, indented one step. Names before "=" are for readers only; operand order decides.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 __all__ = ["SMALL", "listing", "parse"]
 
 SMALL = 16
-"""Constants of at most so many numbers are printed as numbers."""
+"""Largest number of elements of a constant that is printed as numbers."""
 
 
 def listing(model: Model, *, data: bool = True) -> str:
-    """`model` as text.
+    """Return `model` as text.
 
-    data   whether large constants are printed in full; else by size and digest, for readers only:
-           `parse` refuses such a text
+    data   True: large constants are printed in full. False: only by size and digest, and `parse`
+           rejects the text
     """
     return "\n".join(_lines(model, data)) + "\n"
 
@@ -85,7 +85,7 @@ def _constant(code: OperandCode, value: Data, data: bool) -> str:
 
 
 def _numbers(code: OperandCode, value: Data) -> str | None:
-    """A small constant's numbers; None where they are many or would not give the same bits."""
+    """A small constant as numbers; None if it is too large or would not round-trip exactly."""
     if code is OperandCode.MODEL:
         return None
     count, rest = divmod(value.bytes.size, code.numpy.itemsize)
@@ -107,7 +107,7 @@ def _operation(operation: Operation, operands: Sequence[Operand]) -> str:
 
 
 def _names(operation: Operation, operands: Sequence[Operand]) -> tuple[list[str], list[str]]:
-    """What stands before each operand; nothing for an operation that its spec row refuses."""
+    """Prefixes "name=" of inputs and outputs; empty if the operation does not match its spec."""
     try:
         match = operation.match(operands, feature_level=8)
     except (Reject, IndexError):

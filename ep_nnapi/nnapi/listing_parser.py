@@ -1,4 +1,4 @@
-"""Reads what `listing` prints."""
+"""Parser for the text format of models that `listing` writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ep_nnapi.nnapi.model import (
 from ep_nnapi.nnapi.spec import BY_NAME
 
 STEP = "  "
-"""How much deeper the content of a model stands than its first line."""
+"""Indentation of a model's content relative to its first line."""
 
 UNKNOWN_RANK = "?"
 MAX_DEPTH = 128
@@ -44,9 +44,9 @@ _BOOLEANS = {"False": False, "True": True}
 
 
 def parse(text: str) -> Model:
-    """The model of a listing.
+    """Return the model that `text`, as written by `listing`, describes.
 
-    Raises ModelError with the number of the line and what is wrong with it.
+    Raises ModelError with the line number and the error.
     """
     reader = _Reader(text)
     model = reader.model(depth=0)
@@ -55,9 +55,9 @@ def parse(text: str) -> Model:
 
 
 def constant(code: OperandCode, text: str) -> Data:
-    """The constant that `text` writes: a number, a list of numbers, or base64.
+    """Parse a constant: a number, a list of numbers, or base64.
 
-    Raises ValueError, KeyError or ArithmeticError.
+    Raises ValueError, KeyError or ArithmeticError if `text` is malformed.
     """
     if text.startswith("base64"):
         raw = b64decode(text.removeprefix("base64").strip(), validate=True)
@@ -81,7 +81,7 @@ def _items(text: str) -> list[str]:
 
 
 class _Reader:
-    """The lines of a listing, read one after the other; every error names the line."""
+    """Line-by-line reader of a listing; every error gives the line number."""
 
     def __init__(self, text: str) -> None:
         lines = enumerate(text.splitlines(), 1)
@@ -90,7 +90,7 @@ class _Reader:
         self._number = 1
 
     def model(self, depth: int) -> Model:
-        """The model that starts at the next line."""
+        """Parse the model that starts at the next line, indented `depth` steps."""
         header = self._line(depth)
         if header not in ("model", "model relaxed"):
             raise self._error('expected "model" or "model relaxed"')
@@ -112,13 +112,13 @@ class _Reader:
         return model
 
     def end(self) -> None:
-        """Raise ModelError if anything follows."""
+        """Raise ModelError if any line remains."""
         if self._next < len(self._lines):
             self._number = self._lines[self._next][0]
             raise self._error("expected the end or another indentation")
 
     def _line(self, depth: int) -> str | None:
-        """The next line if it stands just so deep."""
+        """The next line if its indentation is exactly `depth` steps, else None."""
         if self._next == len(self._lines):
             return None
         number, line = self._lines[self._next]
@@ -138,7 +138,7 @@ class _Reader:
         return tuple(int(word[1:]) for word in words[1:])
 
     def _operand(self, line: str, index: int, depth: int) -> tuple[Operand, str]:
-        """The operand, and the lifetime that the line states."""
+        """Parse an operand line; returns the operand and its declared lifetime."""
         m = _OPERAND.fullmatch(line)
         if m is None or m["type"] not in OperandCode.__members__:
             raise self._error(f'expected "%{index}: TYPE [dimensions] value"')

@@ -1,4 +1,4 @@
-"""An NNAPI model as frozen data: operands, operations, inputs, outputs, by index as in the NDK."""
+"""NNAPI models as immutable data: operands, operations, inputs, outputs, indexed as in the NDK."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChannelQuantization:
-    """Scales along one dimension (ANeuralNetworksSymmPerChannelQuantParams)."""
+    """Per-channel scales along one dimension (ANeuralNetworksSymmPerChannelQuantParams)."""
 
     dim: int
     scales: tuple[float, ...]
 
 
 class Lifetime(StrEnum):
-    """Where an operand's value comes from."""
+    """Source of an operand's value: model input, constant, operation and so on."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -46,17 +46,17 @@ class Data:
         return isinstance(other, Data) and np.array_equal(self.bytes, other.bytes)
 
     def __hash__(self) -> int:
-        """Of a few bytes from all over: what is not equal seldom has to be compared."""
+        """Hash a sample of the bytes, so that hashing large constants is fast."""
         return hash((self.bytes.size, self.bytes[:: self.bytes.size // 1024 + 1].tobytes()))
 
     @staticmethod
     def of(array: Array) -> Data:
-        """The bytes of `array` in C order, without a copy where it is contiguous already."""
+        """The bytes of `array` in C order; copies only if it is not contiguous."""
         return Data(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 class Omitted(StrEnum):
-    """The value of an optional operand that is left out (set to null, length 0)."""
+    """The value of an omitted optional operand (setOperandValue with null and length 0)."""
 
     NO_VALUE = "no value"
 
@@ -65,9 +65,9 @@ class Omitted(StrEnum):
 class Operand:
     """One operand.
 
-    dimensions   sizes, 0 for unknown; () on a tensor means unknown rank; always () on a scalar
-    channels     TENSOR_QUANT8_SYMM_PER_CHANNEL only
-    value        constant data, left out, a referenced model, or None for what a run computes
+    dimensions   sizes, 0 if unknown; () for a tensor of unknown rank and for every scalar
+    channels     per-channel scales, for TENSOR_QUANT8_SYMM_PER_CHANNEL only
+    value        constant data, omitted, a submodel, or None for model inputs and computed values
     """
 
     type: OperandCode
@@ -79,17 +79,17 @@ class Operand:
 
     @property
     def known(self) -> bool:
-        """Whether every dimension is known."""
+        """True if rank and every dimension are known."""
         return not self.type.tensor or (bool(self.dimensions) and 0 not in self.dimensions)
 
     @property
     def size(self) -> int:
-        """Number of elements; meaningful when `known`."""
+        """Number of elements; valid only if `known`."""
         return prod(self.dimensions)
 
     @property
     def array(self) -> Array:
-        """A constant's value in its element type and shape (a view; a scalar has rank 0)."""
+        """A constant's value with its element type and shape (a view; rank 0 for a scalar)."""
         if not isinstance(self.value, Data):
             raise ValueError(f"{self.type.name} operand has no constant value")
         flat = self.value.bytes.view(self.type.numpy)
@@ -98,47 +98,47 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class TypedOperand:
-    """An operand of a model as a signature sees it."""
+    """Adapter from a model's operand to the `Typed` interface of signatures."""
 
     operand: Operand
     index: int
 
     @property
     def rank(self) -> int | None:
-        """None: unknown; 0 for scalars."""
+        """Rank: 0 for scalars, None if unknown."""
         return len(self.operand.dimensions) or (None if self.operand.type.tensor else 0)
 
     @property
     def omitted(self) -> bool:
-        """Whether it has no value."""
+        """True if the operand is an omitted optional one."""
         return isinstance(self.operand.value, Omitted)
 
     @property
     def dimensions(self) -> tuple[int, ...]:
-        """Sizes, 0 for unknown; () for unknown rank and scalars."""
+        """Sizes, 0 if unknown; () for unknown rank and for scalars."""
         return self.operand.dimensions
 
     @property
     def scale(self) -> float:
-        """Scale of the whole tensor; 0: none."""
+        """Per-tensor scale; 0 if there is none."""
         return self.operand.scale
 
     @property
     def zero_point(self) -> int:
-        """Zero point of the whole tensor."""
+        """Per-tensor zero point; 0 if there is none."""
         return self.operand.zero_point
 
     @property
     def channel_dim(self) -> int | None:
-        """The dimension along which scales differ; None: no such scales."""
+        """Axis of per-channel scales; None if not quantized per channel."""
         return self.operand.channels.dim if self.operand.channels else None
 
     def fits(self, code: OperandCode) -> bool:
-        """Whether it is an operand of that type."""
+        """Return True if its type is `code`."""
         return self.operand.type is code
 
     def describe(self) -> str:
-        """Index and type: "operand 3 is TENSOR_FLOAT16"."""
+        """Index and type for a message, such as "operand 3 is TENSOR_FLOAT16"."""
         return f"operand {self.index} is {self.operand.type.name}"
 
 
@@ -146,7 +146,7 @@ class TypedOperand:
 class Operation:
     """One operation: its spec row and the indexes of its operands.
 
-    origin   names of the ONNX nodes it came from; not part of what makes models equal
+    origin   names of the ONNX nodes it came from; ignored when models are compared
     """
 
     spec: OperationSpec
@@ -155,7 +155,7 @@ class Operation:
     origin: tuple[str, ...] = field(default=(), compare=False)
 
     def match(self, operands: Sequence[Operand], feature_level: int) -> Match:
-        """What the operation is among `operands` at that level; raises Reject as its spec row."""
+        """The signature matched at `feature_level`; raises Reject as `OperationSpec.match` does."""
         return self.spec.match(
             [TypedOperand(operands[i], i) for i in self.inputs],
             [TypedOperand(operands[i], i) for i in self.outputs],
@@ -165,7 +165,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Operations in an order in which they can run."""
+    """NNAPI model; inputs, outputs and operations refer to operands by index."""
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
@@ -175,7 +175,7 @@ class Model:
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:
-        """Where each operand's value comes from."""
+        """Lifetime of each operand: the source of its value."""
         computed = {
             **dict.fromkeys(self.outputs, Lifetime.OUTPUT),
             **dict.fromkeys(self.inputs, Lifetime.INPUT),
@@ -187,7 +187,7 @@ class Model:
 
 
 def _lifetime(value: Data | Omitted | Model) -> Lifetime:
-    """Where a value comes from that no run computes."""
+    """Lifetime of an operand that has a value."""
     if isinstance(value, Data):
         return Lifetime.CONSTANT
     return Lifetime.SUBGRAPH if isinstance(value, Model) else Lifetime.NO_VALUE

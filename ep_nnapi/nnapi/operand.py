@@ -1,4 +1,4 @@
-"""Whether one operand is legal on its own: shape, quantization, value."""
+"""Validation of single operands: shape, quantization parameters, value."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
 UNKNOWN_RANK_LEVEL = 3
-"""The level that brought tensors of unknown rank."""
+"""Feature level that introduced tensors of unknown rank."""
 
 MAX_BYTES = 2**32 - 1
-"""Sizes are 32-bit in the NDK."""
+"""Largest operand, in bytes: lengths are 32-bit in the NDK."""
 
 ZERO_POINTS: Mapping[OperandCode, range] = {
     OperandCode.TENSOR_QUANT8_ASYMM: range(256),
     OperandCode.TENSOR_QUANT8_ASYMM_SIGNED: range(-128, 128),
     OperandCode.TENSOR_QUANT16_ASYMM: range(65536),
 }
-"""Zero points by type; other types have none."""
+"""Legal zero points by type; other types have none."""
 
 
 def check_operand(index: int, operand: Operand, feature_level: int) -> int:
-    """The level that `operand` takes; raises SpecError if it is illegal at `feature_level`.
+    """Return the feature level `operand` needs; raise SpecError if illegal at `feature_level`.
 
     Source: NeuralNetworksTypes.h, OperandCode and ANeuralNetworksOperandType.
     """
@@ -39,9 +39,9 @@ def check_operand(index: int, operand: Operand, feature_level: int) -> int:
 
 
 def check_type(operand: Operand, named: str) -> None:
-    """Raise SpecError unless shape, scale and zero point are legal for the type, known or not.
+    """Raise SpecError unless dimensions, scale and zero point are legal for the type.
 
-    Source: NeuralNetworks.h, ANeuralNetworksModel_addOperand.
+    Dimensions may be unknown. Source: NeuralNetworks.h, ANeuralNetworksModel_addOperand.
     """
     _check_shape(operand, named)
     _check_scale(operand, named)

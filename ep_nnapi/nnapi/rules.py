@@ -1,7 +1,8 @@
-"""What NNAPI demands across an operation's operands when a model is finished.
+"""Constraints between the operands of an operation, checked when a model is finished.
 
 Source: the operations' entries in NeuralNetworksTypes.h, as far as Android checks them before a
-model is compiled; unknown dimensions pass, they are checked when a run settles them.
+model is compiled. Unknown dimensions pass; they are checked at run time, when they are known.
+A rule returns the feature level it needs, if any, or raises Reject.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ _QUANTIZED = (_Q8, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED)
 
 
 def _wide(output: Typed, a: Typed, b: Typed) -> bool:
-    """Whether the output's scale exceeds the product of the others', in float32 as Android does."""
+    """True if output scale > scale of a * scale of b, in float32 arithmetic as in Android."""
     return bool(np.float32(output.scale) > np.float32(a.scale) * np.float32(b.scale))
 
 
 def product_scale_below_3(first: str, second: str) -> Rule:
-    """TENSOR_QUANT8_ASYMM with output scale <= product of the operands' scales: level 3."""
+    """Require level 3 for TENSOR_QUANT8_ASYMM if output scale <= product of input scales."""
 
     def rule(use: Application) -> Need | None:
         types = use.typing.types
@@ -38,7 +39,7 @@ def product_scale_below_3(first: str, second: str) -> Rule:
 
 
 def product_scale(use: Application) -> Need | None:
-    """Quantized output scale > product of the inputs' scales, at every level."""
+    """Require quantized output scale > product of the inputs' scales, at every level."""
     quantized = use.typing.types["T"] in _QUANTIZED
     if quantized and not _wide(use["output"], use["input1"], use["input2"]):
         raise Reject(
@@ -50,7 +51,7 @@ def product_scale(use: Application) -> Need | None:
 
 
 def channel_dim(dim: int) -> Rule:
-    """A filter quantized per channel has its scales along dimension `dim`."""
+    """Require per-channel scales of a filter to lie along dimension `dim`."""
 
     def rule(use: Application) -> Need | None:
         per_channel = use.typing.types["W"] is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
@@ -67,14 +68,14 @@ def channel_dim(dim: int) -> Rule:
 
 
 def zero_padding_below_3(use: Application) -> Need | None:
-    """Before level 3 quantized padding writes 0, which is zero only for zero point 0."""
+    """Require level 3 for padding with zero point != 0: earlier levels pad with stored 0."""
     if use.typing.types["T"] is _Q8 and use["input"].zero_point != 0:
         return Need(3, f"with zero point {use['input'].zero_point}")
     return None
 
 
 def softmax_rank_below_3(use: Application) -> Need | None:
-    """Without an axis, ranks other than 2 and 4 came with level 3."""
+    """Require level 3 for ranks other than 2 and 4 without an axis."""
     rank = use["input"].rank
     if "axis" in use.operands or rank in (None, 2, 4):
         return None
@@ -82,7 +83,7 @@ def softmax_rank_below_3(use: Application) -> Need | None:
 
 
 def same_quantization_below_3(use: Application) -> Need | None:
-    """Before level 3 all inputs have the output's scale and zero point."""
+    """Require level 3 if an input's scale or zero point differs from the output's."""
     if use.typing.types["T"] is _Q8 and not all(
         _same_quantization(i, use["output"]) for i in use.operands["inputs"]
     ):
@@ -91,7 +92,7 @@ def same_quantization_below_3(use: Application) -> Need | None:
 
 
 def same_quantization(name: str) -> Rule:
-    """Quantized operands called `name` have the output's scale and zero point."""
+    """Require quantized operands `name` to have the output's scale and zero point."""
 
     def rule(use: Application) -> Need | None:
         output = use["output"]
@@ -118,7 +119,7 @@ def _quantization(operand: Typed) -> str:
 
 
 def same_shape(use: Application) -> Need | None:
-    """Input and output have one shape, as far as known."""
+    """Require equal shapes of input and output, as far as known."""
     before, after = use["input"].dimensions, use["output"].dimensions
     if before and after and 0 not in after and before != after:
         raise Reject(
@@ -128,7 +129,7 @@ def same_shape(use: Application) -> Need | None:
 
 
 def same_rank(use: Application) -> Need | None:
-    """Input and output have one rank, as far as known."""
+    """Require equal ranks of input and output, as far as known."""
     before, after = use["input"].rank, use["output"].rank
     if None not in (before, after) and before != after:
         raise Reject(Reason.RANK, f"{use.operation} keeps the rank {before}, not {after}")
@@ -136,7 +137,7 @@ def same_rank(use: Application) -> Need | None:
 
 
 def packed_rank(use: Application) -> Need | None:
-    """All inputs have one rank, one less than the output's."""
+    """Require inputs of equal rank, one less than the output's."""
     ranks = {operand.rank for operand in use.operands["inputs"]} - {None}
     output = use["output"].rank
     if output is not None:
@@ -151,7 +152,7 @@ def packed_rank(use: Application) -> Need | None:
 
 
 def paddings_shape(use: Application) -> Need | None:
-    """`paddings` is [rank of input, 2]."""
+    """Require `paddings` to have shape [rank of input, 2]."""
     paddings, rank = use["paddings"].dimensions, use["input"].rank
     if not paddings:
         return None
@@ -166,7 +167,7 @@ def paddings_shape(use: Application) -> Need | None:
 
 
 def one_element(name: str) -> Rule:
-    """The operand has shape [1]."""
+    """Require operand `name` to have shape [1]."""
 
     def rule(use: Application) -> Need | None:
         dimensions = use[name].dimensions
@@ -180,7 +181,7 @@ def one_element(name: str) -> Rule:
 
 
 def fully_connected_shapes(use: Application) -> Need | None:
-    """`weights` [units, size] with inputs that divide into rows of `size`; `bias` [units]."""
+    """Require `weights` [units, size], an input size divisible by `size`, `bias` [units]."""
     known = [use[name].dimensions for name in ("input", "weights", "bias")]
     if not all(known):
         return None

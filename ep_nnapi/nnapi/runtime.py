@@ -1,4 +1,4 @@
-"""The one interface through which NNAPI is spoken: the host runtime, or a real library."""
+"""Interface of an NNAPI runtime, implemented by the host runtime and by the native library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REFERENCE_DEVICE = "nnapi-reference"
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device as NNAPI shows it; `feature_level` is 1 to 8."""
+    """A device as NNAPI reports it; `feature_level` is 1 to 8."""
 
     name: str
     type: DeviceCode
@@ -25,12 +25,12 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How to compile.
+    """Options of a compilation.
 
-    cache_dir, token   both or neither; the token has 32 bytes
-    timeout_ns         nanoseconds a compilation may take; None: no limit
-    precise            the host computes relaxed models in float32; else it rounds all float32
-                       numbers to float16 between operations, as accelerators do
+    cache_dir, token   compilation cache, both or neither; the token has 32 bytes
+    timeout_ns         time limit of the compilation in nanoseconds; None: no limit
+    precise            True: the host runtime computes relaxed models in float32; False: it rounds
+                       float32 values to float16 between operations, as accelerators do
     """
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
@@ -45,7 +45,7 @@ class CompileOptions:
 class RunOptions:
     """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout.
 
-    stop   called between operations, where a runtime can; what it raises ends the run
+    stop   called between operations if the runtime supports it; an exception ends the run
     """
 
     timeout_ns: int | None = None
@@ -54,7 +54,7 @@ class RunOptions:
 
 
 class Compilation(Protocol):
-    """A compiled model; any number of threads may run it at once."""
+    """A compiled model; thread-safe, runs may be concurrent."""
 
     def run(
         self,
@@ -62,14 +62,14 @@ class Compilation(Protocol):
         outputs: Sequence[Array | None] = (),
         options: RunOptions = ...,
     ) -> list[Array]:
-        """The outputs, in the model's order.
+        """Run the model and return the outputs in the model's order.
 
-        inputs    C-contiguous, of the operands' element types; shapes settle unknown dimensions;
-                  None leaves an optional input out
-        outputs   where given, an array of the output's type and exact shape that receives it and
-                  is returned
+        inputs    C-contiguous, of the operands' element types; their shapes replace unknown
+                  dimensions; None omits an optional input
+        outputs   None, or an array of the output's type and exact shape, which is filled and
+                  returned
 
-        Raises RuntimeFailure(call, code) with the NDK name of the code.
+        Raises RuntimeFailure(call, code) with the NDK name of the result code.
         """
         ...
 
@@ -79,20 +79,20 @@ class Runtime(Protocol):
 
     @property
     def feature_level(self) -> int:
-        """The runtime's own level, 1 to 8."""
+        """The runtime's feature level, 1 to 8."""
         ...
 
     def devices(self) -> tuple[Device, ...]:
-        """Its devices, in its order."""
+        """The devices in the runtime's order."""
         ...
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
-        """For each operation of `model`, whether `device` would execute it."""
+        """One bool for each operation of `model`: True if `device` supports it."""
         ...
 
     def compile(self, model: Model, device: Device, options: CompileOptions = ...) -> Compilation:
-        """`model` prepared for exactly `device`.
+        """Compile `model` for `device` only.
 
-        Raises SpecError (the model is illegal) or RuntimeFailure (the device failed).
+        Raises SpecError if the model is illegal, RuntimeFailure if the device fails.
         """
         ...

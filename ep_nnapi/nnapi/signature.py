@@ -1,4 +1,4 @@
-"""What one NNAPI operation accepts: its forms, types, ranks and the levels that brought them."""
+"""Signatures of NNAPI operations: operand lists, types, ranks and their feature levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.form import Form, Param, Typed, Typing, align, fits
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What an operation is: a parameter for each operand, the typing, the level it needs."""
+    """Matched signature: the parameter of each operand, the typing, the feature level needed."""
 
     inputs: Form
     outputs: Form
@@ -25,7 +25,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What an operation does that takes a higher level than its types: "<operation> <what>"."""
+    """Feature that needs a higher level than the types do; message: "<operation> <what>"."""
 
     level: int
     what: str
@@ -33,30 +33,30 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """An operation's operands by name, for rules that relate them."""
+    """An operation's operands by name, as passed to rules."""
 
     operation: str
     typing: Typing
     operands: Mapping[str, Sequence[Typed]]
 
     def __getitem__(self, name: str) -> Typed:
-        """The only operand of that name."""
+        """The (first) operand of that name."""
         return self.operands[name][0]
 
 
 Rule: TypeAlias = Callable[[Application], Need | None]
-"""A relation between operands: says what level it takes, or raises Reject if none allows it."""
+"""A constraint between operands: returns the level it needs; raises Reject if no level fits."""
 
 
 @dataclass(frozen=True)
 class OperationSpec:
-    """One NNAPI operation.
+    """Specification of one NNAPI operation.
 
-    forms         alternative input lists; the first whose count and types fit is the one meant
+    forms         alternative input lists; the first with matching count and types is used
     output_forms  alternative output lists
     typings       alternative bindings of the type variables
     ranks         accepted (lowest, highest) rank by operand name, inputs and outputs
-    rules         relations between operands beyond types and ranks
+    rules         constraints between operands beyond types and ranks
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
 
@@ -79,19 +79,19 @@ class OperationSpec:
 
     @cached_property
     def level(self) -> int:
-        """The feature level that brought the operation."""
+        """The feature level that introduced the operation."""
         return min(t.level for t in self.typings)
 
     @cached_property
     def _choices(self) -> Callable[[int, int], tuple[_Choice, ...]]:
-        """What an operation of so many inputs and outputs may be; kept for the last few lengths."""
+        """Possible matches by number of inputs and outputs, cached for recent numbers."""
         return lru_cache(maxsize=16)(partial(_choices, self))
 
     def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
-        """The form and typing of these operands with the lowest level.
+        """Return the operand lists and typing that match the operands at the lowest level.
 
-        Raises Reject: DTYPE no typing fits, LEVEL it needs more than `feature_level`, RANK, OP for
-        a number of operands that no form has, and SHAPE or QUANTIZATION of a rule.
+        Raises Reject: DTYPE if no typing matches, LEVEL if more than `feature_level` is needed,
+        RANK, OP for a number of operands that no form has, SHAPE or QUANTIZATION from a rule.
         """
         operands = (*inputs, *outputs)
         choices = self._choices(len(inputs), len(outputs))
@@ -108,14 +108,14 @@ class OperationSpec:
         return found if level <= found.level else replace(found, level=level)
 
     def aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Form, Form]]:
-        """The forms of that many inputs and outputs, a parameter for each of these."""
+        """Pairs of input and output lists of these lengths, one parameter for each operand."""
         for form, output_form in product(self.forms, self.output_forms):
             ins, outs = align(form, n_in), align(output_form, n_out)
             if ins is not None and outs is not None:
                 yield ins, outs
 
     def _mismatch(self, inputs: Sequence[Typed], outputs: Sequence[Typed]) -> Reject:
-        """The refusal of the operand that fits least far into the closest typing."""
+        """The Reject for the first operand that the best matching typing does not accept."""
         operands, best, found = (*inputs, *outputs), -1, None
         for ins, outs in self.aligned(len(inputs), len(outputs)):
             params = ins + outs
@@ -166,13 +166,13 @@ class OperationSpec:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What an operation may be, and of each operand: its type, None for any, and if optional."""
+    """A possible match; `takes` has (type, optional) for each operand, type None for any."""
 
     match: Match
     takes: tuple[tuple[OperandCode | None, bool], ...]
 
     def fit(self, operands: Sequence[Typed]) -> bool:
-        """Whether the operands are of these types."""
+        """Return True if the operands have these types."""
         for (code, optional), operand in zip(self.takes, operands, strict=True):
             if (operand.omitted and not optional) or not (code is None or operand.fits(code)):
                 return False
@@ -180,7 +180,7 @@ class _Choice:
 
 
 def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_Choice, ...]:
-    """What an operation of that many operands may be, the lowest level first."""
+    """All possible matches for these numbers of operands, lowest feature level first."""
     found = [
         _Choice(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),

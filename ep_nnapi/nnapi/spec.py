@@ -1,7 +1,7 @@
-"""Every NNAPI operation once: code, signatures, types, ranks and the feature levels of each.
+"""Table of all NNAPI operations: code, signatures, types, ranks and feature levels.
 
 Operand names are those of the NDK's documentation (NeuralNetworksTypes.h) in snake case, in its
-order. `T` is the type of the data, `S` of scalars that follow it, `W` of weights, `A` of a bias.
+order. Type variables: `T` data, `S` scalars of the same precision, `W` weights, `A` bias.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ Q16Y = OperandCode.TENSOR_QUANT16_SYMM
 
 
 def _of(levels: Mapping[OperandCode, int]) -> tuple[Typing, ...]:
-    """One typing per data type, from its level on; scalars are halves beside halves."""
+    """One typing per data type and its level; scalars are FLOAT16 if the data is float16."""
     return tuple(
         typing(level, T=code, S=FLOAT16 if code is F16 else FLOAT32)
         for code, level in levels.items()
@@ -64,7 +64,7 @@ _NUMBERS_7 = _of({F32: 7, F16: 7, I32: 7, Q8: 7, Q8S: 7})
 _COMPARABLE = _of({BOOL8: 3, F32: 3, F16: 3, I32: 3, Q8: 3, Q8S: 4})
 _BOOLEAN = _of({BOOL8: 3})
 
-# Boxes have a type of their own (R) beside quantized data.
+# Boxes have a separate type variable (R) because quantized data needs another type for them.
 _BOXES = (
     typing(3, T=F32, R=F32, S=FLOAT32),
     typing(3, T=F16, R=F16, S=FLOAT16),
@@ -74,7 +74,7 @@ _BOXES = (
 
 
 def _weighted(level: int) -> tuple[Typing, ...]:
-    """Convolutions: data, weights and bias."""
+    """Typings of convolutions: data, weights and bias."""
     return (
         typing(level, T=F32, W=F32, A=F32),
         typing(3, T=F16, W=F16, A=F16),

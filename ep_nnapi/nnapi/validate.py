@@ -1,4 +1,4 @@
-"""Whether a model is one that Android accepts when it is finished (ANeuralNetworksModel_finish)."""
+"""Validation of whole models by the rules of ANeuralNetworksModel_finish."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ep_nnapi.nnapi.operand import check_operand
 
 HIGHEST_LEVEL = 8
 _DEEPEST = 64
-"""Models within models: far more than anything is nested, and far from the end of the stack."""
+"""Limit for nested submodels: well above real models, well below the recursion limit."""
 
 
 def validate(model: Model, feature_level: int) -> None:
-    """Raise SpecError unless `model` is legal at `feature_level`; the sentence names the culprit.
+    """Raise SpecError unless `model` is legal at `feature_level`; the message names the cause.
 
-    Operations may stand in any order that `execution_order` can sort.
+    Operations may be in any order that `execution_order` can sort.
     """
     _Checking(feature_level).check(model)
 
 
 def required_level(model: Model) -> int:
-    """The lowest feature level that accepts `model`; raises SpecError when none does."""
+    """Return the lowest feature level at which `model` is legal; raise SpecError if none is."""
     return _Checking(HIGHEST_LEVEL).check(model).level
 
 
 def check_operation(operation: Operation, operands: Sequence[Operand], feature_level: int) -> int:
-    """The level `operation` takes among `operands`, as ANeuralNetworksModel_addOperation asks.
+    """Return the feature level `operation` needs, by ANeuralNetworksModel_addOperation's rules.
 
-    Raises SpecError: an index out of range, operands that its spec row refuses at `feature_level`,
-    branches or loops that do not fit their models.
+    Raises SpecError if an index is out of range, if the operands do not match the spec row at
+    `feature_level`, or if operands of IF or WHILE do not match the submodels.
     """
     for index in (*operation.inputs, *operation.outputs):
         if not 0 <= index < len(operands):
@@ -48,9 +48,9 @@ def check_operation(operation: Operation, operands: Sequence[Operand], feature_l
 
 
 def execution_order(model: Model) -> tuple[int, ...]:
-    """Indexes of the operations in an order in which they can run, the earliest ready one first.
+    """Indexes of the operations in topological order; of those ready, the lowest index first.
 
-    Raises SpecError when operations wait for each other.
+    Raises SpecError if the operations have a cycle.
     Cost: O((operations + operands read) log operations).
     """
     producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}
@@ -78,7 +78,7 @@ def execution_order(model: Model) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The level that a model takes, and how deep models are nested in it."""
+    """The feature level a model needs, and the nesting depth of its submodels."""
 
     level: int
     depth: int
@@ -86,13 +86,13 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Checking:
-    """A check of a model and those it refers to, each once however many operands refer to it."""
+    """Validation of a model and its submodels; each is checked once and its result reused."""
 
     feature_level: int
     _found: dict[int, _Found] = field(default_factory=dict)
 
     def check(self, model: Model, around: int = 0) -> _Found:
-        """What is found of a model that stands within `around` others; raises SpecError."""
+        """Check a model nested in `around` others; raises SpecError."""
         if id(model) not in self._found:
             self._found[id(model)] = self._check(model, around)
         return self._found[id(model)]
@@ -126,7 +126,7 @@ def _check_depth(depth: int) -> None:
 
 @contextmanager
 def _inside(where: str) -> Iterator[None]:
-    """Errors of the block say where it is."""
+    """Prefix the messages of SpecErrors raised in the block with `where`."""
     try:
         yield
     except SpecError as error:
@@ -134,7 +134,7 @@ def _inside(where: str) -> Iterator[None]:
 
 
 def _check_ends(model: Model) -> None:
-    """Inputs and outputs are different operands without a value."""
+    """Raise SpecError unless inputs and outputs are distinct operands without a value."""
     seen: dict[int, str] = {}
     for kind, indexes in (("input", model.inputs), ("output", model.outputs)):
         for index in indexes:
@@ -150,7 +150,7 @@ def _check_ends(model: Model) -> None:
 
 
 def _check_writers(model: Model) -> None:
-    """Every operand without a value is an input or written by exactly one operation."""
+    """Raise SpecError unless each operand without a value is an input or written exactly once."""
     writer: dict[int, int] = {}
     given = set(model.inputs)
     for n, operation in enumerate(model.operations):

@@ -1,4 +1,4 @@
-"""NNAPI's C API over the host runtime: `libneuralnetworks.so`, for any client of Android's."""
+"""NNAPI's C API on the host runtime: `libneuralnetworks.so`, usable by any Android NNAPI client."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if not _LIBRARY.is_file():
 
 
 def libneuralnetworks_path() -> str:
-    """The path of `libneuralnetworks.so`, for `ctypes.CDLL`, `dlopen` or a linker."""
+    """Returns the path of `libneuralnetworks.so`, for `ctypes.CDLL`, `dlopen` or a linker."""
     return str(_LIBRARY)

@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.capi.header import write_header
 
 
 def main() -> None:
-    """Prints one path."""
+    """Prints the path of the library, or of the header that `--header` writes."""
     parser = argparse.ArgumentParser(prog="python -m ep_nnapi.nnapi.capi", description=__doc__)
     parser.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
     directory = parser.parse_args().header

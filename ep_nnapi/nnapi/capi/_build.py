@@ -1,9 +1,9 @@
-"""Builds `_native.abi3.so` (the adapter's callbacks) and `libneuralnetworks.so` (the library).
+"""Build of `_native.abi3.so` (the Python callbacks) and `libneuralnetworks.so` (the C library).
 
-The library is pure C and knows Python only by name, at run time, so one build serves every CPython
-and a program without Python can link it. The callbacks are a cffi module of the stable ABI.
+The library is pure C and loads Python with dlopen at run time, so one build serves every CPython
+version and non-Python programs can link it. The callbacks are a cffi module for the stable ABI.
 
-Executed by setuptools as a file: it must not import the package.
+setuptools executes this file by path: it must not import the package.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _FUNCTIONS = _LIST["FUNCTIONS"]
 _GENERATED = Path("build", "ep_nnapi_capi", "libneuralnetworks.c")
 
 IDENTITY = zlib.crc32("\n".join(f.prototype for f in _FUNCTIONS).encode())
-"""Of the list; the library refuses a table of callbacks that was built from another one."""
+"""CRC-32 of the function list; the library rejects callbacks built from a different list."""
 
 _OP_FAILED = 5
 _PARAMETER = "{0.adapter_type} {0.name}"
 
 
 def _callback(function: Function) -> str:
-    """The prototype of one function's Python side."""
+    """Returns the C prototype of the Python callback of a function."""
     parameters = ", ".join(_PARAMETER.format(p) for p in function.parameters) or "void"
     return f"{function.returns} {function.python_name}({parameters})"
 
 
 def _around(function: Function) -> str:
-    """The C function that calls a Python side, and then sees to an interrupt that reached it."""
+    """Returns the C wrapper that calls the Python callback, then handles a pending interrupt."""
     parameters = ", ".join(_PARAMETER.format(p) for p in function.parameters) or "void"
     name, returns = function.python_name, function.returns
     call = f"{name}({', '.join(p.name for p in function.parameters)});"
@@ -90,7 +90,7 @@ static ssize_t read_own_memory(uintptr_t address, void *into, size_t size) {{
 
 
 def _trampoline(index: int, function: Function) -> str:
-    """One exported function: hands its arguments to the callback of the same place."""
+    """Returns the C source of one exported function; it forwards to the callback at `index`."""
     types = ", ".join(p.adapter_type for p in function.parameters) or "void"
     arguments = ", ".join(f"({p.adapter_type}){p.name}" for p in function.parameters)
     call = f"(({function.returns} (*)({types}))t->functions[{index}])({arguments})"
@@ -122,14 +122,14 @@ def _library_source() -> str:
 
 
 def _build_time_libpython() -> str:
-    """The shared libpython beside the building interpreter; empty for a static one."""
+    """Returns the libpython shared with the build interpreter; empty for a static one."""
     directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
     path = Path(directory or "", name or "")
     return str(path) if sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file() else ""
 
 
 def library() -> Extension:
-    """The extension that becomes `libneuralnetworks.so`, its C generated."""
+    """Returns the extension for `libneuralnetworks.so`, after generating its C source."""
     _GENERATED.parent.mkdir(parents=True, exist_ok=True)
     source = _library_source()
     if not _GENERATED.is_file() or _GENERATED.read_text(encoding="utf-8") != source:
@@ -145,14 +145,14 @@ def library() -> Extension:
             ("NN_BUILD_MINOR", str(sys.version_info.minor)),
         ],
         extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-O2"],
-        # nodelete: what dlclose would take away, a fork may call and a thread may be in
+        # nodelete: after dlclose, a fork may still call the code and a thread may still run in it
         extra_link_args=["-Wl,-soname,libneuralnetworks.so,-z,nodelete", "-ldl", "-pthread"],
         py_limited_api=True,
     )
 
 
 def filename(fullname: str) -> str | None:
-    """The file of an extension called `fullname` (with or without its package), if it is ours."""
+    """Returns the file of the extension `fullname` (package optional); None if it is not ours."""
     parts = fullname.split(".")
     if parts[-1] != "libneuralnetworks":
         return None

@@ -1,4 +1,4 @@
-"""Inputs and outputs of an execution: where their numbers are, and of which dimensions.
+"""Inputs and outputs of an execution: where their data is, and their dimensions.
 
 Source: NDK ANeuralNetworksExecution_setInput and its siblings.
 """
@@ -21,15 +21,15 @@ from ep_nnapi.nnapi.operand import MAX_BYTES
 _BOOLS = (OperandCode.BOOL, OperandCode.TENSOR_BOOL8)
 
 Place: TypeAlias = "Array | DeviceMemory | None"
-"""Raw bytes, a device's memory, or None for what is left out."""
+"""Raw bytes, device memory, or None for an omitted argument."""
 
 
 @dataclass(slots=True)
 class Argument:
-    """One input or output that has been set.
+    """An input or output that has been set on an execution.
 
-    dimensions   as set; those of an output are settled by each run
-    sufficient   whether the last run's output fitted
+    dimensions   as set; each run updates those of an output
+    sufficient   False if the buffer was too small for the last run's output
     """
 
     operand: Operand
@@ -46,29 +46,29 @@ class Argument:
 
     @property
     def known(self) -> bool:
-        """Whether the dimensions were all known when it was set."""
+        """True if all dimensions were known when the argument was set."""
         return _known(self.operand, self.initial)
 
     def value(self) -> Array | None:
-        """An input's numbers, without a copy where C's memory can be read as it is."""
+        """Returns an input's array; zero-copy where the client's memory can be used directly."""
         place = self.place
         if isinstance(place, DeviceMemory):
             return place.read(self.dimensions)
         if place is not None and self.operand.type in _BOOLS:
-            # C's true may be any byte but 0, numpy's is 1
+            # C's true may be any nonzero byte, numpy's is 1
             return np.not_equal(place, 0).reshape(self.dimensions)
         return self._numbers
 
     def target(self) -> Array | None:
-        """The array that a run writes an output to; None where its dimensions are not known."""
+        """Returns the array a run writes an output into; None if its dimensions are unknown."""
         return self._numbers
 
     def reset(self) -> None:
-        """Forgets what an earlier run found out."""
+        """Discards the dimensions and the size check of an earlier run."""
         self.dimensions, self.sufficient = self.initial, True
 
     def deliver(self, result: Array, target: Array | None) -> None:
-        """Takes a run's output; raises Refused(OP_FAILED) for other dimensions than set."""
+        """Stores a run's output; raises Refused(OP_FAILED) if its shape contradicts the one set."""
         if self.initial and not _specifies(result.shape, self.initial):
             raise op_failed(f"an output of {list(result.shape)}, {list(self.initial)} was set")
         if result.nbytes > MAX_BYTES:
@@ -86,9 +86,9 @@ class Argument:
 
 
 def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: bool) -> Argument:
-    """An input or output in C's memory; raises Refused(BAD_DATA) for a wrong length.
+    """Returns an argument in the client's memory; raises Refused(BAD_DATA) for a wrong length.
 
-    padded   whether more bytes than needed may be there
+    padded   True if the buffer may be longer than needed
     """
     needed = bytes_of(operand, dimensions) if _known(operand, dimensions) else 0
     if raw.size == 0 or needed > raw.size or (needed and raw.size > needed and not padded):
@@ -98,11 +98,11 @@ def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: boo
 
 
 def settled(operand: Operand, given: AnyOperand | None, partial: bool) -> Dimensions:
-    """The dimensions that model and execution know together; a scalar has ().
+    """Returns the dimensions of model and execution merged; () for a scalar.
 
-    partial   whether dimensions may stay unknown
+    partial   True if dimensions may stay unknown
 
-    Raises Refused(BAD_DATA) for a contradiction, or unknown dimensions that may not stay so.
+    Raises Refused(BAD_DATA) if they contradict, or if dimensions stay unknown and must not.
     """
     described = operand if given is None else given
     if not partial and not described.known:
@@ -116,7 +116,7 @@ def settled(operand: Operand, given: AnyOperand | None, partial: bool) -> Dimens
 
 
 def _specifies(dimensions: Dimensions, less: Dimensions) -> bool:
-    """Whether `dimensions` keep all that `less`, of known rank, knows."""
+    """True if `dimensions` agree with every known dimension of `less`, whose rank is known."""
     return len(dimensions) == len(less) and all(
         known in (0, now) for now, known in zip(dimensions, less, strict=True)
     )

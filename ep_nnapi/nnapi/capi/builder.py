@@ -1,6 +1,6 @@
-"""A model while a client builds it.
+"""Builder of a model, the state behind an ANeuralNetworksModel handle.
 
-Source: NDK ANeuralNetworksModel_*; the order of the checks is Android's.
+Source: NDK ANeuralNetworksModel_*; checks run in the same order as Android's.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
 
 COPIED_AT_ONCE = 128
-"""Bytes. Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES."""
+"""Largest constant that is copied at once, in bytes.
+Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES.
+"""
 
 
 class Stage(Enum):
-    """How far a model is."""
+    """State of a model under construction."""
 
     OPEN = auto()
     FINISHED = auto()
@@ -42,8 +44,8 @@ class Stage(Enum):
 class Finished:
     """A finished model.
 
-    model      None when a vendor's operation or type is in it
-    order      for each operation of `model`, its place among those the client added
+    model      None if it contains a vendor (OEM) operation or type
+    order      for each operation of `model`, its index in the order the client added them
     """
 
     model: Model | None
@@ -55,7 +57,7 @@ class Finished:
 
 @dataclass(slots=True)
 class ModelBuilder:
-    """What ANeuralNetworksModel stands for; every method may raise Refused."""
+    """The object behind ANeuralNetworksModel; every method may raise Refused."""
 
     level: int
     operands: list[AnyOperand] = field(default_factory=list)
@@ -68,28 +70,28 @@ class ModelBuilder:
 
     @property
     def finished(self) -> Finished:
-        """The finished model; BAD_STATE when it is not finished, or invalid."""
+        """Returns the finished model; raises Refused(BAD_STATE) if it is unfinished or invalid."""
         if self._finished is None:
             raise bad_state("the model is not finished, or invalid")
         return self._finished
 
     def modifiable(self) -> None:
-        """Passes while the model is open; BAD_STATE after."""
+        """Raises Refused(BAD_STATE) if the model is no longer open for changes."""
         if self.stage is not Stage.OPEN:
             raise bad_state(f"the model is {self.stage.name.lower()}")
 
     def operand(self, index: int) -> AnyOperand:
-        """The operand at `index` of an open model."""
+        """Returns the operand at `index` of an open model."""
         self.modifiable()
         if not 0 <= index < len(self.operands):
             raise bad_data(f"operand {index} of {len(self.operands)}")
         return self.operands[index]
 
     def check_constant(self, index: int, length: int, *, copied: bool = False) -> None:
-        """Passes when operand `index` takes a constant of that many bytes.
+        """Raises Refused(BAD_DATA) unless operand `index` takes a constant of `length` bytes.
 
-        copied   whether it comes from the client's own memory, of which a vendor's scalar takes
-                 any length
+        copied   True if the data is in the client's own memory; a vendor's scalar then takes any
+                 length
         """
         operand = self.operand(index)
         if not operand.known or operand.type is OperandCode.MODEL or not length:
@@ -107,7 +109,7 @@ class ModelBuilder:
         self.operands.append(operand)
 
     def set_value(self, index: int, data: Array | None) -> None:
-        """A checked constant's bytes; None leaves the operand out. Up to 128 bytes are copied."""
+        """Sets a checked constant; None omits the operand. Up to 128 bytes are copied."""
         if data is None:
             self.operand(index)
             self._put(index, Omitted.NO_VALUE)
@@ -115,7 +117,7 @@ class ModelBuilder:
         self._put(index, Data(data.copy() if data.size <= COPIED_AT_ONCE else data))
 
     def set_value_from_model(self, index: int, value: ModelBuilder) -> None:
-        """A referenced model for IF and WHILE."""
+        """Sets the referenced model of an IF or WHILE."""
         self.modifiable()
         finished = value.finished
         operand = self.operand(index)
@@ -124,12 +126,12 @@ class ModelBuilder:
         self._put(index, finished.model)
 
     def set_channels(self, index: int, channels: ChannelQuantization) -> None:
-        """Scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
+        """Sets the scales of a TENSOR_QUANT8_SYMM_PER_CHANNEL operand."""
         operand = self.per_channel(index)
         self.operands[index] = replace(operand, channels=channels)
 
     def per_channel(self, index: int) -> Operand:
-        """The operand that may take scales along a dimension."""
+        """Returns operand `index`; raises Refused(BAD_DATA) if it cannot have channel scales."""
         operand = self.operand(index)
         if operand.type is not OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
             raise bad_data(f"operand {index} is {operand.type.name}, which has no channels")
@@ -138,7 +140,7 @@ class ModelBuilder:
         return operand
 
     def add_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Appends an operation whose operands have been added."""
+        """Appends an operation; its operands must have been added."""
         self.modifiable()
         if code != OEM_OPERATION and code not in BY_CODE:
             raise bad_data(f"no operation has the code {code}")
@@ -156,9 +158,9 @@ class ModelBuilder:
         self.operations.append(operation)
 
     def identify(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """Names the model's inputs and outputs, in the order that executions use.
+        """Sets the model's inputs and outputs, in the order that executions use.
 
-        What is one of them stays so, also when the call fails: none is named again.
+        An operand stays marked even when the call fails: it cannot be named a second time.
         """
         self.modifiable()
         self._known(inputs)
@@ -170,12 +172,12 @@ class ModelBuilder:
         self.ends = tuple(inputs), tuple(outputs)
 
     def relax(self, allow: bool) -> None:
-        """Whether float32 may be computed as float16."""
+        """Allows or forbids computing float32 as float16."""
         self.modifiable()
         self.relaxed = allow
 
     def finish(self) -> None:
-        """Checks the whole; a model that fails stays invalid."""
+        """Validates the model; one that fails stays invalid."""
         self.modifiable()
         self.stage = Stage.INVALID
         stray = self.identified.difference(*self.ends)
@@ -188,7 +190,7 @@ class ModelBuilder:
         self.stage = Stage.FINISHED
 
     def _vendor(self) -> Finished | None:
-        """The finished model when a vendor's operation or type is in it."""
+        """Returns the finished model if it contains a vendor operation or type, else None."""
         alien = None in self.operations or any(isinstance(o, OemOperand) for o in self.operands)
         if not alien:
             return None
@@ -206,7 +208,7 @@ class ModelBuilder:
         return Finished(model, operands, *self.ends, order)
 
     def _known(self, indexes: Sequence[int]) -> bool:
-        """Whether all are NNAPI's own operands; raises Refused for an index out of range."""
+        """True if all are NNAPI's own operands; raises Refused for an index out of range."""
         wrong = next((i for i in indexes if not 0 <= i < len(self.operands)), None)
         if wrong is not None:
             raise bad_data(f"operand {wrong} of {len(self.operands)}")

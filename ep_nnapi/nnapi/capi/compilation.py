@@ -1,6 +1,6 @@
-"""A compilation while a client sets it up, and after.
+"""Compilation of a model, the state behind an ANeuralNetworksCompilation handle.
 
-Source: NDK ANeuralNetworksCompilation_*; the order of the checks is Android's.
+Source: NDK ANeuralNetworksCompilation_*; checks run in the same order as Android's.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _FINAL = (
     ResultCode.MISSED_DEADLINE_TRANSIENT,
     ResultCode.MISSED_DEADLINE_PERSISTENT,
 )
-"""Failures that another device would not mend."""
+"""Failures that are not retried on another device."""
 
 
 @dataclass(eq=False)
 class CompilationBuilder:
-    """What ANeuralNetworksCompilation stands for; every method may raise Refused.
+    """The object behind ANeuralNetworksCompilation; every method may raise Refused.
 
-    chosen   the devices the client named; None when it left the choice to the runtime
+    chosen   the devices the client named; None to let the runtime choose
     options  relaxed models are computed in float32, as on Android's own CPU device
     """
 
@@ -51,7 +51,7 @@ class CompilationBuilder:
 
     @property
     def ready(self) -> bool:
-        """Whether executions can be made."""
+        """True if executions can be created."""
         return self._compiled is not None
 
     @cached_property
@@ -65,32 +65,32 @@ class CompilationBuilder:
         return _operands(self._model, self.model.outputs)
 
     def set_preference(self, code: int) -> None:
-        """What to compile for."""
+        """Sets the execution preference (PreferenceCode)."""
         self.modifiable()
         if code not in set(PreferenceCode):
             raise bad_data(f"no preference has the code {code}")
         self.options = replace(self.options, preference=PreferenceCode(code))
 
     def set_priority(self, code: int) -> None:
-        """The priority among other compilations."""
+        """Sets the priority relative to other compilations."""
         self.modifiable()
         if code not in set(PriorityCode):
             raise bad_data(f"no priority has the code {code}")
         self.options = replace(self.options, priority=PriorityCode(code))
 
     def set_timeout(self, nanoseconds: int) -> None:
-        """How long `finish` may take; 0: no limit."""
+        """Sets the time limit of `finish` in nanoseconds; 0 for no limit."""
         self.modifiable()
         self.require_single_device("a timeout")
         self.options = replace(self.options, timeout_ns=nanoseconds or None)
 
     def set_caching(self, directory: str, token: bytes) -> None:
-        """Where to keep what was prepared, under which token."""
+        """Sets the cache directory and the token that identifies the compiled model."""
         self.modifiable()
         self.options = replace(self.options, cache_dir=directory, token=token)
 
     def finish(self) -> None:
-        """Prepares the model; a compilation that fails cannot be executed."""
+        """Compiles the model; a compilation that fails cannot be executed."""
         self.modifiable()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
@@ -105,10 +105,10 @@ class CompilationBuilder:
     def run(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], options: RunOptions
     ) -> list[Array]:
-        """The outputs; as `runtime.Compilation.run`.
+        """Returns the outputs, as `runtime.Compilation.run` does.
 
-        Where the client left the choice of the device, a failing one is replaced by the reference.
-        An array of another shape than the output's is the client's contradiction: OP_FAILED.
+        If the runtime chose the device and it fails, the reference device runs the model instead.
+        A result whose shape contradicts the output's raises Refused(OP_FAILED).
         """
         if self._compiled is None:
             raise bad_state("the compilation is not finished, or failed")
@@ -125,12 +125,12 @@ class CompilationBuilder:
         return self._compiled[1].run(inputs, outputs, options)
 
     def require_single_device(self, what: str) -> None:
-        """Passes when the client named exactly one device; BAD_DATA else."""
+        """Raises Refused(BAD_DATA) unless the client named exactly one device."""
         if self.chosen is None or len(self.chosen) != 1:
             raise bad_data(f"{what} takes a compilation for exactly one device")
 
     def modifiable(self) -> None:
-        """Passes until `finish`; BAD_STATE after."""
+        """Raises Refused(BAD_STATE) once `finish` has been called."""
         if self.finished:
             raise bad_state("the compilation is finished")
 
@@ -141,14 +141,14 @@ class CompilationBuilder:
         return self.model.model
 
     def _able(self, devices: Sequence[Device]) -> list[Device]:
-        """Those that execute every operation."""
+        """Returns the devices that support every operation."""
         model = self.model.model
         if model is None:
             return []
         return [d for d in devices if all(runtime().supported(model, d))]
 
     def _compile(self, candidates: Sequence[Device]) -> tuple[Device, Compilation]:
-        """The model compiled for the first candidate; the others follow where it is replaceable."""
+        """Compiles for the first candidate; if that fails and is replaceable, for the next ones."""
         first, *others = candidates
         try:
             return first, runtime().compile(self._model, first, self.options)

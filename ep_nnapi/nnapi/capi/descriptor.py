@@ -1,6 +1,6 @@
-"""What a device's memory is for, while a client describes it.
+"""Descriptors of device memory: the roles and the dimensions that a client declares.
 
-Source: NDK ANeuralNetworksMemoryDesc_*; the order of the checks is Android's.
+Source: NDK ANeuralNetworksMemoryDesc_*; checks run in the same order as Android's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.model import Operand
 
 @dataclass(slots=True, eq=False)
 class Descriptor:
-    """What ANeuralNetworksMemoryDesc stands for; every method may raise Refused."""
+    """The object behind ANeuralNetworksMemoryDesc; every method may raise Refused."""
 
     roles: list[Role] = field(default_factory=list)
     operand: Operand | None = None
@@ -29,7 +29,7 @@ class Descriptor:
     finished: bool = False
 
     def add_role(self, role: Role, frequency: float) -> None:
-        """One more use; all uses are of the same type."""
+        """Adds a role; all roles must have the same operand type."""
         self._open()
         if role in self.roles:
             raise bad_data("the role is there already")
@@ -45,21 +45,21 @@ class Descriptor:
         self.operand, self.dimensions = operand, dimensions
 
     def set_dimensions(self, dimensions: Dimensions) -> None:
-        """Dimensions that are unknown in the models."""
+        """Sets dimensions that the models leave unknown."""
         self._open()
         if dimensions and self.operand is not None and not self.operand.type.tensor:
             raise bad_data("a scalar has no dimensions")
         self.dimensions = combined(self.dimensions, dimensions)
 
     def finish(self) -> None:
-        """Ends the description."""
+        """Finishes the descriptor."""
         self._open()
         if not self.roles:
             raise bad_data("a memory takes at least one role")
         self.finished = True
 
     def allocate(self) -> DeviceMemory:
-        """A memory without a value."""
+        """Returns a new device memory, not yet written."""
         if not self.finished or self.operand is None:
             raise bad_state("the descriptor is not finished")
         return DeviceMemory(frozenset(self.roles), self.operand, self.dimensions)
@@ -70,7 +70,7 @@ class Descriptor:
 
 
 def role_operand(role: Role) -> Operand:
-    """The operand of a role; raises Refused(BAD_DATA), also for a compilation not ready."""
+    """Returns the operand of a role; Refused(BAD_DATA) also if the compilation is unfinished."""
     if not role.compilation.ready:
         raise bad_data("the compilation is not finished, or failed")
     inward = role.direction is Direction.INPUT

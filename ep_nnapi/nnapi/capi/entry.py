@@ -1,4 +1,4 @@
-"""Where C enters: binds each exported function to its Python side.
+"""Entry point of the C library: binds each exported function to its Python implementation.
 
 Source: DESIGN.md; the library calls `connect` once it has an interpreter.
 """
@@ -29,7 +29,7 @@ _ESCAPED = escaped(lib.interrupt_later)
 
 @cache
 def connect() -> int:
-    """The address of the table of callbacks, all of them bound."""
+    """Binds all callbacks and returns the address of their table."""
     _log_as_asked()
     for function in FUNCTIONS:
         bind(function, implementation(function))
@@ -37,7 +37,7 @@ def connect() -> int:
 
 
 def implementation(function: Function) -> Implementation:
-    """The function of `calls` that does the work."""
+    """Returns the function of `calls` that implements an exported function."""
     found: Sequence[Implementation] = [
         vars(family)[function.python_name]
         for family in FAMILIES
@@ -49,7 +49,7 @@ def implementation(function: Function) -> Implementation:
 
 
 def bind(function: Function, work: Implementation) -> None:
-    """Makes C's `function` do `work`; whatever that raises becomes a code, never NO_ERROR."""
+    """Binds C's `function` to `work`; an exception becomes an error code, never NO_ERROR."""
     guarded = {"int": status, "void": silent}.get(function.returns, number)
     error = ResultCode.OP_FAILED if function.returns == "int" else 0
     if function.returns == "void":
@@ -60,7 +60,7 @@ def bind(function: Function, work: Implementation) -> None:
 
 
 def status(function: Function, work: Implementation) -> Implementation:
-    """`work` with its outcome as a result code."""
+    """Returns `work` wrapped to return a result code."""
 
     def call(*arguments: object) -> int:
         try:
@@ -73,7 +73,7 @@ def status(function: Function, work: Implementation) -> Implementation:
 
 
 def silent(function: Function, work: Implementation) -> Implementation:
-    """`work` for a function that returns nothing."""
+    """Returns `work` wrapped for a function that returns nothing."""
 
     def call(*arguments: object) -> None:
         try:
@@ -85,7 +85,7 @@ def silent(function: Function, work: Implementation) -> Implementation:
 
 
 def number(function: Function, work: Implementation) -> Implementation:
-    """`work` for a function that returns a number, 0 when it fails."""
+    """Returns `work` wrapped for a function that returns a number; 0 on failure."""
 
     def call(*arguments: object) -> int | None:
         try:
@@ -98,7 +98,7 @@ def number(function: Function, work: Implementation) -> Implementation:
 
 
 def _reported(function: Function, error: BaseException) -> int:
-    """The error's code; refusals are the client's affair, anything else is logged as an error.
+    """Logs an error and returns its code; Refused and NnapiError are logged as info.
 
     An interrupt is raised again once C has the code.
     """
@@ -119,7 +119,7 @@ def _reported(function: Function, error: BaseException) -> int:
 
 
 def _log_as_asked() -> None:
-    """A program that is not Python's has no other way to see why a call was refused."""
+    """Sets up logging from the environment, the only way for a C program to see the errors."""
     level = os.environ.get(LOG_VARIABLE, "").upper()
     if level in logging.getLevelNamesMapping():
         package = logging.getLogger("ep_nnapi")

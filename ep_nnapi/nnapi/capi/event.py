@@ -1,4 +1,4 @@
-"""What asynchronous executions are waited for with. Source: NDK ANeuralNetworksEvent_*."""
+"""Events that signal the end of asynchronous executions. Source: NDK ANeuralNetworksEvent_*."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ep_nnapi.nnapi.forks import renew_after_fork
 
 
 class Event:
-    """Set once, with how an execution ended; any number of threads may wait.
+    """An event: set once, to the outcome of an execution; any number of threads may wait.
 
-    In a forked process an execution that was running does not go on: its event says DEAD_OBJECT.
+    The computing thread does not survive a fork: in the child, the event ends with DEAD_OBJECT.
     """
 
     def __init__(self) -> None:
@@ -21,24 +21,24 @@ class Event:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Ends the event: the thread that computes is the parent process's."""
+        """Ends the event in a forked process, which lacks the computing thread."""
         over, self._done = self._done.is_set(), threading.Event()
         if not over:
             self._failure = Refused(ResultCode.DEAD_OBJECT, "the parent process computes it")
         self._done.set()
 
     def finish(self, failure: Refused | None) -> None:
-        """Wakes those that wait; `failure` is what each of them is told."""
+        """Wakes the waiting threads; each gets `failure`, or None for success."""
         self._failure = failure
         self._done.set()
 
     def settle(self) -> ResultCode:
-        """Returns how the execution ended, once it has."""
+        """Waits for the execution to end; returns its result code."""
         self._done.wait()
         return self._failure.code if self._failure else ResultCode.NO_ERROR
 
     def wait(self) -> None:
-        """Returns when the execution has ended; raises Refused as it failed."""
+        """Waits for the execution to end; raises Refused if it failed."""
         self._done.wait()
         if self._failure is not None:
             raise Refused(self._failure.code, str(self._failure))

@@ -1,6 +1,6 @@
-"""An execution: inputs and outputs set one by one, then computed, perhaps again and again.
+"""Executions: inputs and outputs are set one by one, then computed, once or repeatedly.
 
-Source: NDK ANeuralNetworksExecution_*, ANeuralNetworksBurst_*; checks come in Android's order.
+Source: NDK ANeuralNetworksExecution_*, ANeuralNetworksBurst_*; checks in Android's order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
 
 
 class Stage(Enum):
-    """Where an execution is."""
+    """State of an execution."""
 
     PREPARATION = auto()
     COMPUTATION = auto()
@@ -37,7 +37,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a client asks of an execution before it computes; times in nanoseconds."""
+    """Settings a client makes before the computation; times in nanoseconds."""
 
     measure: bool = False
     timeout: int | None = None
@@ -47,14 +47,14 @@ class Settings:
 
 
 class Burst:
-    """Executions of one compilation that follow each other quickly, one at a time."""
+    """A burst: executions of one compilation in quick succession, one at a time."""
 
     def __init__(self, compilation: CompilationBuilder) -> None:
         self.compilation = compilation
         self._running = ForkableLock()
 
     def compute(self, execution: Execution) -> None:
-        """Computes; raises Refused: BAD_DATA for another compilation, BAD_STATE while it runs."""
+        """Computes; raises Refused(BAD_DATA) for another compilation, BAD_STATE while it runs."""
         if execution.compilation is not self.compilation:
             raise bad_data("burst and execution are of different compilations")
         if not self._running.acquire(blocking=False):
@@ -67,7 +67,7 @@ class Burst:
 
 @dataclass(eq=False)
 class Execution:
-    """What ANeuralNetworksExecution stands for; every method may raise Refused."""
+    """The object behind ANeuralNetworksExecution; every method may raise Refused."""
 
     compilation: CompilationBuilder
     settings: Settings = field(default_factory=Settings)
@@ -83,31 +83,31 @@ class Execution:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Ends a computation in the forked process: the thread that computes is not there."""
+        """Ends a computation in a forked process, which lacks the computing thread."""
         if self._stage is Stage.COMPUTATION:
             self._ended, self._stage = ResultCode.DEAD_OBJECT, Stage.COMPLETED
 
     def change(self, settings: Settings) -> None:
-        """Other settings, before anything is computed."""
+        """Replaces the settings; only before the first computation."""
         self.preparing()
         self.settings = settings
 
     def enable_padding(self, enable: bool) -> None:
-        """Whether buffers may be longer than needed; before any is set."""
+        """Allows or forbids buffers longer than needed; only before any buffer is set."""
         self.preparing()
         if self._touched:
             raise bad_state("padding is chosen before an input or output is set")
         self.settings = replace(self.settings, padded=enable)
 
     def preparing(self) -> None:
-        """Passes until the first computation; BAD_STATE after."""
+        """Raises Refused(BAD_STATE) after the first computation has begun."""
         if self._stage is not Stage.PREPARATION:
             raise bad_state("the execution has been computed, or is")
 
     def set_bytes(
         self, direction: Direction, index: int, given: AnyOperand | None, raw: Array | None
     ) -> None:
-        """An input or output in the client's own memory; None leaves it out."""
+        """Sets an input or output in the client's own memory; None omits it."""
         arguments = self._arguments(direction, index)
         partial = direction is Direction.OUTPUT or raw is None
         operand = self._operands(direction)[index]
@@ -122,7 +122,7 @@ class Execution:
     def set_memory(
         self, role: Role, given: AnyOperand | None, memory: AnyMemory, region: Region
     ) -> None:
-        """An input or output in a memory object."""
+        """Sets an input or output in a memory object."""
         arguments, index = self._arguments(role.direction, role.index), role.index
         operand = self._operands(role.direction)[index]
         dimensions = settled(operand, given, role.direction is Direction.OUTPUT)
@@ -136,19 +136,19 @@ class Execution:
             arguments[index] = Argument(operand, memory, dimensions)
 
     def compute(self) -> None:
-        """Computes now."""
+        """Computes synchronously."""
         asked = time.monotonic_ns()
         self._begin()
         self._complete(asked, None)
 
     def start(self) -> Event:
-        """Computes on a thread of its own."""
+        """Computes on a new thread."""
         asked = time.monotonic_ns()
         self._begin()
         return self._spawn(lambda: self._complete(asked, None))
 
     def start_after(self, events: Sequence[Event], limit: int | None) -> Event:
-        """Computes on a thread of its own once `events` are over, in `limit` nanoseconds then."""
+        """Computes on a new thread once `events` have ended, then within `limit` nanoseconds."""
         asked = time.monotonic_ns()
         self._begin()
         try:
@@ -167,7 +167,7 @@ class Execution:
         return self._spawn(compute)
 
     def output(self, index: int) -> Argument:
-        """An output of a finished computation."""
+        """Returns an output of a finished computation."""
         if self._stage is not Stage.COMPLETED or self._ended not in _WITH_DIMENSIONS:
             raise bad_state("the execution is not completed, or failed")
         found = self._arguments(Direction.OUTPUT, index)[index]
@@ -177,7 +177,7 @@ class Execution:
 
     @property
     def timing(self) -> Timing:
-        """When what happened; BAD_STATE unless it was measured, and computed without an error."""
+        """Returns the timing; BAD_STATE if it was not measured or the computation failed."""
         if self._stage is not Stage.COMPLETED or self._ended is not ResultCode.NO_ERROR:
             raise bad_state("the execution is not completed, or failed")
         if not self.settings.measure or self._timing is None:
@@ -185,7 +185,7 @@ class Execution:
         return self._timing
 
     def _begin(self) -> None:
-        """Takes the execution for a computation; BAD_STATE while it runs, or has run for good."""
+        """Marks the execution as computing; BAD_STATE while it runs, or if it cannot be reused."""
         with self._lock:
             if self._stage is Stage.COMPUTATION:
                 raise bad_state("the execution is being computed")
@@ -196,7 +196,7 @@ class Execution:
             raise self._end(bad_data("not all inputs and outputs are set"))
 
     def _complete(self, asked: int, limit: int | None) -> None:
-        """Computes what `_begin` took; `limit` nanoseconds from now, the timeout from `asked`."""
+        """Runs a computation begun by `_begin`: `limit` is from now, the timeout from `asked`."""
         try:
             self._compute(asked, limit)
             insufficient = [i for i, a in enumerate(self._outputs) if a and not a.sufficient]
@@ -211,7 +211,7 @@ class Execution:
         self._leave(ResultCode.NO_ERROR)
 
     def _end(self, error: BaseException) -> Refused:
-        """Ends a computation that failed: returns the error as one that C understands."""
+        """Ends a failed computation; returns the error as a Refused with a result code."""
         for output in self._outputs:
             if output is not None and isinstance(output.place, DeviceMemory):
                 output.place.value = None
@@ -232,7 +232,7 @@ class Execution:
 
         try:
             threading.Thread(target=run, daemon=True, name="nnapi execution").start()
-        except RuntimeError as error:  # no more threads
+        except RuntimeError as error:  # the system cannot start another thread
             raise self._end(error) from error
         return event
 
@@ -256,7 +256,7 @@ class Execution:
             output.deliver(result, target)
 
     def _remaining(self, asked: int, free: int, limit: int | None) -> int | None:
-        """Nanoseconds left; raises Refused when none are."""
+        """Returns the nanoseconds left; raises Refused(MISSED_DEADLINE_TRANSIENT) if none are."""
         timeout = self.settings.timeout
         limits = [] if timeout is None else [asked + timeout - time.monotonic_ns()]
         limits += [] if limit is None else [free + limit - time.monotonic_ns()]

@@ -1,8 +1,8 @@
-"""The one list of the 75 functions of NNAPI's C API; everything about them is generated from it.
+"""List of the 75 functions of NNAPI's C API, from which headers and bindings are generated.
 
-Names leave out the prefix ANeuralNetworks; the number is the feature level that brought a function.
-Source: NeuralNetworks.h and NeuralNetworksTypes.h of the NDK. Read at build time by file: it must
-import nothing of the package.
+Names omit the prefix ANeuralNetworks; the number is the feature level that added a function.
+Source: NeuralNetworks.h and NeuralNetworksTypes.h of the NDK. The build executes this file by
+path: it must import nothing of the package.
 """
 
 import re
@@ -147,19 +147,19 @@ _DECLARATION = re.compile(r"(\d) (\w+) (\w+)\((.*)\)$")
 
 
 class Parameter(NamedTuple):
-    """One parameter; `type` is what the header says, without the prefix."""
+    """One parameter; `type` is as in the header, without the prefix."""
 
     type: str
     name: str
 
     @property
     def public(self) -> str:
-        """Its declaration in the header."""
+        """The parameter's declaration in the header."""
         return f"{public_type(self.type)} {self.name}"
 
     @property
     def adapter_type(self) -> str:
-        """Its type in Python's hands: handles are numbers there, never pointers to follow."""
+        """The parameter's type on the Python side; handles are integers, never dereferenced."""
         opaque = _OPAQUE.match(self.type)
         plain = self.type.replace("OperationType", OPERATION_TYPE)
         return f"uintptr_t{opaque[1]}" if opaque else public_type(plain)
@@ -180,18 +180,18 @@ class Function(NamedTuple):
 
     @property
     def python_name(self) -> str:
-        """The adapter's function."""
+        """The name of the Python callback."""
         return self.name.lstrip("_")
 
     @property
     def prototype(self) -> str:
-        """The header's declaration, without the semicolon."""
+        """The function's declaration in the header, without the semicolon."""
         parameters = ", ".join(p.public for p in self.parameters)
         return f"{self.returns} {self.c_name}({parameters or 'void'})"
 
 
 def public_type(text: str) -> str:
-    """A type as the header spells it."""
+    """Returns a type as the header spells it."""
     return _OWN.sub(PREFIX + r"\1", text)
 
 

@@ -1,4 +1,4 @@
-"""Live objects by handle. A handle is a number that is never used again and never followed."""
+"""Tables of live objects by handle; a handle is an integer, never reused or dereferenced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
 T = TypeVar("T")
 
 _numbers = count(0x10000, 16)
-"""Aligned like pointers, in case a client looks; one sequence, so that kinds never mix."""
+"""Aligned like pointers, in case a client checks; one sequence for all kinds of object."""
 
 
 class Handles(Generic[T]):
@@ -25,20 +25,20 @@ class Handles(Generic[T]):
         return len(self._live)
 
     def add(self, thing: T) -> int:
-        """A new handle of `thing`."""
+        """Adds an object and returns its new handle."""
         handle = next(_numbers)
         self._live[handle] = thing
         return handle
 
     def __getitem__(self, handle: int) -> T:
-        """What lives under `handle`; raises Refused: UNEXPECTED_NULL, or BAD_DATA for no object."""
+        """Returns the object of `handle`; raises Refused: UNEXPECTED_NULL, BAD_DATA if unknown."""
         try:
             return self._live[handle]
         except KeyError:
             raise self._dead(handle) from None
 
     def remove(self, handle: int) -> T | None:
-        """Takes the object away; None for null and for what is not there."""
+        """Removes and returns the object; None for null or an unknown handle."""
         return self._live.pop(handle, None)
 
     def _dead(self, handle: int) -> Exception:

@@ -1,4 +1,4 @@
-"""The C headers of the library, written from the same tables that the library is made of."""
+"""C headers of the library, generated from the same tables as the library."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def write_header(directory: str | Path) -> Path:
 
 
 def headers() -> dict[str, str]:
-    """The two headers, for C and C++, by name; the first includes the second, as Android's does.
+    """Returns the two headers by name, for C and C++; the first includes the second, as Android's.
 
-    They are kept in `include` beside the library, because building them takes the whole table of
+    They are checked in under `include`, because generating them needs the whole table of
     operations; `python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include` renews them.
     """
     objects = (f"typedef struct {PREFIX}{o} {PREFIX}{o};" for o in OBJECTS)

@@ -1,4 +1,4 @@
-"""How compilers, pkg-config and CMake find the headers and the library."""
+"""Paths and flags by which compilers, pkg-config and CMake find the headers and the library."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ep_nnapi.nnapi.capi import libneuralnetworks_path
 _FOLDER = Path(libneuralnetworks_path()).parent
 
 PKG_CONFIG = _FOLDER / "pkgconfig"
-"""What PKG_CONFIG_PATH takes for the package `neuralnetworks`."""
+"""Directory for PKG_CONFIG_PATH; the package is `neuralnetworks`."""
 CMAKE = _FOLDER / "cmake"
-"""What the CMake variable NeuralNetworks_DIR takes."""
+"""Value for the CMake variable NeuralNetworks_DIR."""
 
 
 def compiler_flags() -> str:
-    """The flags that find the headers, quoted for a shell."""
+    """Returns the compiler flags for the include path, quoted for a shell."""
     return shlex.join([f"-I{_FOLDER / 'include'}"])
 
 
 def linker_flags() -> str:
-    """The flags that link the library and let the program find it where it is now."""
+    """Returns the flags that link the library, with its present directory as the rpath."""
     return shlex.join([f"-L{_FOLDER}", "-lneuralnetworks", f"-Wl,-rpath,{_FOLDER}"])

@@ -1,4 +1,4 @@
-"""Memory objects: files mapped here, and memory of a device that only certain roles may use.
+"""Memory objects: mapped files, and device memory that only its declared roles may use.
 
 Source: NDK ANeuralNetworksMemory_*.
 """
@@ -25,7 +25,7 @@ Dimensions: TypeAlias = tuple[int, ...]
 
 
 class Direction(StrEnum):
-    """What an execution does with a memory."""
+    """Use of a memory by an execution."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -33,7 +33,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """The input or output `index` of the executions of a compilation."""
+    """Input or output `index` of the executions of a compilation."""
 
     compilation: CompilationBuilder
     direction: Direction
@@ -42,7 +42,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where in a memory a value is, and the dimensions given for it (None: none)."""
+    """Location of a value in a memory, and its dimensions (None: not given)."""
 
     offset: int
     length: int
@@ -50,14 +50,14 @@ class Region:
 
 
 class FileMemory:
-    """`size` bytes of a file, mapped; what others write to the file is seen here."""
+    """A mapping of `size` bytes of a file; later changes of the file are visible."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
 
     @staticmethod
     def map(size: int, protect: int, fd: int, offset: int) -> FileMemory:
-        """Maps the file; raises Refused: BAD_DATA, or UNMAPPABLE for a file that cannot be."""
+        """Maps the file; raises Refused: BAD_DATA, or UNMAPPABLE if the file cannot be mapped."""
         readable = protect & (mmap.PROT_READ | mmap.PROT_WRITE)
         if size == 0 or fd < 0 or not readable:
             raise bad_data(f"{size} bytes of descriptor {fd} with protection {protect}")
@@ -75,11 +75,11 @@ class FileMemory:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.array.size
 
     def bytes(self, region: Region) -> Array:
-        """The bytes there; raises Refused(BAD_DATA) for a region that is not inside."""
+        """Returns the bytes of a region; raises Refused(BAD_DATA) if it is out of bounds."""
         if region.offset == 0 and region.length == 0:
             raise bad_data("the length of a region of a file cannot be implied")
         if region.offset + region.length > self.size:
@@ -87,7 +87,7 @@ class FileMemory:
         return self.array[region.offset : region.offset + region.length]
 
     def check(self, role: Role, region: Region) -> None:
-        """Passes when an execution may use the region so."""
+        """Raises Refused(BAD_DATA) unless an execution may use the region in this role."""
         self.bytes(region)
         if role.direction is Direction.OUTPUT and not self.array.flags.writeable:
             raise bad_data("the memory is mapped for reading only")
@@ -95,9 +95,9 @@ class FileMemory:
 
 @dataclass(slots=True, eq=False)
 class DeviceMemory:
-    """A tensor or scalar of a device: opaque, for the roles it was described with.
+    """A tensor or scalar in device memory: opaque, usable only in its declared roles.
 
-    value   None until an execution or a copy fills it, and after one of these failed
+    value   None until an execution or a copy writes it, and after one of these failed
     """
 
     roles: frozenset[Role]
@@ -106,7 +106,7 @@ class DeviceMemory:
     value: Array | None = None
 
     def check(self, role: Role, region: Region) -> None:
-        """Passes when an execution may use the whole memory so; raises Refused(BAD_DATA)."""
+        """Raises Refused(BAD_DATA) unless an execution may use the memory in this role."""
         if role not in self.roles:
             raise bad_data(f"the memory was not described for this {role.direction}")
         if region.offset or region.length:
@@ -115,7 +115,7 @@ class DeviceMemory:
             combined(region.dimensions, self.initial)
 
     def read(self, dimensions: Dimensions) -> Array:
-        """The value; raises Refused(OP_FAILED) for none, or one of other dimensions."""
+        """Returns the value; raises Refused(OP_FAILED) if unwritten, or of other dimensions."""
         if self.value is None:
             raise op_failed("a device's memory is read before it is written")
         if self.value.shape != dimensions:
@@ -123,7 +123,7 @@ class DeviceMemory:
         return self.value
 
     def bytes(self, region: Region) -> Array:
-        """Always refused: nothing but its roles sees inside."""
+        """Raises Refused(BAD_DATA): the contents are accessible only through the roles."""
         raise bad_data("a device's memory is no model constant")
 
 
@@ -131,7 +131,7 @@ AnyMemory: TypeAlias = FileMemory | DeviceMemory
 
 
 def copy(source: AnyMemory, target: AnyMemory) -> None:
-    """Copies the whole of a memory; a device's memory that a copy fails for has no value after."""
+    """Copies a whole memory; a device memory has no value after a failed copy into it."""
     if source is target:
         return
     if isinstance(target, FileMemory):
@@ -170,12 +170,12 @@ def _content_for(source: AnyMemory, target: DeviceMemory) -> Array:
 
 
 def same_type(a: Operand, b: Operand) -> bool:
-    """Whether two operands differ in dimensions and value at most."""
+    """True if two operands differ at most in dimensions and value."""
     return replace(a, dimensions=(), value=None) == replace(b, dimensions=(), value=None)
 
 
 def combined(a: Dimensions, b: Dimensions) -> Dimensions:
-    """What two descriptions of a shape know together; raises Refused(BAD_DATA) on contradiction."""
+    """Returns two partly known shapes merged; raises Refused(BAD_DATA) if they contradict."""
     if not (a and b):
         return a or b
     if len(a) != len(b) or any(x and y and x != y for x, y in zip(a, b, strict=True)):

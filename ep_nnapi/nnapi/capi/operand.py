@@ -1,7 +1,7 @@
-"""Operands as the C API takes them: NNAPI's own, and the two deprecated vendor (OEM) types.
+"""Operands of the C API: NNAPI's own, and the two deprecated vendor (OEM) types.
 
-A vendor type is stored, never computed with: a model that holds one finishes, and no device here
-supports its operations.
+Vendor operands are stored but never computed: a model that contains one can be finished, but no
+device here supports its operations.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ep_nnapi.nnapi.operand import check_type, describe
 
 
 class OemCode(IntEnum):
-    """Operand types of vendors. Source: NeuralNetworksOEM.h."""
+    """Vendor operand types. Source: NeuralNetworksOEM.h."""
 
     OEM_SCALAR = 10000
     TENSOR_OEM_BYTE = 10001
 
     @property
     def tensor(self) -> bool:
-        """Whether it has dimensions."""
+        """True for a tensor, False for a scalar."""
         return self is OemCode.TENSOR_OEM_BYTE
 
 
 OEM_OPERATION = 10000
-"""The operation of vendors. Source: NeuralNetworksOEM.h."""
+"""The vendor operation. Source: NeuralNetworksOEM.h."""
 
 
 @dataclass(frozen=True, slots=True)
 class OemOperand:
-    """An operand of a vendor's type; the meaning of everything in it is the vendor's."""
+    """An operand of a vendor type; only the vendor knows what its fields mean."""
 
     type: OemCode
     dimensions: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ class OemOperand:
 
     @property
     def known(self) -> bool:
-        """Whether every dimension is known."""
+        """True if every dimension is known."""
         return not self.type.tensor or (bool(self.dimensions) and 0 not in self.dimensions)
 
 
@@ -54,7 +54,7 @@ AnyOperand: TypeAlias = Operand | OemOperand
 def operand(
     code: int, dimensions: tuple[int, ...], scale: float, zero_point: int, level: int
 ) -> AnyOperand:
-    """An operand without a value; raises Refused(BAD_DATA) for one that `level` does not know."""
+    """Returns an operand without a value; raises Refused(BAD_DATA) if `level` does not have it."""
     if code in (OemCode.OEM_SCALAR, OemCode.TENSOR_OEM_BYTE):
         vendor = OemOperand(OemCode(code), dimensions)
         if dimensions and not vendor.type.tensor:
@@ -71,7 +71,7 @@ def operand(
 
 
 def bytes_of(described: AnyOperand, dimensions: tuple[int, ...]) -> int:
-    """Bytes of such an operand of those dimensions; 0 while these are not all known."""
+    """Returns the size in bytes of an operand with those dimensions; 0 if some are unknown."""
     if isinstance(described, OemOperand):
         return prod(dimensions) if described.type.tensor and dimensions else 0
     if described.type is OperandCode.MODEL or (described.type.tensor and not dimensions):

@@ -1,7 +1,7 @@
-"""Reads what C passes: lists, operand types, scales.
+"""Readers of C arguments: lists, operand types, scales.
 
-A client may pass any count. Short lists are read as they are; longer ones through the kernel, which
-answers for memory that is not there instead of ending the process.
+A client may pass any count. Short lists are read directly; longer ones through a system call,
+which reports unmapped memory instead of crashing the process.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 _SHORT = 64
 _CHUNK = 1 << 16
 _LONGEST = 1 << 24
-"""Entries; a longer list is no list that anybody wrote."""
+"""Most entries of a list; a greater count is taken for an error."""
 
 
 def numbers(pointer: CData, count: int) -> tuple[int, ...]:
-    """`count` 32-bit numbers at `pointer`; raises Refused(BAD_DATA)."""
+    """Returns `count` 32-bit integers at `pointer`; raises Refused(BAD_DATA)."""
     return _entries(pointer, count, "I")
 
 
 def reals(pointer: CData, count: int) -> tuple[float, ...]:
-    """`count` floats at `pointer`; raises Refused(BAD_DATA)."""
+    """Returns `count` floats at `pointer`; raises Refused(BAD_DATA)."""
     return tuple(map(float, _entries(pointer, count, "f")))
 
 
 def _entries(pointer: CData, count: int, kind: str) -> tuple[int, ...]:
-    """A list of entries of a `kind` as in `struct`."""
+    """Returns a list of entries; `kind` is a format character of `struct`."""
     if count > _LONGEST:
         raise bad_data(f"a list of {count} entries")
     if count <= _SHORT or not _kernel_reads():
@@ -48,7 +48,7 @@ def _entries(pointer: CData, count: int, kind: str) -> tuple[int, ...]:
 
 
 def operand_type(pointer: OperandType, level: int) -> AnyOperand:
-    """The type that an ANeuralNetworksOperandType describes; raises Refused(BAD_DATA)."""
+    """Returns the operand of an ANeuralNetworksOperandType; raises Refused(BAD_DATA)."""
     count, dimensions = pointer.dimensionCount, pointer.dimensions
     if (count == 0) is not (dimensions == ffi.NULL):
         raise bad_data(f"dimensionCount is {count}, dimensions is {dimensions}")
@@ -57,7 +57,7 @@ def operand_type(pointer: OperandType, level: int) -> AnyOperand:
 
 
 def channels(pointer: ChannelParams, into: AnyOperand) -> ChannelQuantization:
-    """Scales for the tensor `into`; raises Refused(BAD_DATA) when they do not fit it."""
+    """Returns the scales for the tensor `into`; raises Refused(BAD_DATA) if they do not fit it."""
     dim, count = pointer.channelDim, pointer.scaleCount
     sizes = into.dimensions
     if dim >= len(sizes) or sizes[dim] != count or count == 0:
@@ -71,7 +71,7 @@ def channels(pointer: ChannelParams, into: AnyOperand) -> ChannelQuantization:
 
 
 def text(pointer: CData, name: str) -> str:
-    """A C string; raises Refused(UNEXPECTED_NULL)."""
+    """Returns a C string; raises Refused(UNEXPECTED_NULL)."""
     require(pointer, name)
     return ffi.string(pointer).decode(errors="surrogateescape")
 
@@ -84,7 +84,7 @@ def require(pointer: object, name: str) -> None:
 
 @cache
 def _kernel_reads() -> bool:
-    """Whether the kernel reads this process's memory for it; some sandboxes forbid the call."""
+    """True if the system call that reads this process's memory works; some sandboxes forbid it."""
     source, into = ffi.new("char[1]"), ffi.new("char[1]")
     return lib.read_own_memory(int(ffi.cast("uintptr_t", source)), into, 1) == 1
 

@@ -1,4 +1,4 @@
-"""Why a call of the C API is refused: a result code and one sentence."""
+"""Errors of C API calls: a result code and one sentence."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ep_nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.codes import ResultCode
 
 PREFIX = "ANEURALNETWORKS_"
-"""Of the NDK's names of codes."""
+"""Names of the NDK's result codes begin with this."""
 
 
 class Refused(Exception):
-    """A call that returns `code`; raised by the adapter, turned into the code where C calls."""
+    """The exception for a call that returns `code`; converted to the code at the C boundary."""
 
     def __init__(self, code: ResultCode, detail: str) -> None:
         super().__init__(detail)
@@ -18,27 +18,27 @@ class Refused(Exception):
 
 
 def bad_data(detail: str) -> Refused:
-    """An argument is wrong."""
+    """Error for a wrong argument."""
     return Refused(ResultCode.BAD_DATA, detail)
 
 
 def bad_state(detail: str) -> Refused:
-    """The call comes too early, too late or twice."""
+    """Error for a call in the wrong state: too early, too late or repeated."""
     return Refused(ResultCode.BAD_STATE, detail)
 
 
 def op_failed(detail: str) -> Refused:
-    """The operation itself failed."""
+    """Error for an operation that failed."""
     return Refused(ResultCode.OP_FAILED, detail)
 
 
 def unexpected_null(name: str) -> Refused:
-    """A pointer that must not be null is null."""
+    """Error for a null pointer that must not be null."""
     return Refused(ResultCode.UNEXPECTED_NULL, f"{name} is null")
 
 
 def code_of(error: BaseException) -> ResultCode:
-    """The code that an error is reported as; never NO_ERROR."""
+    """Returns the result code for an error; never NO_ERROR."""
     if isinstance(error, Refused):
         return error.code
     if isinstance(error, SpecError):

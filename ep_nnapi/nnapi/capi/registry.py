@@ -1,4 +1,4 @@
-"""The live objects of each kind that clients hold handles of."""
+"""Tables of the live objects of each kind, by the clients' handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices a client means, and which of them a model is compiled for."""
+"""Selection of the devices that a client names."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def selected(pointer: CData, count: int) -> tuple[Device, ...]:
-    """The devices of a list of handles, read no further than the first wrong one.
+    """Returns the devices of a list of handles; reading stops at the first invalid one.
 
-    Raises Refused: UNEXPECTED_NULL for a null among them, BAD_DATA for one twice or no device.
+    Raises Refused: UNEXPECTED_NULL for a null handle, BAD_DATA for a duplicate or unknown one.
     """
     known, chosen = devices()[0], list[int]()
     for place in range(count):

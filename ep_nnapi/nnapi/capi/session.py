@@ -1,4 +1,4 @@
-"""What one process shares: the runtime behind the library, its devices, its feature level."""
+"""Process-wide state: the runtime behind the library, its devices, its feature level."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LEVEL_VARIABLE = "EP_NNAPI_FEATURE_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A device with its strings as C keeps them, for the life of the process."""
+    """A device and its C strings, which stay valid for the life of the process."""
 
     device: Device
     name: CData
@@ -30,9 +30,9 @@ class Shown:
 
 @cache
 def runtime() -> Runtime:
-    """The runtime that every call uses, of the highest level or the one asked for.
+    """Returns the runtime of all calls, at the highest feature level or the one configured.
 
-    Raises OptionError when the environment variable asks for a level that does not exist.
+    Raises OptionError if the environment variable names a level that does not exist.
     """
     asked = os.environ.get(LEVEL_VARIABLE, "")
     if not asked:
@@ -43,13 +43,13 @@ def runtime() -> Runtime:
 
 
 def feature_level() -> int:
-    """What models are validated against."""
+    """Returns the feature level that models are validated against."""
     return runtime().feature_level
 
 
 @cache
 def devices() -> tuple[Handles[Shown], tuple[int, ...]]:
-    """The devices by handle, and the handles in the runtime's order."""
+    """Returns the devices by handle, and the handles in the runtime's order."""
     handles: Handles[Shown] = Handles("Device")
     shown = [
         Shown(d, ffi.new("char[]", d.name.encode()), ffi.new("char[]", d.version.encode()))

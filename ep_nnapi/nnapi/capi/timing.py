@@ -1,4 +1,4 @@
-"""How long an execution took, as the C API asks for it."""
+"""Durations of an execution, as the C API reports them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class DurationCode(IntEnum):
-    """Which duration is asked for (DurationCode)."""
+    """Kinds of duration. Source: NDK DurationCode."""
 
     DURATION_ON_HARDWARE = 0
     DURATION_IN_DRIVER = 1
@@ -17,7 +17,7 @@ class DurationCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When it was asked for, free to run, computing and done: on time.monotonic_ns's clock."""
+    """Times when an execution was asked for, free to run, computing, done (time.monotonic_ns)."""
 
     asked: int
     free: int
@@ -25,7 +25,7 @@ class Timing:
     done: int
 
     def duration(self, code: DurationCode) -> int:
-        """Nanoseconds; fenced durations leave out the wait for other executions.
+        """Returns nanoseconds; fenced durations exclude the wait for other executions.
 
         Source: NDK DurationCode.
         """

@@ -1,4 +1,4 @@
-"""An NNAPI runtime for hosts without one: devices in Python, kernels on numpy."""
+"""NNAPI runtime for hosts without Android: devices in Python, kernels in numpy."""
 
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.runtime import HostRuntime

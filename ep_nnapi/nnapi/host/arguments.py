@@ -1,4 +1,4 @@
-"""A kernel's arguments: constants converted once, the rest at each call."""
+"""Arguments of kernels: constants are converted once, all others at each call."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 
 Values: TypeAlias = Sequence[object] | Mapping[int, object]
-"""What operands are, by index: arrays, None for what is left out, prepared models."""
+"""Operand values by index: an array, a prepared model, or None if omitted."""
 Fetch: TypeAlias = Callable[[Values], object]
 
 
 class Arguments:
-    """A kernel's arguments by name: decoded, packed, and kept where they are constant."""
+    """A kernel's arguments by name, dequantized and packed; constant ones are precomputed."""
 
     def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
         self._required = kernel.required
@@ -53,7 +53,7 @@ class Arguments:
         self._fixed = fixed
 
     def of(self, values: Values) -> dict[str, object]:
-        """The arguments in a run with these values."""
+        """The arguments for a run with these operand values."""
         given = self.stored(values)
         for name, operand in self.coded.items():
             if name in given:
@@ -65,7 +65,7 @@ class Arguments:
         return given
 
     def stored(self, values: Values) -> dict[str, object]:
-        """The arguments before those that `coded` names are decoded, and nothing is packed."""
+        """The arguments before those in `coded` are decoded and non-constant ones are packed."""
         given = dict(self._fixed)
         for name, fetch in self._fetches:
             value = fetch(values)
@@ -86,7 +86,7 @@ def _fetch(
     real: bool,
     constants: Mapping[int, object],
 ) -> Fetch:
-    """What takes an argument, constant or not, out of the values of a run."""
+    """A function that gets an argument, constant or not, from the values of a run."""
     each = [_fetch_one(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
     for n, i in enumerate(indexes(index)):
         if i in constants:
@@ -129,5 +129,5 @@ def _decoded(value: object, operand: Operand) -> Array | None:
 
 
 def as_array(value: object) -> Array:
-    """A value of a run that is an array."""
+    """Return an operand value of a run as an array."""
     return np.asarray(value)

@@ -1,4 +1,4 @@
-"""A kernel bound to one operation of a model."""
+"""Binding of kernels to the operations of a model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ep_nnapi.nnapi.host.site import Site, indexes
 
 
 class Bound(Protocol):
-    """A kernel ready to be called in any number of runs at once."""
+    """A kernel bound to an operation; thread-safe, runs may call it concurrently."""
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """The outputs, those that `outs` holds an array for in that array."""
+        """Compute and return the outputs; each is written to its array in `outs`, if not None."""
         ...
 
 
 def bind(kernel: Kernel, at: Site, constants: Mapping[int, object]) -> Bound:
-    """The kernel for the operation `at`; `constants`, by operand index, are known already."""
+    """Bind `kernel` to the operation `at`; `constants` are known values by operand index."""
     call = Call(kernel, at, constants)
     if kernel.pointwise and at.types["input"].type.numpy.itemsize == 1:
         (index,) = indexes(at.inputs["input"])

@@ -1,4 +1,4 @@
-"""Calls of kernels on elements: from a table of results, or in blocks that stay in the cache."""
+"""Elementwise kernel calls: by a lookup table, or in blocks that fit into the CPU cache."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Operand
 
 _BLOCK = 1 << 15
-"""Elements decoded, computed and encoded at once."""
+"""Elements per block: decoded, computed and encoded together."""
 
 
 class Lookup:
-    """A function of one 8-bit element as a table of its 256 results."""
+    """An elementwise function of one 8-bit input as a table of its 256 results."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Lookup:
         self._index = index
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """As `Bound`."""
+        """Compute the outputs, as `Bound`."""
         bits = as_array(values[self._index]).view(np.uint8)
         if outs[0] is None:
             return [self._results[bits]]
@@ -44,14 +44,14 @@ class Lookup:
 
 
 class Blocked:
-    """A function of elements, on blocks of them that stay in the cache while they are decoded."""
+    """An elementwise function, computed in blocks so that decoded values stay in the CPU cache."""
 
     def __init__(self, call: Call, output: Operand) -> None:
         self._call = call
         self._output = output
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """As `Bound`."""
+        """Compute the outputs, as `Bound`."""
         out = outs[0]
         given = self._call.arguments.stored(values)
         tensors = {n: v for n, v in given.items() if isinstance(v, np.ndarray)}
@@ -79,9 +79,9 @@ class Blocked:
 
 
 def row_width(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> int | None:
-    """The width of rows, as which `shape` can be seen, that each input has once or in every row.
+    """Width of rows into which `shape` splits such that each input fills one row or all rows.
 
-    None when there is no such width: when an input is repeated otherwise.
+    None if there is no such width, for other broadcasting patterns.
 
     >>> row_width((2, 3, 4), [(2, 3, 4), (4,)]), row_width((2, 3, 4), [(2, 1, 4), (4,)])
     (4, None)

@@ -1,15 +1,15 @@
-"""What a model's constants alone decide, kept in a file between compilations.
+"""Compilation cache: results of constant folding, stored in a file between compilations.
 
-Preparing computes every operation on constants. With a cache folder and a token, the results are
-written to `TOKEN.DEVICE.nnapi` and read back the next time. The file holds numbers only; the model
-always comes from the client:
+Preparation computes operations that read constants only. With a cache directory and a token, the
+results are written to `TOKEN.DEVICE.nnapi` and read by the next compilation. The file has no model:
+that always comes from the client. Its layout:
 
     prelude | records (key, offset, digest) | results, one after the other
 
-A key is the digest of the operation, its operands' types and the constants themselves, so a result
-serves the very computation it came from, in whatever model that stands. How many bytes a result
-has, the model says; a file only says where they are. A file of another device or code, a truncated
-or a damaged one counts as none, and is written anew.
+A key is the SHA-256 of the operation, its operands' types and the constants, so a result is reused
+for the same computation only, in any model. The size of a result is inferred from the model; the
+file has only offsets. A file of another device or code version, or one that is truncated or
+damaged, is ignored and replaced.
 """
 
 from __future__ import annotations
@@ -36,22 +36,25 @@ from ep_nnapi.nnapi.runtime import CompileOptions
 logger = logging.getLogger(__name__)
 
 COUNTS: Counter[str] = Counter()
-"""Results `computed` and `read`, files `stored` and `restored` in this process."""
+"""Counters of this process: results `computed` and `read`, files `stored` and `restored`."""
 
 _MAGIC = b"NNAPI results 2\n"
 _PRELUDE = struct.Struct(f"<{len(_MAGIC)}s32s32sI")
-"""Magic, what made the file, digest of the records, their number."""
+"""Magic, digest of device and code, digest of the records, number of records."""
 _RECORD = struct.Struct("<32sQ32s")
-"""Key, offset in the file, digest of the bytes there."""
+"""Key, offset of the result in the file, digest of the result."""
 _MOST = 1 << 16
-"""Records of a file: a bound of what is read before anything is known to be sound."""
+"""Maximum number of records: limits what is read before any checksum is verified."""
 
 
 class Cache:
-    """The results of one file, and those that are to be added to it."""
+    """Cached results: those of a file, and those computed in this compilation."""
 
     def __init__(self, file: BufferedReader | None, maker: bytes) -> None:
-        """`maker`: the digest of the device and the code; raises ValueError for a bad file."""
+        """Read the records of `file`; raises ValueError if it is invalid.
+
+        maker   digest of the device and the code
+        """
         self._file, self._maker = file, maker
         self._records = {} if file is None else _records(file, maker)
         self._used: dict[bytes, tuple[Array, ...]] = {}
@@ -60,7 +63,7 @@ class Cache:
     def results(
         self, key: bytes, outs: Sequence[Array], compute: Callable[[], list[Array]]
     ) -> list[Array]:
-        """The results of a computation, read into `outs` or computed."""
+        """Return the results for `key`: read from the file into `outs`, or computed."""
         if key in self._records and self._read(*self._records[key], outs):
             found = list(outs)
             COUNTS["read"] += 1
@@ -72,7 +75,7 @@ class Cache:
         return found
 
     def _read(self, offset: int, digest: bytes, outs: Sequence[Array]) -> bool:
-        """Whether the file had the bytes of `outs`; what they hold afterwards is void if not."""
+        """Read results into `outs`; False if the checksum differs, then `outs` are undefined."""
         if self._file is None:
             return False
         self._file.seek(offset)
@@ -86,11 +89,11 @@ class Cache:
 
     @property
     def complete(self) -> bool:
-        """Whether the file held everything that was asked for."""
+        """True if every requested result was in the file."""
         return self._complete
 
     def parts(self) -> Iterator[bytes | memoryview]:
-        """The bytes of a file with all results of this compilation."""
+        """Serialize all results of this compilation, as the parts of a file."""
         kept = dict(list(self._used.items())[:_MOST])
         offset = _PRELUDE.size + len(kept) * _RECORD.size
         records = []
@@ -116,7 +119,7 @@ def _digest(parts: Iterator[memoryview]) -> bytes:
 
 
 def _records(file: BufferedReader, maker: bytes) -> Mapping[bytes, tuple[int, bytes]]:
-    """Offset and digest by key; raises ValueError for a file that is not whole or not ours."""
+    """Read offset and digest by key; raises ValueError if the file is damaged or not ours."""
     prelude = file.read(_PRELUDE.size)
     if len(prelude) != _PRELUDE.size or not prelude.startswith(_MAGIC):
         raise ValueError("it is no whole file of results")
@@ -136,7 +139,7 @@ def _records(file: BufferedReader, maker: bytes) -> Mapping[bytes, tuple[int, by
 
 
 def key_of(described: object, constants: Sequence[Array]) -> bytes:
-    """The key of a computation: `described` as text, and its constants."""
+    """Return the key of a computation: the SHA-256 of `described`, as text, and its constants."""
     digest = hashlib.sha256(f"{described}\n{[(a.dtype.str, a.shape) for a in constants]}".encode())
     for array in constants:
         digest.update(_bytes(array))
@@ -145,10 +148,10 @@ def key_of(described: object, constants: Sequence[Array]) -> bytes:
 
 @contextmanager
 def cached(options: CompileOptions, device: str, about: object) -> Iterator[Cache | None]:
-    """The cache that `options` name, written when the block ends without an error; None: no cache.
+    """Context manager: the cache of `options`, or None; written if the block ends without error.
 
-    about   what of the device decides its results, for example its version
-    A cache that cannot be used is no failure: a warning says why.
+    about   device properties that affect results, for example the version
+    If the cache cannot be used, a warning is logged and the compilation continues.
     """
     if options.cache_dir is None or options.token is None:
         yield None
@@ -167,7 +170,7 @@ def cached(options: CompileOptions, device: str, about: object) -> Iterator[Cach
 
 
 def _through(folder: int, name: str, maker: bytes) -> Iterator[Cache]:
-    """The cache of one file of the folder, which is replaced at the end where it lacks results."""
+    """The cache of one file in the folder; the file is replaced at the end if incomplete."""
     file = _sound_file(folder, name)
     try:
         cache = _sound_cache(file, name, maker)
@@ -182,7 +185,7 @@ def _through(folder: int, name: str, maker: bytes) -> Iterator[Cache]:
 
 
 def _sound_file(folder: int, name: str) -> BufferedReader | None:
-    """The file, open for reading; None where there is none that can be trusted."""
+    """The file, open for reading; None if it does not exist or cannot be trusted."""
     try:
         return cache_folder.open_file(folder, name)
     except FileNotFoundError:
@@ -201,7 +204,7 @@ def _sound_cache(file: BufferedReader | None, name: str, maker: bytes) -> Cache:
 
 
 def _stored(folder: int, name: str, cache: Cache) -> bool:
-    """Whether the file could be written."""
+    """Write the file; False, with a warning, on failure."""
     try:
         cache_folder.write_file(folder, name, cache.parts())
     except OSError as error:
@@ -211,14 +214,14 @@ def _stored(folder: int, name: str, cache: Cache) -> bool:
 
 
 def _maker(device: str, about: object) -> bytes:
-    """The digest of what decides a result besides its computation: device, code, libraries."""
+    """The digest of everything else that affects results: device, code, library versions."""
     made_by = [device, repr(about), _code(), np.__version__, sys.version, sys.byteorder]
     return hashlib.sha256(json.dumps(made_by).encode()).digest()
 
 
 @functools.cache
 def _code() -> str:
-    """The digest of the code that computes."""
+    """The digest of this package's NNAPI source files."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(path.read_bytes())

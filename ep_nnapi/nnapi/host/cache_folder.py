@@ -1,6 +1,6 @@
-"""A folder that only its user can write into: files of it are read and written, nothing else.
+"""Secure access to the files of a cache directory that only its owner can write to.
 
-Everything goes by the folder's descriptor, so what is checked is what is used.
+All operations use a descriptor of the directory, so that it cannot be replaced after the check.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ep_nnapi.files import write_atomically
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Without O_NONBLOCK, opening a FIFO waits until somebody writes into it."""
+"""O_NONBLOCK, because opening a FIFO otherwise blocks until there is a writer."""
 
 
 class UnsafeError(OSError):
-    """Somebody else could have written it."""
+    """Another user could have written the file or directory."""
 
 
 def opened(path: str) -> int:
-    """A descriptor of the folder, which is made for its user alone where it is missing.
+    """Return a descriptor of the directory; if missing, it is created for its user only.
 
-    Raises OSError, UnsafeError where others own it or can write into it.
+    Raises OSError; UnsafeError if another user owns it or can write to it.
     """
     with suppress(FileExistsError):
         os.mkdir(path, 0o700)
@@ -39,7 +39,7 @@ def opened(path: str) -> int:
 
 
 def open_file(folder: int, name: str) -> BufferedReader:
-    """A regular file of the folder; raises OSError, UnsafeError as `opened`."""
+    """Open a regular file of the directory for reading; raises OSError or UnsafeError."""
     descriptor = os.open(name, _READ, dir_fd=folder)
     try:
         found = os.fstat(descriptor)
@@ -53,7 +53,7 @@ def open_file(folder: int, name: str) -> BufferedReader:
 
 
 def write_file(folder: int, name: str, parts: Iterable[bytes | memoryview]) -> None:
-    """Makes or replaces a file, as a whole or not at all; raises OSError and leaves nothing."""
+    """Create or replace a file by an atomic write; raises OSError and leaves no partial file."""
     write_atomically(name, parts, folder=folder, mode=0o600)
 
 

@@ -1,4 +1,4 @@
-"""One call of a kernel: arguments as it asks for them, results where they belong."""
+"""Kernel calls: prepare the arguments, call the function, store the results."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 
 Outs: TypeAlias = Sequence[Array | None]
-"""The array that receives each output whose shape is known."""
+"""Destination array of each output; None if its shape is unknown."""
 
 
 class Call:
-    """Calls the function with arguments as it asks for them, and stores what it gives."""
+    """A kernel's function with its argument conversion and result storage."""
 
     def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
         self.function: Function = kernel.function
@@ -33,7 +33,7 @@ class Call:
         self.types = [*self._types, *self.arguments.coded.values()]
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
-        """As `Bound`."""
+        """Compute the outputs, as `Bound`."""
         given = self.arguments.of(values)
         if "run" in self._asks:
             given["run"] = run

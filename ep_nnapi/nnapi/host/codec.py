@@ -1,7 +1,8 @@
-"""Numbers behind operand types: stored elements to float32 and back, the one place of each type.
+"""Conversion between stored elements and float32: quantize, dequantize, float16.
 
-real = scale * (stored - zero point). Only ANEURALNETWORKS_QUANTIZE says what becomes of ties, half
-away from zero; elsewhere they go up, which takes fewer passes. All in blocks that stay in cache.
+real = scale * (stored - zero point). Only ANEURALNETWORKS_QUANTIZE specifies rounding of ties: half
+away from zero. All others round ties up, which takes fewer passes. Arrays are converted in blocks
+that fit into the CPU cache.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ _REALS = (OperandCode.TENSOR_FLOAT32, OperandCode.FLOAT32)
 
 
 def is_coded(operand: Operand) -> bool:
-    """Whether elements must be decoded to become real numbers."""
+    """Return True if elements must be decoded: float16 and quantized types."""
     return operand.type in _HALVES or operand.type.quantized
 
 
 def limits(code: OperandCode) -> tuple[int, int]:
-    """The least and the greatest stored number of an integer type."""
+    """The minimum and maximum stored value of an integer type."""
     info = np.iinfo(code.numpy)
     return int(info.min), int(info.max)
 
 
 def decode(array: Array, operand: Operand) -> Array:
-    """The real numbers that `array` stores, in float32; types that store themselves stay."""
+    """Decode `array` to float32; arrays of types that need no decoding are returned as they are."""
     if not is_coded(operand):
         return array
     if operand.type in _HALVES:
@@ -52,7 +53,7 @@ def decode(array: Array, operand: Operand) -> Array:
 
 
 def encode(real: Array, operand: Operand, out: Array) -> None:
-    """Stores real numbers as `operand`'s type does."""
+    """Encode real numbers to `operand`'s type, into `out`."""
     if operand.type.quantized:
         scaled(real, 1 / np.float64(operand.scale), operand, out)
     else:
@@ -60,9 +61,9 @@ def encode(real: Array, operand: Operand, out: Array) -> None:
 
 
 def scaled(numbers: Array, factor: float, operand: Operand, out: Array) -> None:
-    """Stores numbers times `factor`, rounded, moved by the zero point and saturated.
+    """Store numbers * `factor` + zero point, rounded and saturated, into `out`.
 
-    They are moved so that all are positive; then a cast rounds. Ties go up; NaN becomes any number.
+    Values are shifted to be positive, so that a cast rounds. Ties round up; NaN gives any value.
     """
     least, greatest = limits(operand.type)
     dtype = numbers.dtype.type
@@ -78,7 +79,7 @@ def scaled(numbers: Array, factor: float, operand: Operand, out: Array) -> None:
 
 
 def quantize(real: Array, operand: Operand, out: Array) -> None:
-    """Stores float32 numbers divided by the scale and rounded half away from zero."""
+    """Quantize float32 values into `out`, ties rounded away from zero."""
     least, greatest = limits(operand.type)
     for part, stored in _blocks(real, out):
         quotient = np.divide(part, np.float32(operand.scale), dtype=np.float32)
@@ -92,7 +93,7 @@ def quantize(real: Array, operand: Operand, out: Array) -> None:
 
 
 def _blocks(numbers: Array, out: Array) -> Iterator[tuple[Array, Array]]:
-    """Parts of both that stay in the cache."""
+    """Corresponding blocks of both arrays that fit into the CPU cache."""
     if not (numbers.flags.c_contiguous and out.flags.c_contiguous):
         yield numbers, out
         return

@@ -1,4 +1,4 @@
-"""What a device of the host runtime is: a name, a judgement of operations, prepared models."""
+"""Interface of a device of the host runtime: capabilities and model preparation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 
 
 class PreparedModel(Protocol):
-    """A model ready to run; any number of threads may execute it at once."""
+    """A model ready to run; thread-safe, executions may be concurrent."""
 
     def execute(
         self,
@@ -20,9 +20,9 @@ class PreparedModel(Protocol):
         outputs: Sequence[Array | None],
         options: RunOptions,
     ) -> list[Array]:
-        """The outputs, in the model's order; arguments as `runtime.Compilation.run` has them.
+        """Run the model; arguments and result as in `runtime.Compilation.run`.
 
-        Element types and declared dimensions have been checked. Raises ShapeError or
+        The caller has checked element types and declared dimensions. Raises ShapeError or
         RuntimeFailure.
         """
         ...
@@ -33,28 +33,28 @@ class HostDevice(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique within a runtime."""
+        """Device name, unique within a runtime."""
         ...
 
     @property
     def type(self) -> DeviceCode:
-        """What it is shown as."""
+        """Device type that the runtime reports."""
         ...
 
     @property
     def version(self) -> str:
-        """Free text."""
+        """Version, free text."""
         ...
 
     @property
     def feature_level(self) -> int:
-        """1 to 8."""
+        """Feature level, 1 to 8."""
         ...
 
     def supported(self, model: Model) -> tuple[bool, ...]:
-        """For each operation of a valid model, whether it would be executed."""
+        """One bool for each operation of a valid model: True if the device supports it."""
         ...
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
-        """A valid model prepared to run; raises RuntimeFailure."""
+        """Prepare a valid model to run; raises RuntimeFailure."""
         ...

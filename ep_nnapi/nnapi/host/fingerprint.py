@@ -1,7 +1,7 @@
-"""FarmHash's 64-bit fingerprint of many byte strings of one length at once.
+"""FarmHash Fingerprint64, vectorized over byte strings of equal length.
 
-The fingerprint of FarmHash never changes, unlike its plain hashes; it is what Android hashes with
-for LSH_PROJECTION. Source: FarmHash (G. Pike, Google, 2014), Fingerprint64; its constants.
+FarmHash's fingerprint is stable across versions, unlike its other hashes. Android uses it for
+LSH_PROJECTION. Source: FarmHash (G. Pike, Google, 2014), Fingerprint64; its constants.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _K1 = np.uint64(0xB492B66FBE98F273)
 _K2 = np.uint64(0x9AE16A3B2F90404F)
 _CHUNK = 64
 _START = (81, 0x226BB95B4E64B6D4, 0x134A747F856D0526)
-"""x, y, z before anything is read: functions of the seed 81 alone."""
+"""Initial x, y, z: functions of the seed 81 only."""
 
 
 def fingerprint64(keys: Array) -> Words:
-    """Fingerprints of `keys` [n, length], rows of uint8, at least 4 long, as [n].
+    """Fingerprints [n] of `keys`, uint8 [n, length], length >= 4.
 
     >>> hex(fingerprint64(np.frombuffer(b"abcd", np.uint8).reshape(1, 4))[0])
     '0x1a5502de4a1f8101'
@@ -48,7 +48,7 @@ def fingerprint64(keys: Array) -> Words:
 
 
 def _word(keys: Array, at: int, size: int = 8) -> Words:
-    """The little-endian number that stands at a byte of each key."""
+    """The little-endian integer of `size` bytes at offset `at` of each key."""
     part = np.ascontiguousarray(keys[:, at : at + size])
     return part.view(f"<u{size}")[:, 0].astype(np.uint64)
 
@@ -62,7 +62,7 @@ def _fold(words: Words) -> Words:
 
 
 def _mix(u: Words, v: Words, mixer: Words | np.uint64) -> Words:
-    """Two words as one."""
+    """Mix two words into one."""
     a = _fold((u ^ v) * mixer)
     return _fold((v ^ a) * mixer) * mixer
 
@@ -73,7 +73,7 @@ def _to_16(keys: Array, mixer: np.uint64) -> Words:
 
 
 def _ends(keys: Array, first: np.uint64, mixer: np.uint64) -> Pair:
-    """Two words of the first 16 and the last 16 bytes."""
+    """Combine the first 16 and the last 16 bytes into two words."""
     length = keys.shape[1]
     a, b = _word(keys, 0) * first, _word(keys, 8)
     c, d = _word(keys, length - 8) * mixer, _word(keys, length - 16) * _K2
@@ -93,7 +93,7 @@ def _to_64(keys: Array, mixer: np.uint64) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What has been read of long keys."""
+    """Hash state for keys longer than 64 bytes."""
 
     x: Words
     y: Words
@@ -102,7 +102,7 @@ class _State:
     w: Pair
 
     def after(self, chunk: list[Words], mixer: Words | np.uint64, carry: int) -> _State:
-        """The state once 64 more bytes, as eight words, are read."""
+        """The state after 64 more bytes, given as eight words."""
         carried = np.uint64(carry)
         x = _rotate(self.x + self.y + self.v[0] + chunk[1], 37) * mixer
         y = _rotate(self.y + self.v[1] + chunk[6], 42) * mixer
@@ -115,7 +115,7 @@ class _State:
 
 
 def _weak(words: list[Words], a: Words, b: Words) -> Pair:
-    """Two words of four and two seeds."""
+    """Mix four words and two seeds into two words."""
     a = a + words[0]
     b = _rotate(b + a + words[3], 21)
     total = a + words[1] + words[2]

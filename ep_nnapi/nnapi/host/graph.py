@@ -1,4 +1,4 @@
-"""A model with kernels bound to its operations, and how it runs."""
+"""Prepared models: kernel binding, constant folding and execution."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.validate import execution_order
 
 _PLANS = 8
-"""How many sets of input shapes a model keeps plans for."""
+"""Number of plans, one per set of input shapes, that a model caches."""
 
 _MOST_FOLDED = 1 << 24
-"""Bytes up to which the results of a step on constants become constants, beside as many as it
-reads four times over, as numbers of 8 bits do that become floats."""
+"""Size limit, in bytes, of constant-folded results, in addition to four times the bytes that the
+step reads: dequantizing 8-bit constants to float32 needs that much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """How a model and those that it refers to are prepared.
+    """Options and shared state for preparing a model and its submodels.
 
     halves   float32 results are rounded to float16, as the relaxed flag allows
-    cache    asked for what operations on constants give
+    cache    cache for constant-folded results
     """
 
     feature_level: int
@@ -45,23 +45,23 @@ class Preparation:
     _graphs: dict[int, PreparedGraph] = field(default_factory=dict)
 
     def graph(self, model: Model) -> PreparedGraph:
-        """A model that others refer to, prepared once however many do."""
+        """Return `model` prepared; a submodel used several times is prepared once."""
         if id(model) not in self._graphs:
             self._graphs[id(model)] = PreparedGraph(model, self)
         return self._graphs[id(model)]
 
 
 class PreparedGraph:
-    """A model ready to run, its weights held once, as the kernels want them.
+    """A model ready to run, with weights packed once for the kernels.
 
-    A plan is made for each set of input shapes: which memory the temporaries share, and what need
-    not run. Any number of threads may execute at once, each with a block of memory of its own.
+    Each set of input shapes has a plan: the memory that temporaries share, and the steps to skip.
+    Thread-safe: concurrent executions have separate blocks of memory.
 
-    steps   the operations that constants do not decide, in the order of execution
+    steps   the operations that are not constant-folded, in execution order
     """
 
     def __init__(self, model: Model, how: Preparation) -> None:
-        """The model with its kernels."""
+        """Bind kernels and fold constants."""
         self._halves = how.halves
         self._operands = [replace(o, value=None) for o in model.operands]
         self.steps: list[Step] = []
@@ -72,7 +72,7 @@ class PreparedGraph:
         self._plans: dict[tuple[Shape | None, ...], Plan] = {}
 
     def _bind(self, model: Model, how: Preparation) -> dict[int, object]:
-        """Finds the steps; all constants, those that steps on constants give among them."""
+        """Add the steps; returns all constants, including constant-folded results."""
         constants = {i: self._constant(o, how) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
         for n in execution_order(model):
@@ -100,7 +100,7 @@ class PreparedGraph:
     def _fold(
         self, step: Step, constants: Mapping[int, object], cache: Cache | None
     ) -> list[Array] | None:
-        """The outputs of a step on constants alone; None when it needs more, or fails."""
+        """Fold a step: its outputs if all inputs are constants; None if not, or if it fails."""
         if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
             return None
         values: list[Array | None] = [None] * len(self._operands)
@@ -117,7 +117,7 @@ class PreparedGraph:
                 for d, i in zip(dims, step.outputs, strict=True)
             ]
             return self._computed(step, values, outs, cache)
-        except ShapeError:  # an error of the run
+        except ShapeError:  # the run reports it
             return None
 
     def _computed(
@@ -127,7 +127,7 @@ class PreparedGraph:
         outs: Sequence[Array | None],
         cache: Cache | None,
     ) -> list[Array]:
-        """The outputs of a step whose inputs are all there, from the cache where it has them."""
+        """The outputs of a step with constant inputs, from the cache or computed."""
 
         def compute() -> list[Array]:
             results = step.bound(values, outs, Run())
@@ -142,7 +142,7 @@ class PreparedGraph:
         return cache.results(key, known, compute)
 
     def _bytes(self, dims: Sequence[Dims | None], step: Step) -> int:
-        """Of the step's outputs, as far as their shapes are known."""
+        """Total bytes of the step's outputs; those of unknown shape count as one element."""
         shapes = [_whole(d) or () for d in dims]
         sizes = [self._operands[i].type.numpy.itemsize for i in step.outputs]
         return sum(prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
@@ -153,16 +153,16 @@ class PreparedGraph:
         outputs: Sequence[Array | None],
         options: RunOptions,
     ) -> list[Array]:
-        """As `device.PreparedModel`."""
+        """Run the model, as `device.PreparedModel`."""
         with TOGETHER, _no_warnings():
             return self.run(inputs, outputs, Run.start(options))
 
     def run(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
     ) -> list[Array]:
-        """The outputs, as part of a run that may have begun outside of this model.
+        """Run the steps and return the outputs; `run` may be that of an enclosing model.
 
-        Raises ShapeError, or RuntimeFailure when the run's deadline is over.
+        Raises ShapeError, or RuntimeFailure if the run's deadline has passed.
         """
         at = self._plan(inputs)
         borrowed = at.borrow(self._operands)
@@ -185,7 +185,7 @@ class PreparedGraph:
         return [_present(values[i]) for i in self._outputs]
 
     def _plan(self, inputs: Sequence[Array | None]) -> Plan:
-        """The plan for inputs of these shapes, kept for the next run; races make it twice."""
+        """The plan for inputs of these shapes, cached; concurrent runs may compute it twice."""
         key = tuple(None if a is None else a.shape for a in inputs)
         found = self._plans.get(key)
         if found is None:
@@ -200,7 +200,7 @@ class PreparedGraph:
         return found
 
     def _perform(self, step: Step, values: list[Array | None], at: Plan, run: Run) -> None:
-        """One operation: its outputs are put among the values."""
+        """Execute one operation and store its outputs in `values`."""
         shapes = [at.shapes.get(i) for i in step.outputs]
         if None in shapes:
             shapes = self._shapes(step, values)
@@ -217,7 +217,7 @@ class PreparedGraph:
             values[i] = self._settled(result, values[i], self._operands[i])
 
     def _shapes(self, step: Step, values: Sequence[Array | None]) -> list[Shape | None]:
-        """The outputs' shapes, now that all inputs are there."""
+        """Infer the outputs' shapes at run time, when all inputs have values."""
 
         def fact(index: int) -> Known:
             known, value = self._facts.get(index), values[index]
@@ -226,7 +226,7 @@ class PreparedGraph:
         return [_whole(dims) for dims in infer_step(step, self._operands, fact)]
 
     def _settled(self, result: Array, given: Array | None, operand: Operand) -> Array:
-        """The result where it belongs: in the array that the caller gave, if any."""
+        """Copy a result to the caller's array, if any, and round it if float16 is emulated."""
         if given is not None and result is not given:
             _check_shape(given, result.shape)
             np.copyto(given, result)
@@ -237,7 +237,7 @@ class PreparedGraph:
 
 
 def _no_warnings() -> np.errstate:
-    """What NNAPI computes follows IEEE 754: infinity and NaN are results like others."""
+    """Disable numpy warnings: NNAPI follows IEEE 754, so infinity and NaN are valid results."""
     return np.errstate(all="ignore")
 
 
@@ -260,12 +260,12 @@ def _step(
 
 
 def _whole(dims: Dims | None) -> Shape | None:
-    """The shape, if all of it is known."""
+    """The shape if it is fully known, else None."""
     return None if dims is None or None in dims else tuple(size or 0 for size in dims)
 
 
 def _fact(value: object) -> Known:
-    """What shape inference may know of a value; elements only where they can be shapes."""
+    """A value for shape inference; elements only of int32 tensors, which can hold shapes."""
     if not isinstance(value, np.ndarray):
         return None
     if value.ndim == 0:
@@ -275,7 +275,7 @@ def _fact(value: object) -> Known:
 
 
 def _receiver(given: Array | None, shape: Shape | None, operand: Operand) -> Array | None:
-    """The array that receives an output; None while its shape is unknown."""
+    """The destination array of an output; None if its shape is unknown."""
     if shape is None:
         return None
     if given is None:

@@ -1,4 +1,4 @@
-"""A kernel's row in a family's table: which operation, which function, for which data types."""
+"""Kernel table rows: the operation, the data types and the function that computes it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Function: TypeAlias = Callable[..., object]
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """An operation's operands, without data, by name; what is left out is absent."""
+    """Types of an operation's operands by name, without data; omitted operands are absent."""
 
     named: Mapping[str, tuple[Operand, ...]]
 
     def __getitem__(self, name: str) -> Operand:
-        """The only operand of that name."""
+        """The operand of that name, which must not be repeated."""
         (operand,) = self.named[name]
         return operand
 
@@ -30,20 +30,20 @@ class Types:
         return name in self.named
 
     def many(self, name: str) -> tuple[Operand, ...]:
-        """All operands of a name that may repeat."""
+        """All operands of that name."""
         return self.named[name]
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """How one operation is computed for some data types.
+    """Implementation of one operation for some data types.
 
-    codes       what the type variable T of the operation's signature may be; empty: anything
-    real        tensors of halves and quantized numbers arrive, and leave, as float32
-    elementwise each output element depends on the inputs' elements at its place only
-    pointwise   there is one such input, `input`
+    codes       supported types of the signature's type variable T; empty: all
+    real        float16 and quantized tensors are passed and returned as float32
+    elementwise each output element depends only on the inputs' elements at its (broadcast) index
+    pointwise   elementwise with one tensor input, `input`
     view        the result may share the input's memory
-    pack        by operand name: what to make of it before the call, once if it is constant
+    pack        by operand name: conversion before the call, done once for constants
     """
 
     spec: OperationSpec
@@ -57,12 +57,12 @@ class Kernel:
 
     @cached_property
     def asks(self) -> frozenset[str]:
-        """Which of `out`, `types` and `run` the function takes besides operands."""
+        """The parameters of the function among `out`, `types` and `run`."""
         return asked(self.function) & {"out", "types", "run"}
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """The names of operands that cannot be left out."""
+        """The names of operands that are not optional."""
         parameters = signature(self.function).parameters.values()
         return frozenset(
             p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD
@@ -70,40 +70,40 @@ class Kernel:
 
 
 def asked(function: Function) -> frozenset[str]:
-    """The names of a function's parameters that it can be given."""
+    """The names of a function's parameters."""
     parameters = signature(function).parameters.values()
     return frozenset(p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD)
 
 
 def real(spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function) -> Kernel:
-    """A row for a function of real numbers, which all types share by decoding and encoding."""
+    """Return a row for a float32 function; other types are decoded before and encoded after."""
     return Kernel(spec, function, frozenset(codes), real=True, pack=pack)
 
 
 def elementwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
-    """A row for a real function of elements at one place, with broadcasting; it runs in blocks."""
+    """Return a row for an elementwise float32 function with broadcasting, run in blocks."""
     return Kernel(spec, function, frozenset(codes), real=True, elementwise=True)
 
 
 def pointwise(spec: OperationSpec, function: Function, *codes: OperandCode) -> Kernel:
-    """A row for a real function of one element; 8-bit types become a table of 256 results."""
+    """Return a row for a unary elementwise function; 8-bit types use a table of 256 results."""
     return Kernel(spec, function, frozenset(codes), real=True, elementwise=True, pointwise=True)
 
 
 def stored(
     spec: OperationSpec, function: Function, *codes: OperandCode, **pack: Function
 ) -> Kernel:
-    """A row for a function of the elements as they are stored; `pack` by operand name."""
+    """Return a row for a function of elements as stored, not decoded; `pack` by operand name."""
     return Kernel(spec, function, frozenset(codes), pack=pack)
 
 
 def view(spec: OperationSpec, function: Function) -> Kernel:
-    """A row for a function that only looks at its input in another shape, of any type."""
+    """Return a row for a function that only reshapes its input, of any type."""
     return Kernel(spec, function, frozenset(), view=True)
 
 
 def table(*kernels: Kernel) -> Mapping[tuple[OperationSpec, OperandCode | None], Kernel]:
-    """Kernels by operation and type; None stands for every type. A pair may occur once."""
+    """Index kernels by (operation, type), None for all types; each pair may occur only once."""
     found: dict[tuple[OperationSpec, OperandCode | None], Kernel] = {}
     for kernel in kernels:
         keys: Iterable[OperandCode | None] = kernel.codes or (None,)

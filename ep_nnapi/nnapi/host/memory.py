@@ -1,4 +1,4 @@
-"""Where temporaries live: one block of memory in which they share what they do not need at once."""
+"""Memory planning: temporaries share one block if their lifetimes do not overlap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A temporary's bytes and the steps, first and last included, in which it is alive."""
+    """A temporary's size in bytes and its lifetime: first and last step, inclusive."""
 
     key: int
     size: int
@@ -26,17 +26,17 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An offset for each key, and the bytes that all take together."""
+    """The offset of each temporary by key, and the total size in bytes."""
 
     offsets: Mapping[int, int]
     size: int
 
 
 def arrange(extents: Iterable[Extent]) -> Layout:
-    """Offsets such that no two extents alive in one step overlap.
+    """Assign offsets such that no two temporaries alive in the same step overlap.
 
-    The largest is placed first, each at the lowest offset that is free during its life; ties go to
-    the one that begins first. Cost: quadratic in the number of extents.
+    Greedy: largest first (of equal sizes, the earliest), each at the lowest offset that is free
+    during its lifetime. Cost: quadratic in the number of extents.
 
     >>> arrange([Extent(0, 64, 0, 1), Extent(1, 64, 1, 2), Extent(2, 32, 2, 3)])
     Layout(offsets={0: 0, 1: 64, 2: 0}, size=128)
@@ -54,7 +54,7 @@ def arrange(extents: Iterable[Extent]) -> Layout:
 
 
 def block(size: int) -> Array:
-    """That many bytes, aligned for vector instructions."""
+    """Allocate `size` bytes, aligned for vector instructions."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]

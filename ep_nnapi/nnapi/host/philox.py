@@ -1,4 +1,4 @@
-"""Philox 4x32, ten rounds: random numbers as a function of a counter and a key.
+"""Philox 4x32-10, a counter-based random number generator.
 
 Source: J. Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011).
 """
@@ -20,7 +20,7 @@ _HALF = np.uint64(32)
 
 
 def philox(counters: Words, key: tuple[int, int]) -> Words:
-    """Four 32-bit words for each of `counters` [n, 4], words of 32 bits, as [n, 4].
+    """Random 32-bit words [n, 4] for `counters` [n, 4] of 32-bit words.
 
     >>> [hex(w) for w in philox(np.zeros((1, 4), np.uint64), (0, 0))[0]]
     ['0x6627e8d5', '0xe169c58d', '0xbc57ac4c', '0x9b00dbd8']
@@ -37,9 +37,9 @@ def philox(counters: Words, key: tuple[int, int]) -> Words:
 
 
 def uniform(count: int, seed: int, stream: int) -> NDArray[np.float64]:
-    """The first `count` numbers of [0, 1), of 52 bits, that a seed and a stream number give.
+    """The first `count` random numbers in [0, 1), with 52 bits, of a seed and a stream number.
 
-    The same numbers as those of TensorFlow's generator on a CPU, which Android uses.
+    Same values as TensorFlow's generator on a CPU, which Android uses.
     """
     blocks = -(-count // 2)
     counters = np.empty((blocks, 4), np.uint64)
@@ -52,5 +52,5 @@ def uniform(count: int, seed: int, stream: int) -> NDArray[np.float64]:
 
 
 def _halves(number: int) -> tuple[int, int]:
-    """The low and the high word of a number as 64 bits."""
+    """The low and the high 32-bit word of a 64-bit number."""
     return number & 0xFFFFFFFF, number >> 32 & 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""What is known of a prepared model's runs before they start: shapes, memory, order of release."""
+"""Execution plans of prepared models: inferred shapes, memory layout, release of temporaries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation, in the order of execution.
+    """One operation of a prepared model.
 
     view   the result may share the input's memory
     """
@@ -33,23 +33,24 @@ class Step:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Indexes of the operands it reads."""
+        """Indexes of the input operands."""
         return tuple(i for index in self.at.inputs.values() for i in indexes(index))
 
     @property
     def outputs(self) -> tuple[int, ...]:
-        """Indexes of the operands it computes."""
+        """Indexes of the output operands."""
         return self.at.operation.outputs
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A model's runs with inputs of certain shapes.
+    """Execution plan of a model for one set of input shapes.
 
-    shapes     of the operands computed, where known before a run
-    offsets    in the block of memory, of temporaries that live there
-    skipped    numbers of steps that need not run: views within the block of memory
-    releases   for each step, the temporaries outside of the block that nothing needs after it
+    shapes     shapes of computed operands that are known before a run
+    offsets    offsets in the memory block, for temporaries placed there
+    size       bytes of the memory block
+    skipped    numbers of steps that need not run: views within the memory block
+    releases   for each step, temporaries outside the block that are not used after it
     """
 
     shapes: Mapping[int, Shape]
@@ -60,7 +61,7 @@ class Plan:
     _spare: list[Mapping[int, Array]] = field(default_factory=list)
 
     def borrow(self, operands: Sequence[Operand]) -> Mapping[int, Array]:
-        """Arrays of the temporaries in the block of memory, for one run, to be given back."""
+        """Arrays of the temporaries in a memory block, for one run; return with `give_back`."""
         try:
             return self._spare.pop()
         except IndexError:
@@ -71,7 +72,7 @@ class Plan:
         }
 
     def give_back(self, arrays: Mapping[int, Array]) -> None:
-        """Keeps what `borrow` gave for another run."""
+        """Make arrays from `borrow` available to other runs."""
         self._spare.append(arrays)
 
 
@@ -86,11 +87,11 @@ def plan(
     known: Mapping[int, Known],
     outputs: Sequence[int],
 ) -> Plan:
-    """The plan for what is known of constants and inputs; `outputs` are the model's."""
+    """Make a plan from known constants and input shapes; `outputs` are the model's outputs."""
     shapes = _infer_all(steps, operands, known)
     last = {i: n for n, step in enumerate(steps) for i in (*step.outputs, *step.inputs)}
     temporaries = {o for step in steps for o in step.outputs} - {*outputs}
-    homes: dict[int, int] = {}  # a view's memory is its input's, which must live as long
+    homes: dict[int, int] = {}  # a view shares its input's memory, so extend the input's lifetime
     for step in steps:
         home = homes.get(step.inputs[0], step.inputs[0]) if step.view else None
         if home in temporaries and step.outputs[0] in temporaries:
@@ -114,13 +115,13 @@ def plan(
 def _infer_all(
     steps: Sequence[Step], operands: Sequence[Operand], known: Mapping[int, Known]
 ) -> dict[int, Shape]:
-    """Shapes of computed operands that follow from what is known."""
+    """Infer the shapes of computed operands that do not depend on data of the run."""
     facts = dict(known)
     shapes: dict[int, Shape] = {}
     for step in steps:
         try:
             found = infer_step(step, operands, lambda i: facts.get(i, Tensor(None)))
-        except ShapeError:  # an error of the run, if it ever reaches the step
+        except ShapeError:  # the run reports it, if it reaches the step
             continue
         for index, dims in zip(step.outputs, found, strict=True):
             facts[index] = Tensor(dims)
@@ -132,7 +133,7 @@ def _infer_all(
 def infer_step(
     step: Step, operands: Sequence[Operand], fact: Callable[[int], Known]
 ) -> list[Dims | None]:
-    """The outputs' dimensions, inferred and declared; raises ShapeError when these disagree."""
+    """Merge inferred and declared output dimensions; raises ShapeError if they differ."""
 
     def known(index: int) -> Known:
         value = fact(index)
@@ -152,14 +153,14 @@ def infer_step(
 
 
 def _check_size(dims: Dims | None, operand: Operand) -> None:
-    """Raises ShapeError for a tensor larger than NNAPI counts, before anything is allocated."""
+    """Raises ShapeError if a tensor exceeds NNAPI's maximum size, before it is allocated."""
     sizes = [size or 0 for size in dims or ()]
     if prod(sizes) * operand.type.numpy.itemsize > MAX_BYTES:
         raise ShapeError(f"{operand.type.name} {sizes} takes more than {MAX_BYTES} bytes")
 
 
 def _declared(dims: Dims | None, operand: Operand) -> Dims | None:
-    """What inference and declaration know together."""
+    """Merge inferred and declared dimensions of one output; raises ShapeError if they differ."""
     if not operand.type.tensor:
         return ()
     if not operand.dimensions:

@@ -1,4 +1,4 @@
-"""The device nnapi-reference: every operation on the CPU, by the numpy kernels of this package."""
+"""Reference device nnapi-reference: all operations on the CPU with numpy kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.spec import LSH_PROJECTION
 
 @dataclass(frozen=True, slots=True)
 class ReferenceDevice:
-    """The device that every host runtime has."""
+    """CPU device, the default device of the host runtime."""
 
     name: str = REFERENCE_DEVICE
     type: DeviceCode = DeviceCode.CPU
@@ -26,7 +26,7 @@ class ReferenceDevice:
     feature_level: int = 8
 
     def supported(self, model: Model) -> tuple[bool, ...]:
-        """For each operation, whether there is a kernel for its types and it has room to run."""
+        """One bool per operation: True if it has a kernel for its types and enough memory."""
         sites = (locate(o, model.operands, self.feature_level) for o in model.operations)
         return tuple(
             find(at.operation.spec, at.code) is not None and has_room(at, model.operands)
@@ -34,8 +34,8 @@ class ReferenceDevice:
         )
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
-        """Binds a kernel to every operation; relaxed models become halves, or stay precise."""
-        hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # the bytes of float32
+        """Bind kernels to all operations; relaxed models emulate float16 unless `precise`."""
+        hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # hashes float32 bytes
         halves = model.relaxed and not options.precise and not hashing
         with TOGETHER, cached(options, self.name, self) as cache:
             return PreparedGraph(model, Preparation(self.feature_level, halves, cache))

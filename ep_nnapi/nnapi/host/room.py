@@ -1,4 +1,4 @@
-"""Whether an operation keeps to the memory that its operands' sizes justify, before it runs."""
+"""Capability check: decline operations that need too much scratch memory for their operands."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
 _TIMES = 16
-"""Times what a lowering may take: ROI_ALIGN of a small image takes 5 times in Android's tests."""
+"""Factor on the limit for lowerings: ROI_ALIGN of a small image needs 5 in Android's tests."""
 _ADAPTIVE = ("height_sampling_points", "width_sampling_points")
-"""Scalars by which 0 lets the regions of a run decide: they may be small in a large image."""
+"""For 0 in these scalars the sampling depends on the run's regions, so memory is unknown."""
 
 
 def has_room(at: Site, operands: Sequence[Operand]) -> bool:
-    """False for an operation whose scalars ask for more memory than `require_scratch` allows.
+    """Return False if an operation needs more scratch memory than `require_scratch` allows.
 
-    Where sizes or scalars are known at the run only, it is left to the run.
+    True if sizes or scalars are unknown before the run: then the run checks.
     """
     read = [operands[i] for i in at.operation.inputs if i < len(operands)]
     scalars = [o for o in read if not o.type.tensor and not isinstance(o.value, Data)]
@@ -44,7 +44,7 @@ def has_room(at: Site, operands: Sequence[Operand]) -> bool:
             require_scratch(at.operation.spec, named, elements, _TIMES)
     except Reject:
         return False
-    except ShapeError:  # what the run itself will say
+    except ShapeError:  # the run reports it
         return True
     return True
 

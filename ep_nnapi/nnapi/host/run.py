@@ -1,4 +1,4 @@
-"""What a kernel may know of the run it is part of: deadlines and options."""
+"""State of one execution: deadline, loop timeout and cancellation."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
 class Run:
     """One execution.
 
-    deadline          on time.monotonic_ns's clock; None: none
-    loop_timeout_ns   how long one WHILE may take
-    stop              called between operations; what it raises ends the run
+    deadline          in time.monotonic_ns time; None: no deadline
+    loop_timeout_ns   time limit of one WHILE
+    stop              called between operations; an exception ends the run
     """
 
     deadline: int | None = None
@@ -32,7 +32,7 @@ class Run:
 
     @staticmethod
     def start(options: RunOptions) -> Run:
-        """A run that begins now."""
+        """Start a run now."""
         loop = options.loop_timeout_ns
         return Run(
             None if options.timeout_ns is None else time.monotonic_ns() + options.timeout_ns,
@@ -41,9 +41,9 @@ class Run:
         )
 
     def check(self) -> None:
-        """Between two operations: lets the process fork, and ends a run that is not to go on.
+        """Checkpoint between operations: let other threads fork, check deadline and `stop`.
 
-        Raises RuntimeFailure when the deadline is over, and what `stop` raises.
+        Raises RuntimeFailure if the deadline has passed, and anything that `stop` raises.
         """
         TOGETHER.let_fork()
         if self.stop is not None:
@@ -53,10 +53,10 @@ class Run:
 
 
 def missed_deadline(detail: str) -> RuntimeFailure:
-    """The failure of a run that took too long; trying again later may help."""
+    """The (transient) failure of a run that exceeded its deadline."""
     return failure(COMPUTE, ResultCode.MISSED_DEADLINE_TRANSIENT, detail)
 
 
 def failure(call: str, code: ResultCode, detail: str) -> RuntimeFailure:
-    """The failure that an NDK function returns as `code`."""
+    """The failure for NDK function `call` returning result code `code`."""
     return RuntimeFailure(call, f"ANEURALNETWORKS_{code.name}", detail)

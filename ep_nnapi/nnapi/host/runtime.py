@@ -1,4 +1,4 @@
-"""NNAPI on this host: a runtime whose devices are Python objects."""
+"""NNAPI host runtime, with devices that are Python objects."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _COMPILE = "ANeuralNetworksCompilation_finish"
 
 
 class HostRuntime:
-    """The NNAPI runtime of this package; `Runtime` says what its methods do.
+    """The NNAPI runtime of this package; see `Runtime` for the methods.
 
-    Any number of threads may use it at once.
+    Thread-safe.
     """
 
     def __init__(self, devices: Sequence[HostDevice] | None = None, feature_level: int = 8) -> None:
-        """Devices in the order in which they are shown; by default nnapi-reference alone."""
+        """Create a runtime; `devices` in the order reported, by default nnapi-reference only."""
         if not 1 <= feature_level <= 8:
             raise OptionError(f"feature level {feature_level} is not one of 1 to 8")
         self._devices = (ReferenceDevice(),) if devices is None else tuple(devices)
@@ -37,18 +37,18 @@ class HostRuntime:
 
     @property
     def feature_level(self) -> int:
-        """The runtime's own level, 1 to 8."""
+        """The runtime's feature level, 1 to 8."""
         return self._feature_level
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices, none of a higher level than the runtime."""
+        """The devices, their feature levels limited to the runtime's."""
         return tuple(
             Device(d.name, d.type, d.version, min(d.feature_level, self._feature_level))
             for d in self._devices
         )
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
-        """For each operation of `model`, whether `device` would execute it."""
+        """One bool for each operation of `model`: True if `device` supports it."""
         validate(model, self._feature_level)
         with _failing(_COMPILE):
             answers = tuple(self._find(device).supported(model))
@@ -62,7 +62,7 @@ class HostRuntime:
     def compile(
         self, model: Model, device: Device, options: CompileOptions | None = None
     ) -> Compilation:
-        """`model` prepared for exactly `device`."""
+        """Compile `model` for `device` only."""
         validate(model, self._feature_level)
         with _failing(_COMPILE):
             found = self._find(device).prepare(model, options or CompileOptions())
@@ -90,7 +90,7 @@ class HostCompilation:
         outputs: Sequence[Array | None] = (),
         options: RunOptions | None = None,
     ) -> list[Array]:
-        """As `runtime.Compilation`."""
+        """Run the model, as `runtime.Compilation.run`."""
         if len(inputs) != len(self.inputs) or len(outputs) not in (0, len(self.outputs)):
             raise failure(
                 COMPUTE,
@@ -111,7 +111,7 @@ class HostCompilation:
 
 @contextmanager
 def _failing(call: str) -> Iterator[None]:
-    """Errors of the block, defects of a device among them, become failures of the call `call`."""
+    """Convert errors of the block, including device bugs, to failures of NDK call `call`."""
     try:
         yield
     except ShapeError as error:
@@ -133,7 +133,7 @@ def _check(what: str, array: Array | None, operand: Operand) -> None:
 
 
 def _fits(array: Array, operand: Operand) -> bool:
-    """Whether the array has the declared dimensions, 0 standing for any size."""
+    """Return True if the array has the declared dimensions; 0 matches any size."""
     declared = operand.dimensions
     if operand.type.tensor and not declared:
         return True
@@ -143,7 +143,7 @@ def _fits(array: Array, operand: Operand) -> bool:
 
 
 def _check_results(results: Sequence[Array], outputs: Sequence[Operand]) -> None:
-    """Raises RuntimeFailure unless a device returned what the model declares."""
+    """Raises RuntimeFailure unless a device's results match the model's outputs."""
     if len(results) != len(outputs):
         raise _defect(f"{len(results)} results are returned for {len(outputs)} outputs")
     for n, (array, operand) in enumerate(zip(results, outputs, strict=True)):

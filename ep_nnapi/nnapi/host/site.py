@@ -1,4 +1,4 @@
-"""One operation where it stands in a model: its operands by the names that `spec.py` gives them."""
+"""Operations of a model with operands looked up by their names in `spec.py`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An operation with its operands named.
+    """An operation with its operands by name.
 
-    inputs, outputs   operand indexes by name, a tuple for a name that may repeat; what is left
-                      out is not there
-    types             descriptions, without data, by the same names
-    code              what the signature's type variable T is; None where it has none
+    inputs, outputs   operand indexes by name, a tuple for a repeated parameter; omitted operands
+                      are absent
+    types             operand types, without data, by the same names
+    code              type of the signature's type variable T; None if it has none
     """
 
     operation: Operation
@@ -32,7 +32,7 @@ class Site:
 
 
 def locate(operation: Operation, operands: Sequence[Operand], feature_level: int) -> Site:
-    """The operation with its operands named; raises Reject when no signature fits."""
+    """Match the operation and name its operands; raises Reject if no signature matches."""
     match = operation.match(operands, feature_level)
     inputs = {
         name: index
@@ -48,7 +48,7 @@ def locate(operation: Operation, operands: Sequence[Operand], feature_level: int
 
 
 def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:
-    """The operand indexes behind a name."""
+    """The operand indexes of a name, as a tuple."""
     return index if isinstance(index, tuple) else (index,)
 
 

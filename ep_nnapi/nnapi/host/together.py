@@ -1,4 +1,4 @@
-"""Runs at the same time, and the cores that numpy's BLAS uses for them."""
+"""Coordination of concurrent runs: number of BLAS threads, and forks of the process."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from threadpoolctl import LibController, ThreadpoolController
 
 
 class RunsTogether:
-    """A context that every run enters: while several are in it, each computes on its own thread.
+    """Context that every run enters; BLAS is single-threaded while several runs are in it.
 
-    BLAS spreads a matrix product over every core. When several runs do so, their threads wait for
-    each other, and all of them together take longer than one after the other. So BLAS is held to
-    one thread from the moment a second run enters until the last one has left; then it has again
-    what it had. The setting is the process's: products of the caller's own are held meanwhile.
+    BLAS splits a matrix product over all cores. If several runs do so, their threads compete, and
+    the runs take longer than one after the other. So BLAS is limited to one thread from the time a
+    second run enters until the last one leaves; then its number of threads is restored. The setting
+    is per process, so it also affects the caller's own matrix products.
 
-    While a thread forks the process no run computes: they wait before their next operation.
+    While a thread forks the process, all runs wait before their next operation.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._running: list[int] = []  # threads; lists grow and shrink without a lock
-        self._before: list[int] = []  # threads of each BLAS, while it is held
+        self._running: list[int] = []  # thread ids; list operations are atomic, so no lock
+        self._before: list[int] = []  # threads of each BLAS to restore; empty: no limit
         self._gate = Condition()
-        self._forking: int | None = None  # the thread that forks, or waits until it can
+        self._forking: int | None = None  # id of the thread that forks or waits to fork
 
     @cached_property
     def _pools(self) -> ThreadpoolController:
-        """The BLAS libraries of this process, looked for when first needed: it takes a while."""
+        """The BLAS libraries of this process; found on first use, because the search is slow."""
         return ThreadpoolController().select(user_api="blas")
 
     def __enter__(self) -> None:
@@ -50,7 +50,7 @@ class RunsTogether:
             self._release()
 
     def let_fork(self) -> None:
-        """Between two operations of a run: waits while another thread forks the process."""
+        """Wait while another thread forks the process; called between operations of a run."""
         me = get_ident()
         if self._forking is None or self._forking == me:
             return
@@ -63,18 +63,17 @@ class RunsTogether:
             self._running += [me] * entered
 
     def _leave(self, thread: int) -> None:
-        if thread in self._running:  # a fork within the run has emptied the list
+        if thread in self._running:  # not in the list if the run itself forked
             self._running.remove(thread)
         if self._forking is not None:
             with self._gate:
                 self._gate.notify_all()
 
     def survive_forks(self) -> None:
-        """Lets the process fork between operations only, and a forked one begin without runs.
+        """Register fork handlers: fork only between operations; a child starts without runs.
 
-        OpenBLAS stops its threads before a fork, and neither it nor the fork ever ends when another
-        thread has them multiply. Its handler runs after those of Python, so these keep every run
-        off BLAS first.
+        OpenBLAS stops its threads before a fork and deadlocks if another thread is in a matrix
+        product. Its fork handler runs after those of Python, so these stop all runs first.
         """
         os.register_at_fork(
             before=self._before_fork,
@@ -85,15 +84,15 @@ class RunsTogether:
     def _before_fork(self) -> None:
         me = get_ident()
         with self._gate:
-            while self._forking is not None:  # one fork after the other
+            while self._forking is not None:  # one fork at a time
                 self._gate.wait()
             self._forking = me
             while any(thread != me for thread in self._running):
                 self._gate.wait()
-        self._lock.acquire()  # no fork amid a change of BLAS's threads
+        self._lock.acquire()  # no fork while the number of BLAS threads changes
 
     def _after_fork(self) -> None:
-        if self._lock.locked():  # not where an interrupt has ended the wait
+        if self._lock.locked():  # not locked if an interrupt ended the wait
             self._lock.release()
         with self._gate:
             self._forking = None
@@ -124,10 +123,10 @@ class RunsTogether:
 
 
 def set_threads(pool: LibController, threads: int) -> None:
-    """Sets a BLAS's threads, which any other thread may set again.
+    """Set the number of threads of a BLAS library such that any thread can change it again.
 
-    From threadpoolctl 3.7 on the thread that sets them is the only one that can, as long as it
-    lives; but the run that leaves last is seldom the one that came second.
+    Since threadpoolctl 3.7 only the thread that set the number can change it while it is alive. But
+    the run that leaves last, and restores the number, is rarely the one that limited it.
     """
     pool.set_num_threads(threads)
     if hasattr(pool, "clear_controlling_thread"):
@@ -135,5 +134,5 @@ def set_threads(pool: LibController, threads: int) -> None:
 
 
 TOGETHER = RunsTogether()
-"""Of this process."""
+"""The instance of this process."""
 TOGETHER.survive_forks()

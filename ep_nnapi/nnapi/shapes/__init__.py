@@ -1,10 +1,10 @@
-"""Output shapes of every operation: the one function for planning, validation and dynamic outputs.
+"""Shape inference for NNAPI operations, used for planning, validation and dynamic outputs.
 
-A family's file holds one function per operation and a table `SHAPES`. A function asks for what it
-needs by the operand's name in `spec.py`: a tensor operand arrives as `Tensor`, a scalar as its
-value; `**scalars` takes all that are not named. It returns the output's dimensions, or a list when
-there are several outputs; None stands for a size, or a whole shape, that is only known afterwards.
-It raises `Unknown` (by asking a `Tensor` for what is not known) and `ShapeError`.
+Each module has one function per operation and a table `SHAPES`. The parameters of a function are
+operand names of `spec.py`: a tensor operand is passed as `Tensor`, a scalar as its value;
+`**scalars` takes all others. It returns the output's dimensions, or a list for several outputs.
+None is a size, or a whole shape, that is unknown until the operation runs (data-dependent).
+It raises `Unknown` (when it reads an unknown property of a `Tensor`) and `ShapeError`.
 """
 
 from __future__ import annotations
@@ -75,10 +75,11 @@ SHAPES: Table = {
 
 
 def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Dims | None, ...]:
-    """The dimensions of the first `outputs` outputs of an operation on `operands`, by name.
+    """Infer the dimensions of the first `outputs` outputs of an operation.
 
-    An omitted operand is None or absent; for an operand that may repeat, give a tuple. Raises
-    ShapeError when the operands do not fit one another.
+    operands   by name; None or absent if omitted, a tuple for a repeated parameter
+
+    A shape that cannot be inferred is None. Raises ShapeError if the operands are inconsistent.
     """
     function = SHAPES.get(spec)
     if function is None:
@@ -102,7 +103,7 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
 
 @cache
 def _asked(function: Callable[..., Shapes]) -> tuple[frozenset[str], frozenset[str], bool]:
-    """A function's parameters, those without a default, and whether it takes all others as well."""
+    """A function's parameter names, the required ones, and True if it has a `**` parameter."""
     parameters = signature(function).parameters.values()
     named = [p for p in parameters if p.kind is not Parameter.VAR_KEYWORD]
     return (

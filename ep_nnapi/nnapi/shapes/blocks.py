@@ -1,4 +1,4 @@
-"""Shapes of operations that exchange blocks of an image with its channels or batches."""
+"""Shape inference for operations that move spatial blocks to channels or batch, or back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
 
 
 def divided(size: Dim, by: int, what: str) -> Dim:
-    """`size` / `by`; raises ShapeError unless it divides."""
+    """`size` / `by`, None if unknown; raises ShapeError unless divisible."""
     require(by > 0, f"a block of {by}")
     if size is None:
         return None
@@ -17,7 +17,7 @@ def divided(size: Dim, by: int, what: str) -> Dim:
 
 
 def multiplied(size: Dim, by: int) -> Dim:
-    """`size` * `by`."""
+    """`size` * `by`, None if unknown."""
     require(by > 0, f"a block of {by}")
     return None if size is None else size * by
 

@@ -1,4 +1,4 @@
-"""Shapes of convolutions."""
+"""Shape inference for convolutions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def transpose_conv_2d(
 ) -> Dims:
     """Image [N, H, W, C] with filter [O, kH, kW, C] to [N, H', W', O].
 
-    With implicit padding the shape is given, in the layout of the image.
+    With implicit padding the output shape is an operand, in the layout of the image.
     Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     window = Window.of(**scalars)

@@ -1,4 +1,4 @@
-"""Shapes of boxes, and of what is cut out of images by boxes."""
+"""Shape inference for bounding boxes, regions of interest and keypoints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, Table, Tensor, req
 from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
 
 CORNERS = 4
-"""Numbers of a box. Source: NDK ANEURALNETWORKS_ROI_ALIGN."""
+"""Coordinates of a box. Source: NDK ANEURALNETWORKS_ROI_ALIGN."""
 
 
 def roi(
@@ -19,7 +19,7 @@ def roi(
     layout: bool,
     **scalars: Scalar,
 ) -> Dims:
-    """An image of the given size for each region. Source: NDK …_ROI_ALIGN, …_ROI_POOLING."""
+    """One image of the given size for each region. Source: NDK …_ROI_ALIGN, …_ROI_POOLING."""
     batch, height, width, channels = nhwc_dims(input, layout)
     for size in (batch, height, width, channels):
         require(size != 0, f"an image of {input.dims} has no pixels")
@@ -35,7 +35,7 @@ def roi(
 def axis_aligned_bbox_transform(
     rois: Tensor, deltas: Tensor, batch_indices: Tensor, image_info: Tensor
 ) -> Dims:
-    """A box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
+    """One box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
     count = unify(_boxes(rois), _vector(batch_indices))
     rows, numbers = _matrix(deltas)
     require(numbers != 0, "deltas of no class")
@@ -45,7 +45,7 @@ def axis_aligned_bbox_transform(
 
 
 def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> list[Dims | None]:
-    """As many results as remain. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
+    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
     count, classes = _matrix(scores)
     require(classes is None or classes > 1, "scores of the background alone")
     rows, numbers = _matrix(rois)
@@ -57,7 +57,7 @@ def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> l
 def generate_proposals(
     scores: Tensor, deltas: Tensor, anchors: Tensor, image_info: Tensor, layout: bool
 ) -> list[Dims | None]:
-    """As many results as remain. Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS."""
+    """Data-dependent number of results. Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS."""
     batch, height, width, count = nhwc_dims(scores, layout)
     *sizes, moves = nhwc_dims(deltas, layout)
     for size, other in zip((batch, height, width), sizes, strict=True):
@@ -68,7 +68,7 @@ def generate_proposals(
 
 
 def heatmap_max_keypoint(heatmap: Tensor, boxes: Tensor, layout: bool) -> list[Dims | None]:
-    """A score and a place for each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
+    """Score and position of each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
     batch, height, width, keypoints = nhwc_dims(heatmap, layout)
     size = unify(height, width)
     require(size is None or size > 1, f"a heatmap of {size} x {size}")
@@ -86,7 +86,7 @@ def detection_postprocessing(
     max_detections_per_class: int,
     **scalars: Scalar,
 ) -> list[Dims | None]:
-    """Room for the greatest number of results, several a box unless suppression is regular.
+    """Sizes for the maximum number of results: without regular NMS, several for each detection.
 
     Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
     """
@@ -108,14 +108,14 @@ def detection_postprocessing(
 
 
 def _boxes(tensor: Tensor) -> Dim:
-    """How many boxes [n, 4]."""
+    """Number of boxes n of a tensor [n, 4]."""
     count, numbers = _matrix(tensor)
     unify(numbers, CORNERS)
     return count
 
 
 def _images(tensor: Tensor) -> Dim:
-    """How many sizes [n, 2] of images."""
+    """Number of images n of a tensor of sizes [n, 2]."""
     count, numbers = _matrix(tensor)
     require(count != 0, "sizes of no image")
     unify(numbers, 2)
@@ -123,7 +123,7 @@ def _images(tensor: Tensor) -> Dim:
 
 
 def _classes(numbers: Dim) -> Dim:
-    """How many classes have numbers of boxes."""
+    """Number of classes from the number of box coordinates."""
     if numbers is None:
         return None
     require(numbers % CORNERS == 0, f"{numbers} is no multiple of {CORNERS}")

@@ -1,4 +1,4 @@
-"""Shapes of operations on each element, with or without broadcasting."""
+"""Shape inference for elementwise operations, with or without broadcasting."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, un
 
 
 def same(input: Tensor) -> Dims:
-    """The input's own dimensions."""
+    """The input's dimensions."""
     return input.dims
 
 
 def broadcast(*tensors: Tensor) -> Dims:
-    """Dimensions aligned at their ends, where a size of 1 or none repeats.
+    """Broadcast dimensions: aligned at the last axis; sizes that are 1 or missing repeat.
 
     Source: NDK ANEURALNETWORKS_ADD, "broadcasting".
     """
@@ -32,22 +32,22 @@ def _stretched(sizes: tuple[Dim, ...]) -> Dim:
 
 
 def binary(input1: Tensor, input2: Tensor) -> Dims:
-    """Both inputs broadcast."""
+    """Broadcast dimensions of both inputs."""
     return broadcast(input1, input2)
 
 
 def power(base: Tensor, exponent: Tensor) -> Dims:
-    """Both inputs broadcast."""
+    """Broadcast dimensions of both inputs."""
     return broadcast(base, exponent)
 
 
 def prelu(input: Tensor, alpha: Tensor) -> Dims:
-    """Input and slopes broadcast."""
+    """Broadcast dimensions of input and slopes."""
     return broadcast(input, alpha)
 
 
 def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
-    """The dimensions that all three have. Source: NDK ANEURALNETWORKS_SELECT."""
+    """The common dimensions of all three inputs. Source: NDK ANEURALNETWORKS_SELECT."""
     require(condition.rank == input1.rank == input2.rank, "SELECT takes tensors of equal rank")
     sizes = zip(condition.dims, input1.dims, input2.dims, strict=True)
     return tuple(reduce(unify, each) for each in sizes)

@@ -1,4 +1,4 @@
-"""Shapes of look-ups, projections and random draws: a result for each thing that is asked for."""
+"""Shape inference for embedding and hashtable lookups, LSH projection and random sampling."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
 
 HASH_BITS = 32
-"""Most bits of one hash function. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
+"""Maximum number of bits of one hash function. Source: NDK ANEURALNETWORKS_LSH_PROJECTION."""
 
 
 class Projection(IntEnum):
@@ -20,13 +20,13 @@ class Projection(IntEnum):
 
 
 def embedding_lookup(lookups: Tensor, values: Tensor) -> Dims:
-    """A row of `values` for each of `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
+    """One row of `values` for each of `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP."""
     require(values.rank >= 2, f"a table of values has at least 2 dimensions, not {values.rank}")
     return (_vector(lookups), *values.dims[1:])
 
 
 def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims | None]:
-    """A row of `values` for each of `lookups`, and a flag; a row may be one number, as on Android.
+    """One row of `values` and one flag for each of `lookups`; as on Android, a row may be a scalar.
 
     Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
     """
@@ -36,7 +36,7 @@ def hashtable_lookup(lookups: Tensor, keys: Tensor, values: Tensor) -> list[Dims
 
 
 def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None = None) -> Dims:
-    """A number for each hash function, or for each of its bits when dense.
+    """One number for each hash function, or for each of its bits if dense.
 
     Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
     """

@@ -1,4 +1,4 @@
-"""Shapes of matrix products."""
+"""Shape inference for matrix products."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, un
 
 
 def fully_connected(input: Tensor, weights: Tensor, bias: Tensor) -> Dims:
-    """Input of any rank, as rows of the weights' [N, K] second size, to [rows, N].
+    """Input of any rank, reshaped to [rows, K], with weights [N, K], to [rows, N].
 
     Source: NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
@@ -29,7 +29,7 @@ def _rows(dims: Dims, depth: Dim) -> Dim:
 
 
 def batch_matmul(input1: Tensor, input2: Tensor, adj_x: bool = False, adj_y: bool = False) -> Dims:
-    """[..., M, K] by [..., K, N] to [..., M, N], either transposed, the rest broadcast.
+    """[..., M, K] by [..., K, N] to [..., M, N]; optional transposes, batch axes broadcast.
 
     Source: NDK ANEURALNETWORKS_BATCH_MATMUL.
     """

@@ -1,4 +1,4 @@
-"""Shapes of operations that move elements without computing on them."""
+"""Shape inference for operations that move or copy elements: reshape, transpose, pad and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of
 
 
 def reshape(input: Tensor, shape: Tensor) -> Dims:
-    """The sizes that `shape` holds, of which one may be -1: what remains.
+    """The sizes in `shape`; one may be -1 and is computed from the number of elements.
 
     Source: NDK ANEURALNETWORKS_RESHAPE.
     """
@@ -29,7 +29,7 @@ def reshape(input: Tensor, shape: Tensor) -> Dims:
 
 
 def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
-    """Dimension i is the input's perm[i]; without a permutation, reversed.
+    """Dimension i is the input's perm[i]; without `perm`, the order is reversed.
 
     Source: NDK ANEURALNETWORKS_TRANSPOSE.
     """
@@ -39,7 +39,7 @@ def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
 
 
 def squeeze(input: Tensor, axes: Tensor | None = None) -> Dims:
-    """The input without sizes of 1: all of them, or those that `axes` names.
+    """The input's dimensions without axes of size 1: all of them, or those in `axes`.
 
     Source: NDK ANEURALNETWORKS_SQUEEZE.
     """
@@ -53,7 +53,7 @@ def squeeze(input: Tensor, axes: Tensor | None = None) -> Dims:
 
 
 def expand_dims(input: Tensor, axis: int) -> Dims:
-    """A size of 1 inserted at `axis`.
+    """The input's dimensions with a size of 1 inserted at `axis`.
 
     Source: NDK ANEURALNETWORKS_EXPAND_DIMS.
     """
@@ -62,7 +62,7 @@ def expand_dims(input: Tensor, axis: int) -> Dims:
 
 
 def concatenation(inputs: tuple[Tensor, ...], axis: int) -> Dims:
-    """Sizes along `axis` add up, the others are equal.
+    """Sizes along `axis` are summed, all others must be equal.
 
     Source: NDK ANEURALNETWORKS_CONCATENATION.
     """
@@ -81,7 +81,7 @@ def concatenation(inputs: tuple[Tensor, ...], axis: int) -> Dims:
 
 
 def pad(input: Tensor, paddings: Tensor) -> Dims:
-    """Sizes grow by `paddings` [rank, 2], before and after each dimension.
+    """Sizes plus `paddings` [rank, 2]: before and after each dimension.
 
     Source: NDK ANEURALNETWORKS_PAD, PAD_V2, MIRROR_PAD.
     """
@@ -95,7 +95,7 @@ def pad(input: Tensor, paddings: Tensor) -> Dims:
 
 
 def tile(input: Tensor, multiples: Tensor) -> Dims:
-    """Sizes multiplied. Source: NDK ANEURALNETWORKS_TILE."""
+    """Sizes multiplied by `multiples`. Source: NDK ANEURALNETWORKS_TILE."""
     times = multiples.ints
     require(len(times) == input.rank, f"{len(times)} multiples for rank {input.rank}")
     require(min(times) > 0, "a multiple is not positive")
@@ -105,7 +105,7 @@ def tile(input: Tensor, multiples: Tensor) -> Dims:
 
 
 def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
-    """The inputs' common dimensions with their number inserted at `axis`.
+    """The inputs' common dimensions with the number of inputs inserted at `axis`.
 
     Source: NDK ANEURALNETWORKS_PACK.
     """
@@ -117,7 +117,7 @@ def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
 
 
 def split(input: Tensor, axis: int, num_splits: int) -> list[Dims | None]:
-    """Equal parts along `axis`. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """`num_splits` equal parts along `axis`. Source: NDK ANEURALNETWORKS_SPLIT."""
     at, size = axis_of(axis, input.rank), input.dims[axis_of(axis, input.rank)]
     require(num_splits > 0, f"{num_splits} parts")
     if size is not None:
@@ -134,13 +134,13 @@ def reverse(input: Tensor, axis: Tensor) -> Dims:
 
 
 def fill(dims: Tensor) -> Dims:
-    """The sizes that the operand holds. Source: NDK ANEURALNETWORKS_FILL."""
+    """The sizes in `dims`. Source: NDK ANEURALNETWORKS_FILL."""
     require(min(dims.ints, default=0) >= 0, f"dimensions {dims.ints} hold a negative size")
     return dims.ints
 
 
 def rank(input: Tensor) -> Dims:
-    """A scalar. Source: NDK ANEURALNETWORKS_RANK."""
+    """Shape of a scalar. Source: NDK ANEURALNETWORKS_RANK."""
     return ()
 
 

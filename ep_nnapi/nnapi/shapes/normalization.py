@@ -1,4 +1,4 @@
-"""Shapes of normalizations, which all keep their input's."""
+"""Shape inference for normalizations: the output has the input's shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axis_of
 
 
 def along(input: Tensor, axis: int = -1) -> Dims:
-    """The input's dimensions, of which `axis` must be one."""
+    """The input's dimensions; raises ShapeError if `axis` is out of range."""
     axis_of(axis, input.rank)
     return input.dims
 

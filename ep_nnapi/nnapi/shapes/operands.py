@@ -1,4 +1,4 @@
-"""Operands as shape functions see them: what is known of a tensor, and what is not yet."""
+"""Operands of shape inference: tensors with partly known shape and value, and scalars."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Scalar: TypeAlias = bool | int | float
 
 
 class Unknown(Exception):
-    """A rank or value that is not known yet, so neither are the outputs' shapes."""
+    """A rank, size or value is unknown, so the outputs' shapes cannot be inferred."""
 
 
 class ShapeError(SpecError):
-    """Operands whose shapes or values do not fit one another."""
+    """Shapes or values of operands are invalid or inconsistent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What is known of a tensor. Asking is checking: `dims` and `value` raise Unknown.
+    """A tensor in shape inference; its properties raise Unknown if they are unknown.
 
-    known   sizes, None for one that is unknown; None: not even the rank is known
-    data    the elements, when they are known
+    known   sizes, None for an unknown size; None if the rank is unknown
+    data    the elements, None if unknown
     """
 
     known: Dims | None
@@ -37,35 +37,35 @@ class Tensor:
 
     @staticmethod
     def of(array: Array) -> Tensor:
-        """A tensor of which everything is known."""
+        """A tensor of known shape and value."""
         return Tensor(array.shape, array)
 
     @property
     def dims(self) -> Dims:
-        """Sizes; raises Unknown when the rank is unknown."""
+        """Sizes, None for an unknown size; raises Unknown if the rank is unknown."""
         if self.known is None:
             raise Unknown
         return self.known
 
     @property
     def rank(self) -> int:
-        """Number of dimensions; raises Unknown."""
+        """Number of dimensions; raises Unknown if it is unknown."""
         return len(self.dims)
 
     @property
     def value(self) -> Array:
-        """The elements; raises Unknown."""
+        """The elements; raises Unknown if they are unknown."""
         if self.data is None:
             raise Unknown
         return self.data
 
     @property
     def ints(self) -> tuple[int, ...]:
-        """The elements of a tensor of integers, in order; raises Unknown."""
+        """The elements of an integer tensor in row-major order; raises Unknown."""
         return tuple(int(i) for i in self.value.reshape(-1))
 
     def size(self, dim: int) -> int:
-        """The size of one dimension; raises Unknown."""
+        """The size of dimension `dim`; raises Unknown if it is unknown."""
         size = self.dims[dim]
         if size is None:
             raise Unknown
@@ -73,7 +73,7 @@ class Tensor:
 
 
 class Pending(Enum):
-    """A scalar whose value is not known yet."""
+    """Placeholder for a scalar whose value is unknown."""
 
     PENDING = 0
 
@@ -81,20 +81,20 @@ class Pending(Enum):
 Operand: TypeAlias = Tensor | Scalar | Pending | None
 Operands: TypeAlias = Mapping[str, Operand | tuple[Operand, ...]]
 Shapes: TypeAlias = Dims | list[Dims | None]
-"""One output's dimensions, or a list of several outputs'."""
+"""Dimensions of one output, or a list with those of several outputs."""
 Table: TypeAlias = dict[OperationSpec, Callable[..., Shapes]]
-"""The functions of a family by operation."""
+"""Shape functions by operation."""
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """`axis`, counted from the end when negative, as an index; raises ShapeError beyond `rank`."""
+    """Normalize a possibly negative `axis`; raises ShapeError if it is out of range."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} is outside a tensor of rank {rank}")
     return axis % rank
 
 
 def axes_of(axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
-    """Different axes, in increasing order, each as `axis_of`."""
+    """Normalize axes as `axis_of` does; sorted, without duplicates."""
     return tuple(sorted({axis_of(a, rank) for a in axes}))
 
 
@@ -105,6 +105,6 @@ def require(condition: bool, message: str) -> None:
 
 
 def unify(a: Dim, b: Dim) -> Dim:
-    """The one size that both are, either of which may be unknown; raises ShapeError."""
+    """Merge two sizes, either may be unknown; raises ShapeError if they differ."""
     require(a is None or b is None or a == b, f"sizes {a} and {b} must be equal")
     return b if a is None else a

@@ -1,4 +1,4 @@
-"""Shapes of pools."""
+"""Shape inference for pooling."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Shapes of recurrent operations, whose tensors must agree on the sizes of their cells.
+"""Shape inference for recurrent operations, with checks that all tensors of a cell are consistent.
 
-Sizes have names. A pattern says which of them an operand has: `"units inputs"` is a matrix [units,
-inputs]. An operand that is left out says nothing.
+Sizes have names. A pattern lists the named sizes of an operand: `"units inputs"` is a matrix
+[units, inputs]. Omitted operands are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GATES = ("input", "forget", "cell", "output")
 INPUT = tuple(f"input_to_{gate}_weights" for gate in GATES)
 RECURRENT = tuple(f"recurrent_to_{gate}_weights" for gate in GATES)
 INPUT_GATE = ("input_to_input_weights", "recurrent_to_input_weights", "input_gate_bias")
-"""All have values, or none: then the input gate is one less the forget gate (CIFG)."""
+"""Given all or none; if none, the input gate is 1 - forget gate (CIFG)."""
 BIASES = ("input_gate_bias", "forget_gate_bias", "cell_bias", "output_gate_bias")
 PEEPHOLE = ("cell_to_input_weights", "cell_to_forget_weights", "cell_to_output_weights")
 NORM = tuple(f"{gate}_layer_norm_weights" for gate in GATES)
@@ -44,7 +44,7 @@ LSTM_CELL = {
     "output_state_in": "batches outputs",
     "cell_state_in": "batches units",
 }
-"""The tensors of an LSTM cell but what it reads. Source: NDK ANEURALNETWORKS_LSTM."""
+"""Patterns of an LSTM cell's tensors except its input. Source: NDK ANEURALNETWORKS_LSTM."""
 RNN_CELL = {
     "weights": "units inputs",
     "recurrent_weights": "units units",
@@ -52,16 +52,16 @@ RNN_CELL = {
     "aux_weights": "units aux_inputs",
     "hidden_state_in": "batches units",
 }
-"""The tensors of an RNN cell but what it reads. Source: NDK ANEURALNETWORKS_RNN."""
+"""Patterns of an RNN cell's tensors except its input. Source: NDK ANEURALNETWORKS_RNN."""
 _LSTM_REQUIRED = {"input", *LSTM_CELL} - {*INPUT_GATE, *PEEPHOLE, *NORM, *AUXILIARY, *PROJECTION}
 _RNN_REQUIRED = {"input", *RNN_CELL} - {"aux_weights"}
 _ORDERS = {True: "times batches", False: "batches times"}
-"""All dimensions of a sequence but the last, by whether it is time-major."""
+"""Leading dimensions of a sequence, by `time_major`."""
 _STEP = "batches"
 
 
 def agree(patterns: Mapping[str, str], operands: Given) -> Sizes:
-    """The named sizes on which the operands agree; raises ShapeError when they do not."""
+    """Return the named sizes; raises ShapeError if two operands disagree on one."""
     sizes: dict[str, Dim] = {}
     for name, pattern in patterns.items():
         operand, names = operands.get(name), pattern.split()
@@ -77,7 +77,7 @@ def agree(patterns: Mapping[str, str], operands: Given) -> Sizes:
 
 
 def lstm_cell(operands: Given, order: str = _STEP) -> Sizes:
-    """The sizes of an LSTM cell; raises ShapeError when it lacks operands."""
+    """The named sizes of an LSTM cell; raises ShapeError if operands are missing."""
     _need(_LSTM_REQUIRED, operands)
     sizes = agree({**_read(order), **LSTM_CELL}, operands)
     first = 0 if _all_or_none(INPUT_GATE, operands) else 1
@@ -92,7 +92,7 @@ def lstm_cell(operands: Given, order: str = _STEP) -> Sizes:
 
 
 def rnn_cell(operands: Given, order: str = _STEP) -> Sizes:
-    """The sizes of an RNN cell; raises ShapeError when it lacks operands."""
+    """The named sizes of an RNN cell; raises ShapeError if operands are missing."""
     _need(_RNN_REQUIRED, operands)
     return agree({**_read(order), **RNN_CELL}, operands)
 
@@ -120,7 +120,7 @@ def quantized_16bit_lstm(**operands: Operand) -> Shapes:
 
 
 def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shapes:
-    """The outputs of all times, and the last states.
+    """The outputs of all time steps, and the last states.
 
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
     """
@@ -132,7 +132,7 @@ def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shape
 def bidirectional_sequence_lstm(
     time_major: bool, merge_outputs: bool, **operands: Operand
 ) -> Shapes:
-    """The outputs of both directions, maybe merged, and the last states of both cells.
+    """The outputs of both directions, merged on request, and the last states of both cells.
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
     """
@@ -144,13 +144,13 @@ def bidirectional_sequence_lstm(
 
 
 def rnn(**operands: Operand) -> Shapes:
-    """The state and the output, which are the same. Source: NDK ANEURALNETWORKS_RNN."""
+    """The state and the output, of the same shape. Source: NDK ANEURALNETWORKS_RNN."""
     state = _of(rnn_cell(operands), "batches units")
     return [state, state]
 
 
 def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
-    """The outputs of all times, and the last state.
+    """The outputs of all time steps, and the last state.
 
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
     """
@@ -163,7 +163,7 @@ def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
 def bidirectional_sequence_rnn(
     time_major: bool, merge_outputs: bool, **operands: Operand
 ) -> Shapes:
-    """The outputs of both directions, maybe merged, and the last states of both cells.
+    """The outputs of both directions, merged on request, and the last states of both cells.
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
     """
@@ -175,9 +175,9 @@ def bidirectional_sequence_rnn(
 
 
 def svdf(rank: int, **operands: Operand) -> Shapes:
-    """The memory of all filters, and the output. Source: NDK ANEURALNETWORKS_SVDF.
+    """The state of all filters, and the output. Source: NDK ANEURALNETWORKS_SVDF.
 
-    The state holds `memory` numbers a filter, the last of which is not read.
+    The state has `memory` elements for each filter; the last of them is not read.
     """
     _need(("input", "weights_feature", "weights_time", "state_in"), operands)
     patterns = {
@@ -199,15 +199,16 @@ def svdf(rank: int, **operands: Operand) -> Shapes:
 
 
 def side(prefix: str, operands: Given) -> dict[str, Operand]:
-    """The operands whose names begin with `prefix`, without it."""
+    """The operands whose names begin with `prefix`; the prefix is removed."""
     return {k.removeprefix(prefix): v for k, v in operands.items() if k.startswith(prefix)}
 
 
 def _linked(operands: Given, weights: str, order: str) -> tuple[Given, Given]:
-    """What the cells of both directions are given, by the linking mode.
+    """The operands of the forward and the backward cell, by linking mode.
 
-    Without `aux_input` both read the input. With it, and `weights` for it, both read both (cross
-    linking); without such weights the backward cell reads it instead (parallel linking).
+    Without `aux_input` both cells read the input. With `aux_input` and its `weights`, both read
+    both (cross linking). With `aux_input` only, the backward cell reads it instead of the input
+    (parallel linking).
     """
     forward, backward = side("fw_", operands), side("bw_", operands)
     crossed = weights in forward
@@ -221,7 +222,7 @@ def _linked(operands: Given, weights: str, order: str) -> tuple[Given, Given]:
 
 
 def _read(order: str) -> dict[str, str]:
-    """The patterns of what a cell reads."""
+    """The patterns of a cell's input and auxiliary input."""
     return {"input": f"{order} inputs", "aux_input": f"{order} aux_inputs"}
 
 
@@ -231,7 +232,7 @@ def _need(names: Collection[str], operands: Given) -> None:
 
 
 def _all_or_none(names: Collection[str], operands: Given) -> bool:
-    """Whether these operands are there; raises ShapeError when only some are."""
+    """Return True if all are given, False if none; raises ShapeError if only some are."""
     present = [name for name in names if name in operands]
     missing = [name for name in names if name not in operands]
     require(not present or not missing, f"{' '.join(present[:1])} needs {' '.join(missing[:1])}")
@@ -247,7 +248,7 @@ def _lstm_states(sizes: Sizes) -> tuple[Dims, Dims]:
 
 
 def _merged(forward: Dims, backward: Dims) -> tuple[Dims]:
-    """Outputs of both directions side by side."""
+    """Outputs of both directions concatenated along the last axis."""
     both = forward[-1], backward[-1]
     return ((*forward[:-1], None if None in both else sum(size or 0 for size in both)),)
 

@@ -1,4 +1,4 @@
-"""Shapes of reductions along axes."""
+"""Shape inference for reductions along axes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of
 
 
 def reduce(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
-    """Reduced sizes become 1 if `keep_dims` is positive, or go; at least {1} remains.
+    """Reduced axes have size 1 if `keep_dims` is positive, else are removed; at least [1] remains.
 
-    Source: NDK ANEURALNETWORKS_MEAN, REDUCE_SUM and their siblings.
+    Source: NDK ANEURALNETWORKS_MEAN, REDUCE_SUM and other REDUCE_* operations.
     """
     reduced = axes_of(axes.ints, input.rank)
     if keep_dims > 0:
@@ -18,7 +18,7 @@ def reduce(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
 
 
 def arg(input: Tensor, axis: int) -> Dims:
-    """The input without its `axis`; at least {1} remains.
+    """The input's dimensions without `axis`; at least [1] remains.
 
     Source: NDK ANEURALNETWORKS_ARGMAX, ARGMIN.
     """

@@ -1,4 +1,4 @@
-"""Shapes of resized images."""
+"""Shape inference for image resizing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def resize(
     align_corners: bool = False,
     half_pixel_centers: bool = False,
 ) -> Dims:
-    """The given size, or the input's scaled and rounded down.
+    """An image of the given size, or of the input size times scale, rounded down.
 
     Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR.
     """

@@ -1,7 +1,7 @@
-"""Memory that an operation takes for itself, declared as a number of elements by its operands.
+"""Limits on the scratch memory of operations, estimated from their operands.
 
-Most operations keep to what they read and write. Those in the table do not: their scalars can ask
-for more, such as padding that is stored around an image.
+Most operations need little memory besides inputs and outputs. The scalars of those in the table
+can require much more, such as a padded copy of an image.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from ep_nnapi.nnapi.signature import OperationSpec
 Elements: TypeAlias = Callable[..., int]
 
 _MULTIPLE = 16
-"""Of its operands' elements: the most that an operation may take besides."""
+"""Limit of scratch elements, as a multiple of the operands' elements."""
 _ALWAYS = 1 << 16
-"""Elements that an operation may take however small its operands are."""
+"""Scratch elements that are always allowed, for operations with small operands."""
 
 
 def require_scratch(
     operation: OperationSpec, operands: Operands, elements: int, times: int = 1
 ) -> None:
-    """Raises Reject(SIZE) when an operation wants more memory than its operands justify.
+    """Raises Reject(SIZE) if the scratch memory is out of proportion to the operands.
 
-    operands   by name, as shape functions take them
-    elements   of all tensors that it reads and writes
-    times      the usual limit that it may take
+    operands   by name, as for shape functions
+    elements   number of elements of all inputs and outputs
+    times      factor on the limit
     """
     try:
         declared = SCRATCH[operation]
         wanted = declared(**{k: v for k, v in operands.items() if v is not None})
     except (Unknown, ShapeError):
-        return  # not known before the run, or refused by shape inference
+        return  # unknown before the run, or an error that shape inference reports
     most = times * (_MULTIPLE * elements + _ALWAYS)
     if wanted > most:
         raise Reject(
@@ -55,7 +55,7 @@ def _pool(input: Tensor, filter_height: int, filter_width: int, **rest: Scalar |
 
 
 def _padded(input: Tensor, taps: tuple[int, int], rest: Mapping[str, Scalar | Tensor]) -> int:
-    """Elements of one image with its padding."""
+    """Elements of one padded image."""
     window = _window(rest)
     _, height, width, channels = _known(input, window.nchw)
     high, wide = _stored(window.height, height, taps[0]), _stored(window.width, width, taps[1])
@@ -67,7 +67,7 @@ def _stored(side: Side, size: int, taps: int) -> int:
 
 
 def _transposed(input: Tensor, filter: Tensor, **rest: Scalar | Tensor) -> int:
-    """Elements of one result before padding is cut off."""
+    """Elements of one output image before its padding is cropped."""
     window = _window(rest)
     _, height, width, _ = _known(input, window.nchw)
     high = (height - 1) * window.height.stride + filter.size(1)
@@ -83,7 +83,7 @@ def _regions(
     layout: bool,
     **rest: Scalar | Tensor,
 ) -> int:
-    """Distances between the sampling points of one region and the pixels."""
+    """Interpolation weights of one region: sampling points times pixels, for each axis."""
     _, height, width, _ = _known(input, layout)
     rows = output_height * (height_sampling_points or height) * height
     return rows + output_width * (width_sampling_points or width) * width

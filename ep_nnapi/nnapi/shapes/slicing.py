@@ -1,4 +1,4 @@
-"""Shapes of parts of a tensor."""
+"""Shape inference for slicing, gather and top-k."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, axis_of, re
 
 
 def slice_(input: Tensor, begin: Tensor, size: Tensor) -> Dims:
-    """The sizes given; -1 is what remains. Source: NDK ANEURALNETWORKS_SLICE."""
+    """The given sizes; -1 extends to the end of the axis. Source: NDK ANEURALNETWORKS_SLICE."""
     starts, sizes = begin.ints, size.ints
     require(len(starts) == len(sizes) == input.rank, f"begin and size for rank {input.rank}")
     return tuple(map(_sliced, input.dims, starts, sizes))
@@ -30,10 +30,10 @@ def ranges(
     begin_mask: int,
     end_mask: int,
 ) -> list[range]:
-    """The indexes that STRIDED_SLICE takes along each dimension; `bounds`: begin, end, strides.
+    """The indexes that STRIDED_SLICE selects along each axis; `bounds`: begin, end, strides.
 
-    A bit of a mask leaves the bound of its dimension open; bounds count from the end when negative
-    and are clamped, as those of Python's slices.
+    A set mask bit means no bound for that axis. Negative bounds count from the end, and bounds
+    are clamped, as in Python slices.
     """
     found = []
     for i, (size, begin, end, stride) in enumerate(zip(sizes, *bounds, strict=True)):
@@ -53,7 +53,7 @@ def strided_slice(
     end_mask: int,
     shrink_axis_mask: int,
 ) -> Dims:
-    """How many indexes are taken; a bit of `shrink_axis_mask` removes a dimension of one.
+    """Number of selected indexes per axis; bits of `shrink_axis_mask` remove axes of size 1.
 
     Source: NDK ANEURALNETWORKS_STRIDED_SLICE.
     """
@@ -70,13 +70,13 @@ def strided_slice(
 
 
 def gather(input: Tensor, axis: int, indices: Tensor) -> Dims:
-    """The indices' dimensions in place of `axis`. Source: NDK ANEURALNETWORKS_GATHER."""
+    """Dimensions of `indices` in place of `axis`. Source: NDK ANEURALNETWORKS_GATHER."""
     at = axis_of(axis, input.rank)
     return (*input.dims[:at], *indices.dims, *input.dims[at + 1 :])
 
 
 def topk_v2(input: Tensor, k: int) -> list[Dims | None]:
-    """Values and indexes of the `k` greatest in rows. Source: NDK ANEURALNETWORKS_TOPK_V2."""
+    """Values and indexes of the `k` largest in each row. Source: NDK ANEURALNETWORKS_TOPK_V2."""
     last = input.dims[-1]
     require(k > 0 and (last is None or k <= last), f"{k} of {last} elements")
     return [(*input.dims[:-1], k)] * 2

@@ -1,4 +1,4 @@
-"""The sliding window of convolutions and pools: parsed once, for shapes and for kernels."""
+"""Sliding windows of convolution and pooling: strides, padding and layout, from scalar operands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, ShapeError, Tensor
 class Side:
     """The window along one axis of the image.
 
-    before, after   explicit padding; ignored when `scheme` is given; `after` may be negative
-                    where the window's result is transposed
+    before, after   explicit padding; ignored if `scheme` is given; `after` may be negative
+                    for transposed convolution
     scheme          implicit padding
     """
 
@@ -25,7 +25,7 @@ class Side:
     scheme: PaddingCode | None = None
 
     def extent(self, size: Dim, taps: Dim) -> Dim:
-        """How many times a window of `taps` fits an input of `size`."""
+        """Output size: number of positions of a window of `taps` on an input of `size`."""
         if self.scheme is PaddingCode.SAME:
             return None if size is None else -(-size // self.stride)
         if size is None or taps is None:
@@ -40,7 +40,7 @@ class Side:
         return max(0, fits)
 
     def pads(self, size: int, taps: int) -> tuple[int, int]:
-        """Zeros before and after an input of `size`; an odd number has one more after."""
+        """Padding before and after an input of `size`; if the total is odd, one more after."""
         if self.scheme is not PaddingCode.SAME:
             return self.before, self.after
         reach = self.dilation * (taps - 1) + 1
@@ -48,7 +48,7 @@ class Side:
         return total // 2, total - total // 2
 
     def transposed_extent(self, size: Dim, taps: Dim) -> Dim:
-        """The size whose convolution would have the extent `size`, explicit padding only."""
+        """Output size of a transposed convolution of `size`; explicit padding only."""
         if size is None or taps is None:
             return None
         extent = (size - 1) * self.stride + taps - self.before - self.after
@@ -58,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Both axes of a window, and where the channels are.
+    """A window along height and width, and the image layout.
 
     Source: NDK ANEURALNETWORKS_CONV_2D (operands of both forms), PaddingCode.
     """
@@ -70,7 +70,7 @@ class Window:
     @staticmethod
     @lru_cache(maxsize=1024)
     def of(**scalars: Scalar) -> Window:
-        """The window that an operation's scalar operands, by name, describe."""
+        """The window for an operation's scalar operands, given by name."""
 
         def side(axis: str, before: str, after: str) -> Side:
             return Side(
@@ -94,30 +94,30 @@ class Window:
         return found
 
     def image(self, tensor: Tensor) -> tuple[Dim, Dim, Dim, Dim]:
-        """Sizes of a tensor of this layout as batch, height, width, channels."""
+        """Batch, height, width and channels of a tensor in this layout."""
         return nhwc_dims(tensor, self.nchw)
 
     def dims(self, batch: Dim, height: Dim, width: Dim, channels: Dim) -> Dims:
-        """Sizes in this layout."""
+        """Dimensions of an image tensor in this layout."""
         return image_dims(batch, height, width, channels, self.nchw)
 
 
 def nhwc_dims(tensor: Tensor, nchw: bool) -> tuple[Dim, Dim, Dim, Dim]:
-    """Sizes of an image tensor as batch, height, width, channels."""
+    """Batch, height, width and channels of an image tensor, NCHW or NHWC."""
     require(tensor.rank == 4, f"an image tensor has rank 4, not {tensor.rank}")
     a, b, c, d = tensor.dims
     return (a, c, d, b) if nchw else (a, b, c, d)
 
 
 def image_dims(batch: Dim, height: Dim, width: Dim, channels: Dim, nchw: bool) -> Dims:
-    """Sizes of an image tensor in its layout."""
+    """Dimensions of an image tensor, NCHW or NHWC."""
     if nchw:
         return (batch, channels, height, width)
     return (batch, height, width, channels)
 
 
 def padding_scheme(code: Scalar) -> PaddingCode:
-    """The padding scheme of that code; raises ShapeError when there is none."""
+    """Convert `code` to a PaddingCode; raises ShapeError if it is invalid."""
     try:
         return PaddingCode(int(code))
     except ValueError:

@@ -1,5 +1,5 @@
-"""The functions of the C API, a file for each kind of object.
+"""Implementations of the C API functions, one file per kind of object.
 
-Each takes what C passes (handles as numbers) and raises Refused, or RuntimeFailure, for anything
-but success. Names are the NDK's without the prefix, so that nothing maps one to the other.
+Each function takes the C arguments (handles as integers) and raises Refused or RuntimeFailure on
+failure. Names are the NDK's without the prefix, so no mapping of names is needed.
 """

@@ -22,11 +22,11 @@ TOKEN_BYTES = 32
 """Source: NDK ANEURALNETWORKS_BYTE_SIZE_OF_CACHE_TOKEN."""
 
 ALIGNMENT, PADDING = 64, 1
-"""Bytes that the devices like best: whole cache lines, and nothing behind the data."""
+"""Preferred alignment and padding of the devices: a cache line, and no padding."""
 
 
 def Compilation_create(model: int, out: CData) -> None:
-    """A compilation of a finished model; the runtime chooses the device."""
+    """Creates a compilation of a finished model; the runtime chooses the device."""
     builder = MODELS[model]
     require(out, "compilation")
     out[0] = 0
@@ -34,7 +34,7 @@ def Compilation_create(model: int, out: CData) -> None:
 
 
 def Compilation_createForDevices(model: int, devices: CData, count: int, out: CData) -> None:
-    """A compilation for devices the client names: the first that executes the whole model."""
+    """Creates a compilation for named devices: the first that supports the whole model is used."""
     builder = MODELS[model]
     require(devices, "devices")
     require(out, "compilation")
@@ -46,27 +46,27 @@ def Compilation_createForDevices(model: int, devices: CData, count: int, out: CD
 
 
 def Compilation_free(compilation: int) -> None:
-    """Ends the handle; executions made of the compilation go on."""
+    """Releases the handle; executions of the compilation stay valid."""
     COMPILATIONS.remove(compilation)
 
 
 def Compilation_setPreference(compilation: int, preference: int) -> None:
-    """What to compile for."""
+    """Sets the execution preference (PreferenceCode)."""
     COMPILATIONS[compilation].set_preference(preference)
 
 
 def Compilation_setPriority(compilation: int, priority: int) -> None:
-    """The priority among other compilations."""
+    """Sets the priority relative to other compilations."""
     COMPILATIONS[compilation].set_priority(priority)
 
 
 def Compilation_setTimeout(compilation: int, duration: int) -> None:
-    """How long finishing may take, in nanoseconds."""
+    """Sets the time limit of finishing, in nanoseconds."""
     COMPILATIONS[compilation].set_timeout(duration)
 
 
 def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> None:
-    """Where to keep what was prepared, under a token of 32 bytes."""
+    """Sets the cache directory, and a token of 32 bytes that identifies the model."""
     builder = COMPILATIONS[compilation]
     where = text(directory, "cacheDir")
     require(token, "token")
@@ -74,40 +74,40 @@ def Compilation_setCaching(compilation: int, directory: CData, token: CData) -> 
 
 
 def Compilation_finish(compilation: int) -> None:
-    """Prepares the model."""
+    """Compiles the model."""
     COMPILATIONS[compilation].finish()
 
 
 def Compilation_getPreferredMemoryAlignmentForInput(
     compilation: int, index: int, out: CData
 ) -> None:
-    """Bytes to which the address of an input is best aligned."""
+    """Gets the preferred alignment of an input's address, in bytes."""
     _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, outward=False)
 
 
 def Compilation_getPreferredMemoryPaddingForInput(compilation: int, index: int, out: CData) -> None:
-    """Bytes to a multiple of which an input's length is best padded."""
+    """Gets the number of bytes to whose multiple an input's length is best padded."""
     _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, outward=False)
 
 
 def Compilation_getPreferredMemoryAlignmentForOutput(
     compilation: int, index: int, out: CData
 ) -> None:
-    """Bytes to which the address of an output is best aligned."""
+    """Gets the preferred alignment of an output's address, in bytes."""
     _prefer(COMPILATIONS[compilation], (index, out, "alignment"), ALIGNMENT, outward=True)
 
 
 def Compilation_getPreferredMemoryPaddingForOutput(
     compilation: int, index: int, out: CData
 ) -> None:
-    """Bytes to a multiple of which an output's length is best padded."""
+    """Gets the number of bytes to whose multiple an output's length is best padded."""
     _prefer(COMPILATIONS[compilation], (index, out, "padding"), PADDING, outward=True)
 
 
 def Compilation_addExtensionAttribute(
     compilation: int, name: CData, code: int, data: CData, length: int
 ) -> None:
-    """Always refused: no device here has vendor extensions."""
+    """Raises Refused always: no device here has vendor extensions."""
     builder = COMPILATIONS[compilation]
     called = text(name, "extensionName")
     if data == ffi.NULL and length:
@@ -117,7 +117,7 @@ def Compilation_addExtensionAttribute(
 
 
 def Burst_create(compilation: int, out: CData) -> None:
-    """A burst of a finished compilation's executions."""
+    """Creates a burst for executions of a finished compilation."""
     builder = COMPILATIONS[compilation]
     require(out, "burst")
     out[0] = 0
@@ -126,12 +126,12 @@ def Burst_create(compilation: int, out: CData) -> None:
 
 
 def Burst_free(burst: int) -> None:
-    """Ends the handle."""
+    """Releases the handle."""
     BURSTS.remove(burst)
 
 
 def require_ready(compilation: CompilationBuilder) -> None:
-    """Passes when executions can be made; raises Refused(BAD_STATE) else."""
+    """Raises Refused(BAD_STATE) unless executions can be created."""
     if not compilation.ready:
         raise bad_state("the compilation is not finished, or failed")
 

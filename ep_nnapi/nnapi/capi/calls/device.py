@@ -1,5 +1,5 @@
 # ruff: noqa: N802 (functions have the NDK's names)
-"""Devices and the runtime as a whole. Source: NDK ANeuralNetworks_*, ANeuralNetworksDevice_*."""
+"""Devices and runtime queries. Source: NDK ANeuralNetworks_*, ANeuralNetworksDevice_*."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def getDeviceCount(count: CData) -> None:
-    """How many devices there are."""
+    """Gets the number of devices."""
     require(count, "numDevices")
     count[0] = len(devices()[1])
 
 
 def getDevice(index: int, out: CData) -> None:
-    """The device at a place in the runtime's order."""
+    """Gets the device at an index in the runtime's order."""
     require(out, "device")
     handles = devices()[1]
     if index >= len(handles):
@@ -31,50 +31,50 @@ def getDevice(index: int, out: CData) -> None:
 
 
 def getDefaultLoopTimeout() -> int:
-    """Nanoseconds a WHILE may take unless an execution says otherwise."""
+    """Returns the default time limit of a WHILE loop, in nanoseconds."""
     return DEFAULT_LOOP_TIMEOUT_NS
 
 
 def getMaximumLoopTimeout() -> int:
-    """Nanoseconds a WHILE may take at most."""
+    """Returns the greatest time limit of a WHILE loop, in nanoseconds."""
     return MAXIMUM_LOOP_TIMEOUT_NS
 
 
 def getRuntimeFeatureLevel() -> int:
-    """The level that models are validated against, as its code."""
+    """Returns the code of the feature level that models are validated against."""
     return feature_level_code(feature_level())
 
 
 def Device_getName(device: int, name: CData) -> None:
-    """The device's unique name."""
+    """Gets the device's unique name."""
     shown = _shown(device)
     require(name, "name")
     name[0] = shown.name
 
 
 def Device_getVersion(device: int, version: CData) -> None:
-    """The device's version, free text."""
+    """Gets the device's version, free text."""
     shown = _shown(device)
     require(version, "version")
     version[0] = shown.version
 
 
 def Device_getType(device: int, out: CData) -> None:
-    """The device's DeviceTypeCode."""
+    """Gets the device's DeviceTypeCode."""
     shown = _shown(device)
     require(out, "type")
     out[0] = shown.device.type
 
 
 def Device_getFeatureLevel(device: int, out: CData) -> None:
-    """The device's level, as its code."""
+    """Gets the code of the device's feature level."""
     shown = _shown(device)
     require(out, "featureLevel")
     out[0] = feature_level_code(shown.device.feature_level)
 
 
 def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
-    """Always false: no device here has vendor extensions."""
+    """Gets false always: no device here has vendor extensions."""
     _shown(device)
     require(name, "extensionName")
     require(supported, "isExtensionSupported")
@@ -82,7 +82,7 @@ def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> No
 
 
 def Device_wait(device: int) -> None:
-    """Returns at once: devices of the host are always ready."""
+    """Returns at once: host devices are always ready."""
     _shown(device)
 
 

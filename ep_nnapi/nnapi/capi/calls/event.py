@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def Event_wait(event: int) -> None:
-    """Returns when the execution has ended, with the code it ended with."""
+    """Waits for the execution to end; returns its result code."""
     EVENTS[event].wait()
 
 
 def Event_free(event: int) -> None:
-    """Ends the handle once the execution has ended."""
+    """Waits for the execution to end, then releases the handle."""
     found = EVENTS.remove(event)
     if found is not None:
         found.settle()
 
 
 def Event_createFromSyncFenceFd(fd: int, out: CData) -> None:
-    """Always BAD_DATA: no descriptor of this system is a sync fence of Android's."""
+    """Raises Refused(BAD_DATA) always: this system has no Android sync fences."""
     require(out, "event")
     out[0] = 0
     raise bad_data(f"descriptor {fd} is no sync fence")
 
 
 def Event_getSyncFenceFd(event: int, out: CData) -> None:
-    """Always BAD_DATA, as the NDK says of events that no sync fence stands behind."""
+    """Raises Refused(BAD_DATA) always, as the NDK specifies for events without a sync fence."""
     require(out, "sync_fence_fd")
     out[0] = -1
     EVENTS[event]

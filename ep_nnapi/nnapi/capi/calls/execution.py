@@ -30,7 +30,7 @@ _UNMEASURED = 2**64 - 1
 
 
 def Execution_create(compilation: int, out: CData) -> None:
-    """An execution of a finished compilation."""
+    """Creates an execution of a finished compilation."""
     builder = COMPILATIONS[compilation]
     require(out, "execution")
     out[0] = 0
@@ -39,51 +39,51 @@ def Execution_create(compilation: int, out: CData) -> None:
 
 
 def Execution_free(execution: int) -> None:
-    """Ends the handle; what runs goes on to its end."""
+    """Releases the handle; a running computation continues."""
     EXECUTIONS.remove(execution)
 
 
 def Execution_setInput(
     execution: int, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
-    """An input in the client's memory; (null, 0) leaves it out."""
+    """Sets an input in the client's memory; (null, 0) omits it."""
     _set(EXECUTIONS[execution], (Direction.INPUT, index), type_, (buffer, size))
 
 
 def Execution_setOutput(
     execution: int, index: int, type_: OperandType, buffer: CData, size: int
 ) -> None:
-    """An output in the client's memory; (null, 0) leaves it out."""
+    """Sets an output in the client's memory; (null, 0) omits it."""
     _set(EXECUTIONS[execution], (Direction.OUTPUT, index), type_, (buffer, size))
 
 
 def Execution_setInputFromMemory(
     execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
 ) -> None:
-    """An input in a memory object."""
+    """Sets an input in a memory object."""
     _set_memory(execution, (Direction.INPUT, index), type_, (memory, offset, length))
 
 
 def Execution_setOutputFromMemory(
     execution: int, index: int, type_: OperandType, memory: int, offset: int, length: int
 ) -> None:
-    """An output in a memory object."""
+    """Sets an output in a memory object."""
     _set_memory(execution, (Direction.OUTPUT, index), type_, (memory, offset, length))
 
 
 def Execution_compute(execution: int) -> None:
-    """Computes and returns."""
+    """Computes synchronously."""
     EXECUTIONS[execution].compute()
 
 
 def Execution_burstCompute(execution: int, burst: int) -> None:
-    """Computes as one of a burst."""
+    """Computes synchronously as part of a burst."""
     started = EXECUTIONS[execution]
     BURSTS[burst].compute(started)
 
 
 def Execution_startCompute(execution: int, out: CData) -> None:
-    """Begins to compute; the event says when it ends."""
+    """Starts computing; the event signals the end."""
     started = EXECUTIONS[execution]
     require(out, "event")
     out[0] = 0
@@ -93,7 +93,7 @@ def Execution_startCompute(execution: int, out: CData) -> None:
 def Execution_startComputeWithDependencies(
     execution: int, dependencies: CData, count: int, duration: int, out: CData
 ) -> None:
-    """Begins to compute once other events are over; `duration` limits the time from then on."""
+    """Starts computing after other events, then within `duration` nanoseconds."""
     require(out, "event")
     out[0] = 0
     if count and dependencies == ffi.NULL:
@@ -104,7 +104,7 @@ def Execution_startComputeWithDependencies(
 
 
 def Execution_getOutputOperandRank(execution: int, index: int, out: CData) -> None:
-    """The rank of an output of the last computation, also when it did not fit."""
+    """Gets the rank of an output of the last computation, even if its buffer was too small."""
     found = EXECUTIONS[execution]
     require(out, "rank")
     output = found.output(index)
@@ -113,7 +113,7 @@ def Execution_getOutputOperandRank(execution: int, index: int, out: CData) -> No
 
 
 def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData) -> None:
-    """The dimensions of an output of the last computation, also when it did not fit."""
+    """Gets the dimensions of an output of the last computation, even if its buffer is too small."""
     found = EXECUTIONS[execution]
     require(out, "dimensions")
     output = found.output(index)
@@ -125,14 +125,14 @@ def Execution_getOutputOperandDimensions(execution: int, index: int, out: CData)
 
 
 def Execution_setMeasureTiming(execution: int, measure: bool) -> None:
-    """Whether computations are measured."""
+    """Enables or disables timing."""
     found = EXECUTIONS[execution]
     found.compilation.require_single_device("measuring")
     found.change(replace(found.settings, measure=measure))
 
 
 def Execution_getDuration(execution: int, code: int, out: CData) -> None:
-    """Nanoseconds that the last computation took."""
+    """Gets the duration of the last computation, in nanoseconds."""
     found = EXECUTIONS[execution]
     require(out, "duration")
     if code not in set(DurationCode):
@@ -142,25 +142,25 @@ def Execution_getDuration(execution: int, code: int, out: CData) -> None:
 
 
 def Execution_setTimeout(execution: int, duration: int) -> None:
-    """Nanoseconds that a computation may take; 0: no limit."""
+    """Sets the time limit of a computation, in nanoseconds; 0 for no limit."""
     found = EXECUTIONS[execution]
     found.compilation.require_single_device("a timeout")
     found.change(replace(found.settings, timeout=duration or None))
 
 
 def Execution_setLoopTimeout(execution: int, duration: int) -> None:
-    """Nanoseconds that a WHILE may take; more than the maximum counts as the maximum."""
+    """Sets the time limit of a WHILE loop, in nanoseconds, capped at the maximum."""
     found = EXECUTIONS[execution]
     found.change(replace(found.settings, loop_timeout=min(duration, MAXIMUM_LOOP_TIMEOUT_NS)))
 
 
 def Execution_enableInputAndOutputPadding(execution: int, enable: bool) -> None:
-    """Whether buffers may be longer than needed."""
+    """Allows or forbids buffers longer than needed."""
     EXECUTIONS[execution].enable_padding(enable)
 
 
 def Execution_setReusable(execution: int, reusable: bool) -> None:
-    """Whether the execution may be computed more than once."""
+    """Allows or forbids computing the execution more than once."""
     found = EXECUTIONS[execution]
     found.change(replace(found.settings, reusable=reusable))
 
@@ -168,7 +168,7 @@ def Execution_setReusable(execution: int, reusable: bool) -> None:
 def Execution_addExtensionAttribute(
     execution: int, name: CData, code: int, data: CData, length: int
 ) -> None:
-    """Always refused: no device here has vendor extensions."""
+    """Raises Refused always: no device here has vendor extensions."""
     found = EXECUTIONS[execution]
     called = text(name, "extensionName")
     if data == ffi.NULL and length:
@@ -215,7 +215,7 @@ def _type(pointer: OperandType) -> AnyOperand | None:
 
 
 def _dependency(handle: int) -> Event:
-    """One of a list, which is read no further than the first wrong one."""
+    """Returns one event of a list; reading the list stops at the first invalid handle."""
     if handle == 0:
         raise unexpected_null("a dependency")
     return EVENTS[handle]

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def Memory_createFromFd(size: int, protect: int, fd: int, offset: int, out: CData) -> None:
-    """Memory of a mapped file; the descriptor may be closed after."""
+    """Creates a memory from a mapped file; the descriptor may be closed afterwards."""
     require(out, "memory")
     out[0] = 0
     out[0] = MEMORIES.add(FileMemory.map(size, protect, fd, offset))
 
 
 def Memory_createFromAHardwareBuffer(buffer: int, out: CData) -> None:
-    """Always UNMAPPABLE: hardware buffers are Android's."""
+    """Raises Refused(UNMAPPABLE) always: hardware buffers exist on Android only."""
     require(out, "memory")
     out[0] = 0
     if buffer == 0:
@@ -34,7 +34,7 @@ def Memory_createFromAHardwareBuffer(buffer: int, out: CData) -> None:
 
 
 def Memory_createFromDesc(desc: int, out: CData) -> None:
-    """Memory of a device, for the roles described."""
+    """Creates a device memory for the roles of a descriptor."""
     require(out, "memory")
     out[0] = 0
     out[0] = MEMORIES.add(DESCRIPTORS[desc].allocate())
@@ -46,33 +46,33 @@ def Memory_copy(source: int, target: int) -> None:
 
 
 def Memory_free(memory: int) -> None:
-    """Ends the handle; models and executions that use the memory keep it."""
+    """Releases the handle; models and executions that use the memory keep a reference."""
     MEMORIES.remove(memory)
 
 
 def MemoryDesc_create(out: CData) -> None:
-    """An empty descriptor."""
+    """Creates an empty descriptor."""
     require(out, "desc")
     out[0] = DESCRIPTORS.add(Descriptor())
 
 
 def MemoryDesc_free(desc: int) -> None:
-    """Ends the handle."""
+    """Releases the handle."""
     DESCRIPTORS.remove(desc)
 
 
 def MemoryDesc_addInputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
-    """The memory may be the input `index` of the compilation's executions."""
+    """Lets the memory be input `index` of the compilation's executions."""
     _add_role(desc, compilation, Direction.INPUT, (index, frequency))
 
 
 def MemoryDesc_addOutputRole(desc: int, compilation: int, index: int, frequency: float) -> None:
-    """The memory may be the output `index` of the compilation's executions."""
+    """Lets the memory be output `index` of the compilation's executions."""
     _add_role(desc, compilation, Direction.OUTPUT, (index, frequency))
 
 
 def MemoryDesc_setDimensions(desc: int, rank: int, dimensions: CData) -> None:
-    """Dimensions that are unknown in the models."""
+    """Sets dimensions that the models leave unknown."""
     descriptor = DESCRIPTORS[desc]
     if rank and dimensions == ffi.NULL:
         raise unexpected_null("dimensions")
@@ -80,7 +80,7 @@ def MemoryDesc_setDimensions(desc: int, rank: int, dimensions: CData) -> None:
 
 
 def MemoryDesc_finish(desc: int) -> None:
-    """Ends the description."""
+    """Finishes the descriptor."""
     DESCRIPTORS[desc].finish()
 
 

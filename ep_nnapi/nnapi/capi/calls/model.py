@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def Model_create(out: CData) -> None:
-    """An empty model."""
+    """Creates an empty model."""
     require(out, "model")
     out[0] = MODELS.add(ModelBuilder(feature_level()))
 
 
 def Model_free(model: int) -> None:
-    """Ends the handle; compilations made of the model go on."""
+    """Releases the handle; compilations of the model stay valid."""
     MODELS.remove(model)
 
 
 def Model_finish(model: int) -> None:
-    """Validates the model; nothing can be added after."""
+    """Validates the model; it cannot be changed afterwards."""
     MODELS[model].finish()
 
 
 def Model_addOperand(model: int, described: OperandType) -> None:
-    """Adds an operand of a type."""
+    """Appends an operand of the given type."""
     builder = MODELS[model]
     require(described, "type")
     builder.modifiable()
@@ -45,7 +45,7 @@ def Model_addOperand(model: int, described: OperandType) -> None:
 
 
 def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) -> None:
-    """A constant from the client's memory; (null, 0) leaves the operand out."""
+    """Sets a constant from the client's memory; (null, 0) omits the operand."""
     builder = MODELS[model]
     if buffer != ffi.NULL:
         builder.check_constant(index, length, copied=True)
@@ -59,21 +59,21 @@ def Model_setOperandValue(model: int, index: int, buffer: CData, length: int) ->
 def Model_setOperandValueFromMemory(
     model: int, index: int, memory: int, offset: int, length: int
 ) -> None:
-    """A constant from a memory object, which is referenced, not copied."""
+    """Sets a constant from a memory object, which is referenced, not copied."""
     builder, source = MODELS[model], MEMORIES[memory]
     builder.check_constant(index, length)
     builder.set_value(index, source.bytes(Region(offset, length)))
 
 
 def Model_setOperandValueFromModel(model: int, index: int, value: int) -> None:
-    """A referenced model for IF and WHILE."""
+    """Sets the referenced model of an IF or WHILE."""
     MODELS[model].set_value_from_model(index, MODELS[value])
 
 
 def Model_setOperandSymmPerChannelQuantParams(
     model: int, index: int, params: ChannelParams
 ) -> None:
-    """Scales along one dimension."""
+    """Sets the per-channel scales of an operand."""
     builder = MODELS[model]
     require(params, "channelQuant")
     builder.set_channels(index, channels(params, builder.per_channel(index)))
@@ -82,7 +82,7 @@ def Model_setOperandSymmPerChannelQuantParams(
 def Model_addOperation(
     model: int, code: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
 ) -> None:
-    """Adds an operation on operands that have been added."""
+    """Appends an operation; its operands must have been added."""
     builder = MODELS[model]
     require(inputs, "inputs")
     require(outputs, "outputs")
@@ -93,7 +93,7 @@ def Model_addOperation(
 def Model_identifyInputsAndOutputs(
     model: int, n_inputs: int, inputs: CData, n_outputs: int, outputs: CData
 ) -> None:
-    """Names the model's inputs and outputs."""
+    """Sets the model's inputs and outputs."""
     builder = MODELS[model]
     require(inputs, "inputs")
     require(outputs, "outputs")
@@ -102,14 +102,14 @@ def Model_identifyInputsAndOutputs(
 
 
 def Model_relaxComputationFloat32toFloat16(model: int, allow: bool) -> None:
-    """Whether float32 may be computed as float16; nnapi-reference uses float32."""
+    """Allows or forbids computing float32 as float16; nnapi-reference always uses float32."""
     MODELS[model].relax(allow)
 
 
 def Model_getSupportedOperationsForDevices(
     model: int, devices: CData, count: int, supported: CData
 ) -> None:
-    """For each operation in the order of adding, whether one of the devices would execute it."""
+    """Gets for each operation, in the order added, whether one of the devices supports it."""
     builder = MODELS[model]
     require(devices, "devices")
     require(supported, "supportedOps")
@@ -129,17 +129,17 @@ def Model_getSupportedOperationsForDevices(
 
 
 def Model_getExtensionOperandType(model: int, name: CData, code: int, out: CData) -> None:
-    """Always BAD_DATA: there are no vendor extensions."""
+    """Raises Refused(BAD_DATA) always: there are no vendor extensions."""
     _no_extension(model, name, out)
 
 
 def Model_getExtensionOperationType(model: int, name: CData, code: int, out: CData) -> None:
-    """Always BAD_DATA: there are no vendor extensions."""
+    """Raises Refused(BAD_DATA) always: there are no vendor extensions."""
     _no_extension(model, name, out)
 
 
 def Model_setOperandExtensionData(model: int, index: int, data: CData, length: int) -> None:
-    """Always refused: no operand here is of an extension's type."""
+    """Raises Refused always: no operand here has an extension type."""
     builder = MODELS[model]
     if data == ffi.NULL and length:
         raise unexpected_null("data")

@@ -1,40 +1,41 @@
-"""Kernels of the reference device, by family; `find` gives the one for an operation and type.
+"""Kernels of the reference device, by operation family; `find` returns one by operation and type.
 
-HOWTO
+How to write a kernel
 
 A family's file holds one function per operation and one table, `KERNELS`. A function takes the
-operation's operands by the names of their parameters in `spec.py`: tensors as numpy arrays, scalars
-as Python values, a parameter that may repeat as a tuple. What may be left out has a default here.
-`ShapeError` refuses values that do not fit; the shape function of the operation has passed before.
+operation's operands by their parameter names in `spec.py`: tensors as numpy arrays, scalars as
+Python values, a variadic parameter as a tuple. Optional operands have a default here. The
+operation's shape function has already passed; raise `ShapeError` for values that do not fit.
 
-Besides operands a function may ask, by name, for
+Besides operands a function may have these parameters:
     out     the array, or tuple of arrays, that receives the result: uninitialised, C-contiguous, of
-            the shape that `nnapi.shapes` infers. Without it, the function returns its results (when
-            only the data decides their shape, or where numpy makes a new array anyhow).
+            the shape that `nnapi.shapes` infers. Without it, the function returns its results (for
+            data-dependent shapes, or where numpy allocates a new array anyway).
     types   the operands and outputs as `model.Operand`s without data, by name: scales, zero points
-    run     the `Run` it is part of: `run.check()` in long loops, `run.loop_timeout_ns`
-A MODEL operand arrives as a `PreparedGraph`: `branch.run(inputs, (), run)` gives its outputs.
+    run     the current `Run`: `run.check()` in long loops, `run.loop_timeout_ns`
+A MODEL operand is passed as a `PreparedGraph`: `branch.run(inputs, (), run)` returns its outputs.
 
-The table says for which types (of the signature's type variable T) a function is meant:
-    real(OP, f, F32, F16, Q8, Q8S)   f computes on real numbers: halves and quantized tensors are
+The table declares the types (of the signature's type variable T) of each function:
+    real(OP, f, F32, F16, Q8, Q8S)   f computes on real numbers: float16 and quantized tensors are
                                      decoded to float32 before and encoded after it
-    elementwise(OP, f, F32, F16, Q8) the same for a function of elements, broadcast: it is called on
-                                     blocks that stay in the cache
-    pointwise(OP, f, F32, F16, Q8)   the same for a function of one element of `input` alone: on 8
-                                     bits it becomes a table of 256 results, made once
+    elementwise(OP, f, F32, F16, Q8) the same for an element-wise function with broadcasting: it is
+                                     called on blocks that stay in the cache
+    pointwise(OP, f, F32, F16, Q8)   the same for a unary element-wise function of `input`: 8-bit
+                                     types use a table of 256 results, computed once
     stored(OP, f, I32, Q8)           f computes on the elements as they are stored
     view(OP, f)                      only the shape changes, for any type
 To add a type to an operation, add its code to a row, or a row with another function. To add an
 operation: a shape function in `nnapi/shapes`, a kernel here, a test against a float64 formula.
 
-`stored(..., filter=pack)` replaces an operand by what `pack` makes of it, once where everything it
-asks for is constant (it asks by name, as a kernel does, and may ask for `types`). So weights are
-held once, in the form that the kernel wants. The name may be new: `cell=pack` adds an argument.
+`stored(..., filter=pack)` replaces an operand by the result of `pack`, computed once if all
+arguments of `pack` are constant (it takes operands by name, as a kernel does, and may take
+`types`). So weights are held once, in the kernel's layout. The name may be new: `cell=pack` adds
+an argument.
 
-Results must be right within one quantum of the exact result rounded, for 8- and 16-bit types; real
-kernels compute in float32, and take long sums from `sums`: a millionth of the greatest result is
-what a sum of a million numbers may be off. `tests/nnapi/host/test_accuracy.py` asks each operation.
-No loop over elements; scratch memory in blocks that stay in the cache.
+Results of 8- and 16-bit types must be within one quantum of the exact result, rounded. Kernels on
+real numbers compute in float32 and use `sums` for long sums: the error of a sum of 10**6 numbers
+may be a millionth of the greatest result. `tests/nnapi/host/test_accuracy.py` tests each operation.
+Do not loop over elements in Python; keep scratch memory in blocks that fit the cache.
 """
 
 from ep_nnapi.nnapi.codes import OperandCode
@@ -98,5 +99,5 @@ KERNELS = table(
 
 
 def find(spec: OperationSpec, code: OperandCode | None) -> Kernel | None:
-    """The kernel for an operation whose type variable T is `code`; None when there is none."""
+    """Returns the kernel for an operation with type variable T = `code`; None if there is none."""
     return KERNELS.get((spec, code)) or KERNELS.get((spec, None))

@@ -1,4 +1,4 @@
-"""Functions of one element."""
+"""Kernels of element-wise unary operations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 
 
 def absolute(input: Array, *, out: Array) -> None:
-    """|x|. Source: NDK ANEURALNETWORKS_ABS."""
+    """Absolute value. Source: NDK ANEURALNETWORKS_ABS."""
     np.abs(input, out=out)
 
 
 def elu(input: Array, alpha: float, *, out: Array) -> None:
-    """x, or alpha * (exp(x) - 1) where negative. Source: NDK ANEURALNETWORKS_ELU."""
+    """ELU: x, or alpha * (exp(x) - 1) where negative. Source: NDK ANEURALNETWORKS_ELU."""
     np.minimum(input, 0, out=out)
     np.expm1(out, out=out)
     out *= out.dtype.type(alpha)
@@ -27,17 +27,17 @@ def elu(input: Array, alpha: float, *, out: Array) -> None:
 
 
 def exp(input: Array, *, out: Array) -> None:
-    """E to the x. Source: NDK ANEURALNETWORKS_EXP."""
+    """Exponential function. Source: NDK ANEURALNETWORKS_EXP."""
     np.exp(input, out=out)
 
 
 def floor(input: Array, *, out: Array) -> None:
-    """The greatest integer no greater than x. Source: NDK ANEURALNETWORKS_FLOOR."""
+    """Floor. Source: NDK ANEURALNETWORKS_FLOOR."""
     np.floor(input, out=out)
 
 
 def hard_swish(input: Array, *, out: Array) -> None:
-    """X * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
+    """Hard swish: x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
     np.add(input, 3, out=out)
     clip(out, 0, 6, out)
     out *= out.dtype.type(1 / 6)
@@ -45,61 +45,61 @@ def hard_swish(input: Array, *, out: Array) -> None:
 
 
 def log(input: Array, *, out: Array) -> None:
-    """The natural logarithm. Source: NDK ANEURALNETWORKS_LOG."""
+    """Natural logarithm. Source: NDK ANEURALNETWORKS_LOG."""
     np.log(input, out=out)
 
 
 def logical_not(input: Array, *, out: Array) -> None:
-    """Whether x does not hold. Source: NDK ANEURALNETWORKS_LOGICAL_NOT."""
+    """Logical NOT. Source: NDK ANEURALNETWORKS_LOGICAL_NOT."""
     np.logical_not(input, out=out)
 
 
 def logistic(input: Array, *, out: Array) -> None:
-    """1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
-    np.subtract(0, input, out=out)  # numpy 2.4's negative misreads arrays with gaps
+    """Logistic sigmoid: 1 / (1 + exp(-x)). Source: NDK ANEURALNETWORKS_LOGISTIC."""
+    np.subtract(0, input, out=out)  # np.negative of numpy 2.4 misreads strided arrays
     np.exp(out, out=out)
     out += 1
     np.reciprocal(out, out=out)
 
 
 def neg(input: Array, *, out: Array) -> None:
-    """-x. Source: NDK ANEURALNETWORKS_NEG."""
+    """Negation. Source: NDK ANEURALNETWORKS_NEG."""
     np.negative(input, out=out)
 
 
 def relu(input: Array, *, out: Array) -> None:
-    """max(0, x). Source: NDK ANEURALNETWORKS_RELU."""
+    """ReLU: max(0, x). Source: NDK ANEURALNETWORKS_RELU."""
     clip(input, 0, inf, out)
 
 
 def relu1(input: Array, *, out: Array) -> None:
-    """X clipped to -1 and 1. Source: NDK ANEURALNETWORKS_RELU1."""
+    """Clips to [-1, 1]. Source: NDK ANEURALNETWORKS_RELU1."""
     clip(input, -1, 1, out)
 
 
 def relu6(input: Array, *, out: Array) -> None:
-    """X clipped to 0 and 6. Source: NDK ANEURALNETWORKS_RELU6."""
+    """Clips to [0, 6]. Source: NDK ANEURALNETWORKS_RELU6."""
     clip(input, 0, 6, out)
 
 
 def rsqrt(input: Array, *, out: Array) -> None:
-    """1 / sqrt(x). Source: NDK ANEURALNETWORKS_RSQRT."""
+    """Reciprocal square root. Source: NDK ANEURALNETWORKS_RSQRT."""
     np.sqrt(input, out=out)
     np.reciprocal(out, out=out)
 
 
 def sin(input: Array, *, out: Array) -> None:
-    """The sine. Source: NDK ANEURALNETWORKS_SIN."""
+    """Sine. Source: NDK ANEURALNETWORKS_SIN."""
     np.sin(input, out=out)
 
 
 def sqrt(input: Array, *, out: Array) -> None:
-    """The square root. Source: NDK ANEURALNETWORKS_SQRT."""
+    """Square root. Source: NDK ANEURALNETWORKS_SQRT."""
     np.sqrt(input, out=out)
 
 
 def tanh(input: Array, *, out: Array) -> None:
-    """The hyperbolic tangent. Source: NDK ANEURALNETWORKS_TANH."""
+    """Hyperbolic tangent. Source: NDK ANEURALNETWORKS_TANH."""
     np.tanh(input, out=out)
 
 

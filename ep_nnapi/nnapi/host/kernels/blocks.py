@@ -1,4 +1,4 @@
-"""Operations that exchange blocks of an image with its channels or batches."""
+"""Kernels that move blocks of pixels to or from channels or batches."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ep_nnapi.nnapi.host.kernels.windows import NHWC
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _INTERLEAVED = (0, 1, 3, 2, 4, 5)
-"""[N, H, W, Bh, Bw, C] as [N, H, Bh, W, Bw, C], and back."""
+"""Permutation of [N, H, W, Bh, Bw, C] to [N, H, Bh, W, Bw, C]; it is its own inverse."""
 
 
 def _image(tensor: Array, nchw: bool) -> Array:
-    """The tensor seen as [N, H, W, C]."""
+    """Returns a view of the tensor as [N, H, W, C]."""
     return tensor.transpose(NHWC) if nchw else tensor
 
 
 def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: Array) -> None:
-    """Channels become blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    """Moves channels into blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
     deep, wide = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
     target = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
@@ -28,7 +28,7 @@ def depth_to_space(input: Array, block_size: int, layout: bool = False, *, out: 
 
 
 def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: Array) -> None:
-    """Blocks of pixels become channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    """Moves blocks of pixels into channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
     wide, deep = _image(input, layout), _image(out, layout)
     n, h, w, _ = deep.shape
     source = wide.reshape(n, h, block_size, w, block_size, wide.shape[3]).transpose(_INTERLEAVED)
@@ -38,7 +38,7 @@ def space_to_depth(input: Array, block_size: int, layout: bool = False, *, out: 
 def batch_to_space_nd(
     input: Array, block_sizes: Array, layout: bool = False, *, out: Array
 ) -> None:
-    """Batches become blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
+    """Moves batches into blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
     _exchange(_image(out, layout), _image(input, layout), block_sizes, to_batches=False)
 
 
@@ -51,7 +51,7 @@ def space_to_batch_nd(
     types: Types,
     out: Array,
 ) -> None:
-    """Blocks of pixels, padded with zeros, become batches.
+    """Moves blocks of pixels, zero-padded, into batches.
 
     Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
     """
@@ -72,7 +72,7 @@ def _exchange(space: Array, batches: Array, block_sizes: Array, *, to_batches: b
 
 
 def channel_shuffle(input: Array, num_groups: int, axis: int, *, out: Array) -> None:
-    """The k-th of each group side by side. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
     at = axis % input.ndim
     before, size, after = input.shape[:at], input.shape[at], input.shape[at + 1 :]
     grouped = input.reshape(*before, num_groups, size // num_groups, *after)

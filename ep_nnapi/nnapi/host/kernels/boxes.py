@@ -1,4 +1,4 @@
-"""Boxes as their corners [..., (x1, y1, x2, y2)], in float32: what detection kernels share."""
+"""Bounding boxes as float32 corners [..., (x1, y1, x2, y2)], shared by detection kernels."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.shapes import ShapeError
 
 SCALE = 0.125
-"""Of coordinates that are stored in 16 bits. Source: NDK ANEURALNETWORKS_ROI_ALIGN and others."""
+"""Scale of 16-bit box coordinates. Source: NDK ANEURALNETWORKS_ROI_ALIGN and others."""
 
 
 def require_scale(types: Types, *names: str) -> None:
-    """Raises ShapeError where coordinates are quantized in another way than NNAPI has them."""
+    """Raises ShapeError unless quantized coordinates have scale `SCALE` and zero point 0."""
     for name in names:
         operand = types[name]
         if operand.type.quantized and (operand.scale, operand.zero_point) != (SCALE, 0):
@@ -24,20 +24,20 @@ def require_scale(types: Types, *names: str) -> None:
 
 
 def require_boxes(boxes: Array) -> None:
-    """Raises ShapeError unless every box begins before it ends."""
+    """Raises ShapeError unless all boxes have x1 <= x2 and y1 <= y2."""
     if not (boxes[..., :2] <= boxes[..., 2:]).all():
         raise ShapeError("a box must have x1 <= x2 and y1 <= y2")
 
 
 def require_batches(batch_indices: Array, batches: int) -> None:
-    """Raises ShapeError for an index that no batch has."""
+    """Raises ShapeError for a batch index out of range."""
     wrong = batch_indices[(batch_indices < 0) | (batch_indices >= batches)]
     if wrong.size:
         raise ShapeError(f"there is no batch {wrong[0]} of {batches}")
 
 
 def moved(boxes: Array, deltas: Array) -> Array:
-    """Boxes after deltas (dx, dy, log dw, log dh) of centres and sizes, relative to the sizes."""
+    """Returns boxes moved and scaled by (dx, dy, log dw, log dh), relative to their sizes."""
     low, high = boxes[..., :2], boxes[..., 2:]
     size = high - low
     half = np.exp(deltas[..., 2:]) * size / 2
@@ -46,7 +46,7 @@ def moved(boxes: Array, deltas: Array) -> Array:
 
 
 def clipped(boxes: Array, image_size: Array) -> Array:
-    """Boxes limited to images of sizes [..., (height, width)]."""
+    """Returns boxes clipped to images of sizes [..., (height, width)]."""
     limits = image_size[..., [1, 0, 1, 0]]
     found: Array = np.minimum(np.maximum(boxes, 0), limits)
     return found
@@ -54,26 +54,26 @@ def clipped(boxes: Array, image_size: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Boxes of several sets, [sets, n] each: sides, and the area."""
+    """Several sets of boxes, [sets, n] each: the corner coordinates and the area."""
 
     sides: tuple[Array, Array, Array, Array]
     area: Array
 
     @staticmethod
     def of(boxes: Array) -> Places:
-        """Boxes [sets, n, 4]."""
+        """Returns the sets of boxes [sets, n, 4]."""
         x1, y1, x2, y2 = (np.ascontiguousarray(boxes[..., i]) for i in range(4))
         return Places((x1, y1, x2, y2), (x2 - x1) * (y2 - y1))
 
     def of_sets(self, some: Array) -> Places:
-        """The boxes of some sets."""
+        """Returns a subset of the sets."""
         x1, y1, x2, y2 = (side[some] for side in self.sides)
         return Places((x1, y1, x2, y2), self.area[some])
 
     def overlap(self, at: Array) -> Array:
-        """Of all boxes with the one at an index [sets] of its set: intersection over union.
+        """Returns the intersection over union of all boxes with box `at` [sets] of their set.
 
-        NaN where both are empty.
+        NaN where both boxes are empty.
 
         >>> Places.of(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])).overlap(np.array([0]))
         array([[1. , 0.5]])

@@ -1,4 +1,4 @@
-"""Models that run inside of models: IF and WHILE."""
+"""Kernels of IF and WHILE, which run referenced models."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ep_nnapi.nnapi.shapes import ShapeError
 
 
 class Inner(Protocol):
-    """A referenced model, prepared."""
+    """A referenced model, prepared to run."""
 
     def run(
         self, inputs: Sequence[Array | None], outputs: Sequence[Array | None], run: Run
     ) -> list[Array]:
-        """The outputs."""
+        """Runs the model and returns its outputs."""
         ...
 
 
@@ -34,7 +34,7 @@ def if_(
     types: Types,
     run: Run,
 ) -> tuple[Array, ...]:
-    """The outputs of the branch that the condition chooses. Source: NDK ANEURALNETWORKS_IF."""
+    """Returns the outputs of the branch selected by `condition`. Source: NDK ANEURALNETWORKS_IF."""
     branch = then_model if condition.item() else else_model
     return tuple(branch.run(_arrays(inputs, types), (), run))
 
@@ -42,10 +42,10 @@ def if_(
 def while_(
     condition_model: Inner, body_model: Inner, inputs: tuple[object, ...], *, types: Types, run: Run
 ) -> tuple[Array, ...]:
-    """The body repeated on its own results while the condition holds.
+    """Runs the body on its own results while the condition model returns true.
 
-    inputs   outputs and state, which the body returns anew, then what never changes
-    Raises RuntimeFailure (MISSED_DEADLINE_TRANSIENT) when the loop outlasts its timeout.
+    inputs   loop-carried outputs and state, which the body updates, then loop-invariant inputs
+    Raises RuntimeFailure (MISSED_DEADLINE_TRANSIENT) when the loop exceeds its timeout.
     Source: NDK ANEURALNETWORKS_WHILE, ANeuralNetworksExecution_setLoopTimeout.
     """
     began = time.monotonic_ns()
@@ -56,12 +56,12 @@ def while_(
         run.check()
         changed = body_model.run(values, (), run)
         values = (*changed, *values[len(changed) :])
-    # copies, for a loop that never ran would hand out what the caller owns
+    # copies: a loop of no iterations would otherwise return the caller's own arrays
     return tuple(_copied(value) for value in values[: len(types.many("outputs"))])
 
 
 def _arrays(inputs: tuple[object, ...], types: Types) -> tuple[Array | None, ...]:
-    """Inputs as models take them: scalars, which kernels get as numbers, are arrays of rank 0."""
+    """Returns the inputs of a referenced model; scalars become arrays of rank 0."""
     if not inputs:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""Elements of one type from elements of another, or from none."""
+"""Kernels that convert element types, or produce elements without data inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8C, Q8S, Q8Y, Q16, Q1
 
 
 def cast(input: Array, *, out: Array) -> None:
-    """The stored numbers, without fractions; unsigned 8 bits saturate.
+    """Casts the stored numbers, truncating fractions; unsigned 8-bit results saturate.
 
     Source: NDK ANEURALNETWORKS_CAST.
     """
@@ -22,22 +22,22 @@ def cast(input: Array, *, out: Array) -> None:
 
 
 def quantize(input: Array, *, types: Types, out: Array) -> None:
-    """round(x / scale) + zero point, saturated. Source: NDK ANEURALNETWORKS_QUANTIZE."""
+    """Quantizes: round(x / scale) + zero point, saturated. Source: NDK ANEURALNETWORKS_QUANTIZE."""
     codec.quantize(decode(input, types["input"]), types["output"], out)
 
 
 def dequantize(input: Array, *, types: Types, out: Array) -> None:
-    """Scale * (x - zero point). Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
+    """Dequantizes: scale * (x - zero point). Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
     np.copyto(out, decode(input, types["input"]), casting="same_kind")
 
 
 def fill(dims: Array, value: float, *, out: Array) -> None:
-    """One value everywhere. Source: NDK ANEURALNETWORKS_FILL."""
+    """Fills the output with one value. Source: NDK ANEURALNETWORKS_FILL."""
     out.fill(value)
 
 
 def rank(input: Array, *, out: Array) -> None:
-    """The number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
+    """Number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
     out.fill(input.ndim)
 
 

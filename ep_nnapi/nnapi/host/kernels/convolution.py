@@ -1,4 +1,4 @@
-"""Convolutions as matrix products."""
+"""Convolution kernels, computed as matrix products (im2col)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 21
-"""Bytes of unrolled windows made at once: what stays in the cache until the product reads it."""
+"""Bytes of unrolled windows computed at once, small enough to stay in the cache."""
 
 _PART = 1 << 19
-"""Bytes of a product without windows that is computed in another type than it is stored in."""
+"""Bytes computed at once of a pointwise product that needs a type conversion."""
 _SHORT = 12
-"""A row of a window with fewer elements is not worth a copying loop of its own."""
+"""Windows whose rows have fewer elements are copied tap by tap, which is faster."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """Weights [groups, channels out, height * width * channels in], and what follows the sum."""
+    """Packed weights [groups, channels out, height * width * channels in], and the epilogue."""
 
     matrix: Array
     taps: tuple[int, int]
@@ -38,14 +38,14 @@ class Filter:
 
 
 def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
-    """The filter [O, kH, kW, C] of a convolution without groups."""
+    """Packs the filter [O, kH, kW, C] of a convolution without groups."""
     return pack_groups(filter, bias, activation, 1, types)
 
 
 def pack_groups(
     filter: Array, bias: Array, activation: int, num_groups: int, types: Types
 ) -> Filter:
-    """The filter [O, kH, kW, C] of a convolution whose outputs are in groups."""
+    """Packs the filter [O, kH, kW, C] of a grouped convolution."""
     weights = factors(filter, types["filter"], bias, types["input"], axis=0)
     height, width = filter.shape[1:3]
     matrix = weights.reshape(num_groups, filter.shape[0] // num_groups, -1)
@@ -63,7 +63,7 @@ def conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Every output is the sum of a window times a filter. Source: NDK ANEURALNETWORKS_CONV_2D."""
+    """2-D convolution. Source: NDK ANEURALNETWORKS_CONV_2D."""
     window = Window.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     _convolve(images, filter, window, types["input"], results)
@@ -82,7 +82,7 @@ def grouped_conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """A convolution for each group of channels. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
+    """Grouped 2-D convolution. Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D."""
     conv_2d(input, filter, bias, activation, types=types, out=out, **scalars)
 
 
@@ -105,9 +105,9 @@ def _convolve(images: Array, filter: Filter, window: Window, source: Operand, ou
 
 
 def _columns(windows: Array, groups: int) -> Array:
-    """Windows [rows, columns, kH, kW, C] as [groups, rows * columns, kH * kW * C / groups]."""
+    """Unrolls [rows, columns, kH, kW, C] to [groups, rows * columns, kH * kW * C / groups]."""
     rows, columns, high, wide, channels = windows.shape
-    if groups == 1 and wide * channels < _SHORT:  # copied tap by tap, not window by window
+    if groups == 1 and wide * channels < _SHORT:  # one copy per tap, not per window
         taps = np.ascontiguousarray(windows.transpose(2, 3, 4, 0, 1))
         return taps.reshape(1, high * wide * channels, rows * columns).swapaxes(1, 2)
     if groups == 1:
@@ -119,7 +119,7 @@ def _columns(windows: Array, groups: int) -> Array:
 
 
 def _product(inputs: Array, filter: Filter, source: Operand, out: Array) -> None:
-    """The convolution whose windows are single pixels: rows [M, C] to rows [M, O]."""
+    """Computes a convolution with 1x1 windows: rows [M, C] to rows [M, O]."""
     bytes_a_row = (inputs.shape[1] + out.shape[1]) * filter.matrix.itemsize
     direct = inputs.dtype == out.dtype == filter.matrix.dtype
     rows = len(out) if direct else max(64, _PART // max(1, bytes_a_row))
@@ -129,7 +129,7 @@ def _product(inputs: Array, filter: Filter, source: Operand, out: Array) -> None
 
 
 def _multiply(columns: Array, filter: Filter, out: Array) -> None:
-    """Unrolled windows [groups, M, K] times the filter, finished, to `out` [M, O]."""
+    """Multiplies unrolled windows [groups, M, K] by the filter; stores results in `out` [M, O]."""
     sums = filter.finish.receiver(out)
     if len(columns) == 1:
         multiply(columns[0], filter.matrix[0].T, sums)

@@ -1,4 +1,4 @@
-"""The convolution of every channel on its own, as a sum over the taps of the window."""
+"""Depthwise convolution kernel, computed as a sum over the taps of the window."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 20
-"""Bytes of input and output, as they are computed, at once."""
+"""Bytes of input and output, in the computation type, processed at once."""
 _STRETCH = 1024
-"""Elements that one inner loop best multiplies."""
+"""Elements for which an inner multiplication loop is fastest."""
 _SHORT = 128
-"""Taps whose products are summed in float32."""
+"""Up to this many taps are accumulated in float32, more in float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """Weights [height, width, channels out], and what follows the sum."""
+    """Packed weights [height, width, channels out], and the epilogue."""
 
     weights: Array
     finish: Finish
     _repeated: dict[int, Array] = field(default_factory=dict)
 
     def repeated(self, columns: int) -> Array:
-        """The weights for that many adjacent positions: [height, width, columns * channels]."""
+        """Returns the weights tiled for adjacent positions: [height, width, columns * channels]."""
         found = self._repeated.get(columns)
         if found is None:
             found = self._repeated[columns] = np.tile(self.weights, columns)
@@ -43,7 +43,7 @@ class Filter:
 
 
 def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
-    """The filter [1, kH, kW, O] of a depthwise convolution."""
+    """Packs the filter [1, kH, kW, O] of a depthwise convolution."""
     weights = factors(filter, types["filter"], bias, types["input"], axis=3)
     after = finish(bias, types["filter"], activation, types, weights.dtype)
     return Filter(weights[0], after)
@@ -60,7 +60,9 @@ def depthwise_conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Channel c makes channels c * depth_multiplier and following.
+    """Depthwise 2-D convolution: channel c yields `depth_multiplier` outputs.
+
+    They are the output channels from c * depth_multiplier on.
 
     Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
     """
@@ -95,7 +97,7 @@ def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, o
 
 
 def _accumulate(subscripts: str, windows: Array, weights: Array, out: Array) -> None:
-    """Sums of products over all taps: in float64 where there are many."""
+    """Accumulates products over all taps; in float64 if there are many taps."""
     long = weights.shape[0] * weights.shape[1] > _SHORT
     dtype = np.float64 if long else out.dtype
     np.einsum(subscripts, windows, weights, out=out, dtype=dtype, casting="same_kind")
@@ -103,10 +105,10 @@ def _accumulate(subscripts: str, windows: Array, weights: Array, out: Array) -> 
 
 @lru_cache(maxsize=1024)
 def _columns_at_once(sliding: Sliding, channels: int) -> int:
-    """How many positions of a row are one stretch of memory in each tap, so that loops are long.
+    """Returns the number of adjacent positions to compute in one inner loop.
 
-    A divisor of the row whose stretch is nearest to what is fastest: longer than a loop's overhead,
-    with all taps' weights still in the first cache.
+    It divides the row. The loop length is nearest to the fastest: long enough to hide the loop's
+    overhead, short enough for the weights of all taps to stay in the L1 cache.
     """
     if sliding.stride[1] != 1:
         return 1

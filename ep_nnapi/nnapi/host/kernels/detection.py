@@ -1,4 +1,4 @@
-"""Boxes of objects: where they are, and which of those that overlap remain."""
+"""Object detection kernels: box decoding and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def axis_aligned_bbox_transform(
     types: Types,
     out: Array,
 ) -> None:
-    """Each box moved by the deltas of each class, within its image.
+    """Moves each box by the deltas of each class, and clips it to its image.
 
     Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM.
     """
@@ -43,9 +43,9 @@ def axis_aligned_bbox_transform(
 def box_with_nms_limit(
     scores: Array, rois: Array, batch_indices: Array, *, types: Types, **scalars: Scalar
 ) -> tuple[Array, Array, Array, Array]:
-    """Scores, boxes, classes and batches of what soft suppression leaves of each class but 0.
+    """Returns scores, boxes, classes and batches after soft NMS per class, without class 0.
 
-    In the order of batches, in these of classes, in these of scores.
+    Sorted by batch, then class, then descending score.
     Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
     """
     require_scale(types, "rois")
@@ -76,9 +76,9 @@ def generate_proposals(
     types: Types,
     **scalars: Scalar,
 ) -> tuple[Array, Array, Array]:
-    """Scores, boxes and batches of the best anchors, at each pixel, moved by their deltas.
+    """Returns scores, boxes and batches of the best anchors of all pixels, moved by their deltas.
 
-    In the order of batches, in these of scores. A limit of zero or less is none.
+    Sorted by batch, then descending score. A limit of zero or less means no limit.
     Source: NDK ANEURALNETWORKS_GENERATE_PROPOSALS.
     """
     require_scale(types, "anchors", "image_info")
@@ -101,7 +101,7 @@ def generate_proposals(
 
 
 def _proposed(scores: Array, boxes: Array, image: Array, scalars: dict[str, Scalar]) -> Array:
-    """Indexes of the boxes of one image, (height, width), that are large enough and remain."""
+    """Returns the indexes of the boxes of one image (height, width) after size filter and NMS."""
     pool = best(scores, int(scalars["pre_nms_max"]) or -1)
     low, size = boxes[pool, :2], boxes[pool, 2:] - boxes[pool, :2]
     within = (size > scalars["min_size"]) & (low + size / 2 < image[::-1])
@@ -115,9 +115,9 @@ def _proposed(scores: Array, boxes: Array, image: Array, scalars: dict[str, Scal
 def detection_postprocessing(
     scores: Array, deltas: Array, anchors: Array, *, out: tuple[Array, ...], **scalars: Scalar
 ) -> None:
-    """Scores, boxes (y1, x1, y2, x2) and labels of the best anchors, and how many these are.
+    """Stores scores, boxes (y1, x1, y2, x2) and labels of the best anchors, and their number.
 
-    Behind the last come zeros. Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
+    Unused entries are zero. Source: NDK ANEURALNETWORKS_DETECTION_POSTPROCESSING.
     """
     boxes = _centred(anchors, deltas, scalars)
     choose = _of_classes if scalars["use_regular_nms"] else _of_boxes
@@ -134,7 +134,7 @@ def detection_postprocessing(
 
 
 def _centred(anchors: Array, deltas: Array, scalars: dict[str, Scalar]) -> Array:
-    """Boxes of anchors (centre y, x, height, width) moved by deltas in this order."""
+    """Returns anchors (centre y, x, height, width) moved by deltas of the same order."""
     centres, sizes = anchors[:, :2], anchors[:, 2:]
     near, far = (
         np.array([scalars[f"d{axis}_scale"] for axis in axes], np.float32) for axes in ("yx", "hw")
@@ -145,7 +145,7 @@ def _centred(anchors: Array, deltas: Array, scalars: dict[str, Scalar]) -> Array
 
 
 def _of_classes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tuple[Array, Array]:
-    """Anchors and classes when boxes of each class suppress one another."""
+    """Returns anchors and classes after NMS within each class."""
     greedy = Greedy(hard(scalars["iou_threshold"]), int(scalars["max_detections_per_class"]))
     of_all = np.broadcast_to(boxes[:, np.newaxis], (*scores.shape, 4))
     found = detect(scores, of_all, scalars["score_threshold"], greedy)
@@ -154,7 +154,7 @@ def _of_classes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tupl
 
 
 def _of_boxes(scores: Array, boxes: Array, scalars: dict[str, Scalar]) -> tuple[Array, Array]:
-    """Anchors and classes when boxes suppress one another by their best class, several of each."""
+    """Returns anchors and classes after NMS across classes; each box may have several classes."""
     objects = scores[:, 1:]
     tops = objects.max(axis=1)
     pool = np.flatnonzero(tops > scalars["score_threshold"])

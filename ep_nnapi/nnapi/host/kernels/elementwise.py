@@ -1,4 +1,4 @@
-"""Operations on pairs of elements, with broadcasting."""
+"""Kernels of element-wise binary operations, with broadcasting."""
 
 from __future__ import annotations
 
@@ -12,98 +12,98 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 
 
 def add(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
-    """The sum, activated. Source: NDK ANEURALNETWORKS_ADD."""
+    """Sum with fused activation. Source: NDK ANEURALNETWORKS_ADD."""
     np.add(input1, input2, out=out)
     activate(out, activation)
 
 
 def sub(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
-    """The difference, activated. Source: NDK ANEURALNETWORKS_SUB."""
+    """Difference with fused activation. Source: NDK ANEURALNETWORKS_SUB."""
     np.subtract(input1, input2, out=out)
     activate(out, activation)
 
 
 def mul(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
-    """The product, activated. Source: NDK ANEURALNETWORKS_MUL."""
+    """Product with fused activation. Source: NDK ANEURALNETWORKS_MUL."""
     np.multiply(input1, input2, out=out)
     activate(out, activation)
 
 
 def div(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
-    """The quotient, activated. Source: NDK ANEURALNETWORKS_DIV."""
+    """Quotient with fused activation. Source: NDK ANEURALNETWORKS_DIV."""
     np.divide(input1, input2, out=out)
     activate(out, activation)
 
 
 def div_integers(input1: Array, input2: Array, activation: int, *, out: Array) -> None:
-    """The quotient rounded towards minus infinity. Source: NDK ANEURALNETWORKS_DIV."""
+    """Quotient rounded towards minus infinity. Source: NDK ANEURALNETWORKS_DIV."""
     np.floor_divide(input1, input2, out=out)
     activate(out, activation)
 
 
 def power(base: Array, exponent: Array, *, out: Array) -> None:
-    """Base to the exponent. Source: NDK ANEURALNETWORKS_POW."""
+    """Power. Source: NDK ANEURALNETWORKS_POW."""
     np.power(base, exponent, out=out)
 
 
 def maximum(input1: Array, input2: Array, *, out: Array) -> None:
-    """The greater element. Source: NDK ANEURALNETWORKS_MAXIMUM."""
+    """Element-wise maximum. Source: NDK ANEURALNETWORKS_MAXIMUM."""
     np.maximum(input1, input2, out=out)
 
 
 def minimum(input1: Array, input2: Array, *, out: Array) -> None:
-    """The lesser element. Source: NDK ANEURALNETWORKS_MINIMUM."""
+    """Element-wise minimum. Source: NDK ANEURALNETWORKS_MINIMUM."""
     np.minimum(input1, input2, out=out)
 
 
 def prelu(input: Array, alpha: Array, *, out: Array) -> None:
-    """The input, times alpha where negative. Source: NDK ANEURALNETWORKS_PRELU."""
+    """Parametric ReLU: x, or alpha * x where negative. Source: NDK ANEURALNETWORKS_PRELU."""
     np.multiply(input, alpha, out=out)
     np.copyto(out, input, where=input >= 0)
 
 
 def equal(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether elements are equal. Source: NDK ANEURALNETWORKS_EQUAL."""
+    """input1 == input2, per element. Source: NDK ANEURALNETWORKS_EQUAL."""
     np.equal(input1, input2, out=out)
 
 
 def not_equal(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether elements differ. Source: NDK ANEURALNETWORKS_NOT_EQUAL."""
+    """input1 != input2, per element. Source: NDK ANEURALNETWORKS_NOT_EQUAL."""
     np.not_equal(input1, input2, out=out)
 
 
 def less(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether the first is less. Source: NDK ANEURALNETWORKS_LESS."""
+    """input1 < input2, per element. Source: NDK ANEURALNETWORKS_LESS."""
     np.less(input1, input2, out=out)
 
 
 def less_equal(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether the first is no greater. Source: NDK ANEURALNETWORKS_LESS_EQUAL."""
+    """input1 <= input2, per element. Source: NDK ANEURALNETWORKS_LESS_EQUAL."""
     np.less_equal(input1, input2, out=out)
 
 
 def greater(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether the first is greater. Source: NDK ANEURALNETWORKS_GREATER."""
+    """input1 > input2, per element. Source: NDK ANEURALNETWORKS_GREATER."""
     np.greater(input1, input2, out=out)
 
 
 def greater_equal(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether the first is no less. Source: NDK ANEURALNETWORKS_GREATER_EQUAL."""
+    """input1 >= input2, per element. Source: NDK ANEURALNETWORKS_GREATER_EQUAL."""
     np.greater_equal(input1, input2, out=out)
 
 
 def logical_and(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether both hold. Source: NDK ANEURALNETWORKS_LOGICAL_AND."""
+    """Logical AND. Source: NDK ANEURALNETWORKS_LOGICAL_AND."""
     np.logical_and(input1, input2, out=out)
 
 
 def logical_or(input1: Array, input2: Array, *, out: Array) -> None:
-    """Whether either holds. Source: NDK ANEURALNETWORKS_LOGICAL_OR."""
+    """Logical OR. Source: NDK ANEURALNETWORKS_LOGICAL_OR."""
     np.logical_or(input1, input2, out=out)
 
 
 def select(condition: Array, input1: Array, input2: Array, *, out: Array) -> None:
-    """The first input where the condition holds. Source: NDK ANEURALNETWORKS_SELECT."""
+    """Selects input1 where true, else input2. Source: NDK ANEURALNETWORKS_SELECT."""
     np.copyto(out, input2)
     np.copyto(out, input1, where=condition)
 

@@ -1,9 +1,9 @@
-"""Fixed-point numbers as Android's quantized LSTMs compute with them.
+"""Fixed-point arithmetic of Android's quantized LSTMs.
 
-A number with `b` integer bits is stored in 16 bits as round(x * 2**(15 - b)); arrays hold what is
-stored, in int64. The roundings on the way are part of an operation's definition, for its state may
-be as fine as one of them: so they are those of the library that Android computes with, gemmlowp
-(fixedpoint.h), and of the NDK's reference implementation (QuantUtils.h).
+A number with `b` integer bits is stored in 16 bits as round(x * 2**(15 - b)); arrays hold the
+stored integers, in int64. Intermediate rounding is part of an operation's definition, because the
+steps of the state may be as small as one rounding. So it follows gemmlowp (fixedpoint.h), which
+Android computes with, and the NDK's reference implementation (QuantUtils.h).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ep_nnapi.graph.value import Array
 _BITS = 16
 _WIDE = 32
 ONE = (1 << (_BITS - 1)) - 1
-"""What stands for 1 without integer bits."""
+"""The stored value for 1 without integer bits (the greatest number)."""
 _MOST = (1 << (_WIDE - 1)) - 1
 
 
 def saturate(values: Array, bits: int = _BITS) -> Array:
-    """The closest numbers of that many bits."""
+    """Saturates to the range of signed integers of `bits` bits."""
     limit = 1 << (bits - 1)
     return values.clip(-limit, limit - 1)
 
 
 def divide(values: Array, exponent: Array | int) -> Array:
-    """`values` divided by 2**exponent, halves away from zero."""
+    """Divides by 2**exponent, rounding halves away from zero."""
     power: Array = np.left_shift(1, exponent)
     half = power >> 1
     found: Array = np.right_shift(values + half - ((values < 0) & (half > 0)), exponent)
@@ -38,48 +38,48 @@ def divide(values: Array, exponent: Array | int) -> Array:
 
 
 def product(a: Array, b: Array | int, bits: int = _BITS) -> Array:
-    """The product of numbers whose integer bits add up, halves up."""
+    """Returns the product, whose integer bits are the factors' sum; rounds halves up, saturates."""
     exact: Array = a * b
     return saturate((exact + (1 << (bits - 2))) >> (bits - 1), bits)
 
 
 def rescale(values: Array, fewer: int, bits: int = _BITS) -> Array:
-    """The same numbers with fewer integer bits, or with more when `fewer` is negative."""
+    """Converts to `fewer` fewer integer bits, or to more when `fewer` is negative."""
     return saturate(values << fewer, bits) if fewer > 0 else divide(values, -fewer)
 
 
 def constant(number: float, integer_bits: int = 0, bits: int = _BITS) -> int:
-    """A number as it is stored."""
+    """Returns the stored value of a real number."""
     return round(number * (1 << (bits - 1 - integer_bits)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Multiplier:
-    """Factors mantissa * 2**(shift - 31) of integers, not negative."""
+    """Nonnegative factors mantissa * 2**(shift - 31) for integers."""
 
     mantissa: Array
     shift: Array
 
     @staticmethod
     def of(factors: object) -> Multiplier:
-        """The factors to 31 bits; one below 2**-32 is 0."""
+        """Converts real factors to 31 bits; those below 2**-32 become 0."""
         fraction, exponent = np.frexp(np.asarray(factors, np.float64))
         mantissa = np.floor(fraction * 2.0 ** (_WIDE - 1) + 0.5).astype(np.int64)
-        full = mantissa >> (_WIDE - 1)  # rounded up to a power of two
+        full = mantissa >> (_WIDE - 1)  # 1 where the mantissa was rounded up to a power of two
         shift = exponent + full
         return Multiplier(np.where(shift > -_WIDE, mantissa >> full, 0), shift)
 
     def __call__(self, values: Array, up: int = 0) -> Array:
-        """`values` times the factors times 2**up, rounded twice: to an integer, then shifted."""
+        """Returns `values` * factors * 2**up; rounds after the product and after the shift."""
         shift = self.shift + up
         wide = saturate(np.left_shift(values, np.maximum(shift, 0)), _WIDE)
         return divide(product(wide, self.mantissa, _WIDE), np.clip(-shift, 0, _WIDE - 1))
 
 
 def inverse_root(values: Array) -> Multiplier:
-    """1 / sqrt of integers of 31 bits; those below 1 count as 1.
+    """Returns 1 / sqrt of integers of 31 bits; those below 1 count as 1.
 
-    Five steps of Newton's method from 1, with 3 integer bits, on what lies between 2**27 and 2**29.
+    Five Newton steps from 1, with 3 integer bits, on values normalized to 2**27 to 2**29.
     """
     bits = np.frexp(np.maximum(values, 1).astype(np.float64))[1]
     pairs = (_WIDE - 1 - bits) // 2 - 1
@@ -97,20 +97,20 @@ def inverse_root(values: Array) -> Multiplier:
 
 
 def logistic(values: Array) -> Array:
-    """1 / (1 + exp(-x)) without integer bits, of numbers with 3."""
+    """Logistic sigmoid of numbers with 3 integer bits; the result has none."""
     found: Array = _logistic_table()[values]
     return found
 
 
 def tanh(values: Array, integer_bits: int = 3) -> Array:
-    """The hyperbolic tangent without integer bits, of numbers with at most 6."""
+    """Hyperbolic tangent of numbers with at most 6 integer bits; the result has none."""
     found: Array = _tanh_table(integer_bits)[values]
     return found
 
 
 @cache
 def _logistic_table() -> Array:
-    """`logistic` of every number; negative ones are found from the end."""
+    """Returns the table of `logistic` of all 16-bit numbers; negative ones index from the end."""
     every = _every()
     half = _half_over(_exp_below_zero(-np.abs(every), 3))
     positive = rescale(half, 1)
@@ -119,7 +119,7 @@ def _logistic_table() -> Array:
 
 @cache
 def _tanh_table(integer_bits: int) -> Array:
-    """`tanh` of every number; negative ones are found from the end."""
+    """Returns the table of `tanh` of all 16-bit numbers; negative ones index from the end."""
     every = _every()
     inverse = _half_over(_exp_below_zero(-np.abs(every), integer_bits + 1))
     magnitude = rescale(inverse - constant(1, 2), 2)
@@ -131,7 +131,7 @@ def _every() -> Array:
 
 
 def _half_over(values: Array) -> Array:
-    """2 / (1 + x) of numbers between 0 and 1, with 2 integer bits: Newton's division."""
+    """Returns 2 / (1 + x) for x in [0, 1], with 2 integer bits, by Newton's division."""
     half = (values + ONE + 1) >> 1
     found = constant(48 / 17, 2) + product(half, constant(-32 / 17, 2))
     for _ in range(3):
@@ -141,9 +141,9 @@ def _half_over(values: Array) -> Array:
 
 
 def _exp_below_zero(values: Array, integer_bits: int) -> Array:
-    """E to the x, without integer bits, of numbers that are not positive.
+    """Returns exp(x), without integer bits, for x <= 0.
 
-    exp of the part between -1/4 and 0 as a polynomial, times a factor for each bit of the rest.
+    A polynomial for the part in [-1/4, 0), times one constant factor per bit of the rest.
     """
     fraction_bits = _BITS - 1 - integer_bits
     quarter = 1 << (fraction_bits - 2)
@@ -157,7 +157,7 @@ def _exp_below_zero(values: Array, integer_bits: int) -> Array:
 
 
 def _exp_of_quarter(values: Array) -> Array:
-    """E to the x between -1/4 and 0: the polynomial of degree 4 around -1/8."""
+    """Returns exp(x) for x in [-1/4, 0), by the degree-4 polynomial around -1/8."""
     middle = constant(exp(-1 / 8))
     x = values + constant(1 / 8)
     x2 = product(x, x)

@@ -1,4 +1,4 @@
-"""The activation that an operation may end with, on real numbers."""
+"""Fused epilogue activations, on real numbers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RANGES: dict[int, tuple[float, float]] = {
     FuseCode.RELU1: (-1.0, 1.0),
     FuseCode.RELU6: (0.0, 6.0),
 }
-"""Least and greatest result by FuseCode. Source: NDK FuseCode."""
+"""Least and greatest result of each activation. Source: NDK FuseCode."""
 
 
 def activation_range(activation: int) -> tuple[float, float]:
-    """Least and greatest result after that activation; raises ShapeError for an unknown one."""
+    """Returns the least and greatest result of an activation; ShapeError for an unknown one."""
     if activation not in RANGES:
         raise ShapeError(f"activation {activation} is none of 0 to 3")
     return RANGES[activation]
@@ -33,9 +33,9 @@ def activate(out: Array, activation: int) -> None:
 
 
 def clip(input: Array, low: float, high: float, out: Array) -> None:
-    """Numbers limited to a range that may be infinite.
+    """Clips to a range that may be infinite.
 
-    The method is the fastest way: numpy's maximum with one number takes twice its time.
+    Uses the clip method, which is fastest: numpy's maximum with one number takes twice as long.
     """
     if input.dtype.kind == "i":
         info = np.iinfo(input.dtype)

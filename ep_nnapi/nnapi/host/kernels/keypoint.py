@@ -1,4 +1,4 @@
-"""Where a heatmap is greatest."""
+"""Keypoint kernel: maxima of heatmaps, at subpixel accuracy."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from ep_nnapi.nnapi.host.kernels.windows import NCHW
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _FARTHEST = 1.5
-"""Pixels that the maximum may be from the greatest pixel, along either axis."""
+"""Greatest distance of the maximum from the greatest pixel, in pixels along either axis."""
 _FLAT, _FLAT_HALVES = 1e-5, 1e-3
-"""Surfaces of a Hessian determinant below this much, plus this much of the product of curvatures,
-have no maximum; the second for float16. Source: Android's CPU, the NDK is silent.
+"""Absolute tolerance of the Hessian determinant, and relative to the product of curvatures:
+below it a surface counts as flat. The second is for float16. Source: Android's CPU implementation;
+the NDK does not say.
 """
 
 
 def heatmap_max_keypoint(
     heatmap: Array, boxes: Array, layout: bool, *, types: Types, out: tuple[Array, Array]
 ) -> None:
-    """Scores of the maxima of heatmaps, to the second order, and their places in the boxes.
+    """Stores the maximum of each heatmap, by a second-order fit, and its position in the box.
 
     heatmap [boxes, size, size, keypoints]; out [boxes, keypoints], [boxes, keypoints, (x, y)]
     Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT.
@@ -44,7 +45,7 @@ def heatmap_max_keypoint(
 
 
 def _around(pixels: Array, size: int, centre: tuple[Array, Array]) -> Array:
-    """The 3 x 3 pixels of each map [..., size * size] around a centre, mirrored at the edges."""
+    """Returns 3 x 3 pixels of each map [..., size * size] around a centre, mirrored at edges."""
     y, x = (np.abs(at[..., np.newaxis] + np.arange(-1, 2)) for at in centre)
     rows, columns = (np.where(at < size, at, 2 * size - 2 - at) for at in (y, x))
     near = rows[..., np.newaxis] * size + columns[..., np.newaxis, :]
@@ -53,9 +54,9 @@ def _around(pixels: Array, size: int, centre: tuple[Array, Array]) -> Array:
 
 
 def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
-    """Where [..., (x, y)] from the middle of 3 x 3 pixels a parabola is greatest, and its value.
+    """Returns the maximum of a paraboloid: offset [..., (x, y)] from the middle, and value.
 
-    The middle itself where the parabola is nearly flat.
+    The grid is 3 x 3 pixels. If the surface is nearly flat, returns the middle itself.
     """
     middle = grid[..., 1, 1]
     slope_x = (grid[..., 1, 2] - grid[..., 1, 0]) / 2

@@ -1,7 +1,7 @@
-"""What all sums of products share: how factors are read, and what follows the sum.
+"""Factors and epilogues shared by matrix products and convolutions.
 
-Quantized factors are taken as integers, so a sum is exact: in float32 while it stays below 2**24,
-which the weights at hand decide, else in float64.
+Quantized factors are integers less their zero point, so that sums are exact: in float32 if no sum
+can reach 2**24, which depends on the weights, else in float64.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ep_nnapi.nnapi.host.kernels.fused import activate, activation_range
 from ep_nnapi.nnapi.model import Operand
 
 _EXACT = 2**24
-"""Integers up to here are exact in float32."""
+"""Integers below this are exact in float32."""
 _STRETCH = 1024
-"""Elements that one inner loop should at least have."""
+"""Least number of elements of an inner loop."""
 
 
 def centered(stored: Array, operand: Operand) -> Array:
-    """Weights as the factors of a sum: real, or integers without their zero point, in float32."""
+    """Returns weights as float32 factors: real values, or integers less their zero point."""
     if not operand.type.quantized:
         return decode(stored, operand)
     return np.subtract(stored, np.float32(operand.zero_point), dtype=np.float32)
@@ -34,9 +34,9 @@ def centered(stored: Array, operand: Operand) -> Array:
 def factors(
     weights: Array, weights_type: Operand, bias: Array, source: Operand, axis: int
 ) -> Array:
-    """`centered` weights, in float64 when a sum of float32 might not be exact.
+    """Returns `centered` weights, in float64 if sums in float32 might not be exact.
 
-    axis   along which the sums differ: the output's channels
+    axis   the axis of the output channels, each a separate sum
     """
     found = centered(weights, weights_type)
     if not source.type.quantized or found.size == 0:
@@ -47,18 +47,18 @@ def factors(
 
 
 def furthest(operand: Operand) -> int:
-    """How far from the zero point a stored number may be."""
+    """Returns the greatest distance of a stored number from the zero point."""
     low, high = limits(operand.type)
     return max(operand.zero_point - low, high - operand.zero_point)
 
 
 def exact(greatest: float) -> np.dtype[Any]:
-    """The type in which sums of integers up to `greatest` are exact."""
+    """Returns the type in which sums of integers up to `greatest` are exact."""
     return np.dtype(np.float32 if greatest < _EXACT else np.float64)
 
 
 def read(out: Array, stored: Array, operand: Operand) -> None:
-    """Puts an input's factors, as `centered` has them for weights, into `out`."""
+    """Stores an input's factors in `out`, computed as `centered` does for weights."""
     if operand.type.quantized:
         np.subtract(stored, out.dtype.type(operand.zero_point), out=out, casting="unsafe")
     else:
@@ -66,7 +66,7 @@ def read(out: Array, stored: Array, operand: Operand) -> None:
 
 
 def as_factors(stored: Array, operand: Operand, dtype: np.dtype[Any]) -> Array:
-    """An input's factors; the input itself where it holds them already."""
+    """Returns an input's factors; the input itself if it needs no conversion."""
     if stored.dtype == dtype:
         return stored
     out = np.empty(stored.shape, dtype)
@@ -76,43 +76,43 @@ def as_factors(stored: Array, operand: Operand, dtype: np.dtype[Any]) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerChannel:
-    """A number for each channel, repeated so that loops over few channels are not short."""
+    """Per-channel numbers, tiled so that inner loops over few channels are not short."""
 
     numbers: Array
     channels: int
 
     @staticmethod
     def of(numbers: Array) -> PerChannel:
-        """`numbers`, one a channel."""
+        """Returns the tiling of `numbers`, one per channel."""
         repeats = max(1, _STRETCH // max(1, numbers.size))
         return PerChannel(np.tile(numbers, repeats), numbers.size)
 
     def apply(self, ufunc: np.ufunc, sums: Array) -> None:
-        """Applies it in place to C-contiguous sums whose last dimension is the channels."""
+        """Applies `ufunc` in place to C-contiguous sums whose last axis is the channels."""
         if sums.size == 0:
             return
         width = sums.size
         if width > self.numbers.size:
-            width = gcd(width, self.numbers.size)  # a multiple of the channels, as both are
+            width = gcd(width, self.numbers.size)  # a multiple of the channel count
         wide = sums.reshape(-1, width)
         ufunc(wide, self.numbers[:width], out=wide)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RealFinish:
-    """After a sum of real numbers: bias, activation, the output's type."""
+    """Epilogue of real sums: bias, activation, conversion to the output type."""
 
     bias: PerChannel
     activation: int
     output: Operand
 
     def receiver(self, out: Array) -> Array:
-        """The array that takes the sums for a part of the output: the output, if it can."""
+        """Returns the buffer for the sums of a part of the output: `out` itself if possible."""
         direct = out.dtype == np.float32 and out.flags.c_contiguous
         return out if direct else np.empty(out.shape, np.float32)
 
     def __call__(self, sums: Array, out: Array) -> None:
-        """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
+        """Finishes `sums` (overwritten, channels last) and stores the results in `out`."""
         self.bias.apply(np.add, sums)
         activate(sums, self.activation)
         if sums is not out:
@@ -121,9 +121,9 @@ class RealFinish:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QuantizedFinish:
-    """After a sum of integers: bias, scale, zero point, activation, rounding, in few passes.
+    """Epilogue of integer sums: bias, scale, zero point, activation and rounding in few passes.
 
-    Numbers are moved so that all are positive; then a cast rounds. Ties go up.
+    Results are shifted to be positive so that a truncating cast rounds them. Ties round up.
     """
 
     scale: PerChannel
@@ -133,11 +133,11 @@ class QuantizedFinish:
     signed: bool
 
     def receiver(self, out: Array) -> Array:
-        """An array that takes the sums for a part of the output."""
+        """Returns a buffer for the sums of a part of the output."""
         return np.empty(out.shape, self.scale.numbers.dtype)
 
     def __call__(self, sums: Array, out: Array) -> None:
-        """Stores in `out` what follows from `sums`, which it overwrites; channels are last."""
+        """Finishes `sums` (overwritten, channels last) and stores the results in `out`."""
         self.scale.apply(np.multiply, sums)
         self.offset.apply(np.add, sums)
         sums.clip(self.low, self.high, out=sums)
@@ -153,7 +153,7 @@ Finish = RealFinish | QuantizedFinish
 def finish(
     bias: Array, weights: Operand, activation: int, types: Types, dtype: np.dtype[Any]
 ) -> Finish:
-    """What follows the sums of products of `types["input"]` with `weights`, computed in `dtype`."""
+    """Returns the epilogue for products of `types["input"]` and `weights`, computed in `dtype`."""
     source, output = types["input"], types["output"]
     if not source.type.quantized:
         return RealFinish(PerChannel.of(decode(bias, types["bias"])), activation, output)

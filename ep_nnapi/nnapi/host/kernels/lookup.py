@@ -1,4 +1,4 @@
-"""Rows of tables, found by index or by key."""
+"""Table lookup kernels, by index or by key."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 
 def embedding_lookup(lookups: Array, values: Array, *, out: Array) -> None:
-    """The rows of `values` at the indexes `lookups`. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP.
+    """Returns rows of `values` by index. Source: NDK ANEURALNETWORKS_EMBEDDING_LOOKUP.
 
-    Raises ShapeError for an index that `values` does not have.
+    Raises ShapeError for an index out of range.
     """
     wrong = lookups[(lookups < 0) | (lookups >= values.shape[0])]
     if wrong.size:
@@ -25,9 +25,9 @@ def embedding_lookup(lookups: Array, values: Array, *, out: Array) -> None:
 def hashtable_lookup(
     lookups: Array, keys: Array, values: Array, *, out: tuple[Array, Array]
 ) -> None:
-    """The rows of `values` whose `keys`, which ascend, are `lookups`, and whether there are such.
+    """Stores the rows of `values` whose `keys` (ascending) equal `lookups`, and hit flags.
 
-    A row of zeros, as they are stored, where there is none.
+    A missing key gives a row of stored zeros.
     Source: NDK ANEURALNETWORKS_HASHTABLE_LOOKUP.
     """
     found, hits = out

@@ -1,4 +1,4 @@
-"""Long short-term memory of real numbers: one step, a sequence, a sequence in both directions."""
+"""LSTM kernels on real numbers: single step, sequence, bidirectional sequence."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _EPSILON = 1e-8
 class Cell:
     """An LSTM cell; `sums` are [gates * units], gates in the order of GATES.
 
-    coupled      there is no input gate: it is one less the forget gate
+    coupled      no input gate: it is 1 - forget gate (CIFG)
     read         weights [inputs, sums] of the input and then of the auxiliary input
     recurrent    weights [outputs, sums]
-    bias         of the sums, unless it follows layer normalization
-    peephole     weights [gates but the cell's, units] of the cell's state, or None
+    bias         bias of the sums; with layer normalization it is added after that instead
+    peephole     weights [gates except the cell gate, units] of the cell state, or None
     norm         weights and biases [gates, units] of layer normalization, or None
     projection   weights [units, outputs] and bias, or None
-    clips        the greatest magnitudes of the state and of the projection; 0: any
+    clips        clipping thresholds of the cell state and of the projection; 0 for none
     """
 
     coupled: bool
@@ -70,7 +70,7 @@ class Cell:
 
     @staticmethod
     def of(activation: int, cell_clip: float, projection_clip: float, **tensors: Array) -> Cell:
-        """The cell of an operation's operands; raises ShapeError for a negative clip."""
+        """Returns the cell of an operation's operands; raises ShapeError for a negative clip."""
         clips = cell_clip, projection_clip
         require(min(clips) >= 0, f"a clipping threshold is negative: {min(clips):g}")
         first = 0 if INPUT_GATE[0] in tensors else 1
@@ -94,7 +94,7 @@ class Cell:
         )
 
     def step(self, sums: Array, state: State) -> State:
-        """The next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
+        """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_LSTM."""
         hidden, cell = state
         sums += product(hidden, self.recurrent)
         gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
@@ -117,12 +117,12 @@ class Cell:
         return hidden, cell
 
     def _look(self, gates: Array, cell: Array, which: slice) -> None:
-        """Adds the cell's state to gates [batches, gates, units], if there is a peephole."""
+        """Adds the peephole terms to gates [batches, gates, units], if there are any."""
         if self.peephole is not None:
             gates += self.peephole[which] * cell[:, np.newaxis]
 
     def _normalize(self, gates: Array, which: slice) -> None:
-        """Layer normalization of each of these gates, if it is wanted, and their bias."""
+        """Applies layer normalization and bias to the gates in place, if the cell has them."""
         if self.norm is not None:
             weights, bias = self.norm
             variance, rest = centre(gates, (-1,), gates)
@@ -147,7 +147,7 @@ def lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """One step; the scratch buffer is zeros. Source: NDK ANEURALNETWORKS_LSTM."""
+    """LSTM step; the scratch buffer is filled with zeros. Source: NDK ANEURALNETWORKS_LSTM."""
     scratch, *states, output = out
     scratch.fill(0)
     step = Pass(cell, input[np.newaxis], (output_state_in, cell_state_in))
@@ -165,7 +165,7 @@ def unidirectional_sequence_lstm(
     out: Array | State,
     **operands: object,
 ) -> None:
-    """A step for each time. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    """LSTM over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
     steps = Pass(cell, by_time(input, time_major), (output_state_in, cell_state_in))
     one_way(steps, out, time_major, run)
 
@@ -181,7 +181,7 @@ def bidirectional_sequence_lstm(
     out: Array | State,
     **operands: Array,
 ) -> None:
-    """A step for each time, in both directions.
+    """Bidirectional LSTM over a sequence.
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
     """

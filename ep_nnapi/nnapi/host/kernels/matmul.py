@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix multiplication kernels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weights:
-    """Weights [K, N], and what follows the sums."""
+    """Packed weights [K, N], and the epilogue."""
 
     matrix: Array
     finish: Finish
 
 
 def pack(weights: Array, bias: Array, activation: int, types: Types) -> Weights:
-    """The weights [N, K] of a fully connected layer."""
+    """Packs the weights [N, K] of a fully connected layer."""
     matrix = factors(weights, types["weights"], bias, types["input"], axis=0).T
     return Weights(matrix, finish(bias, types["weights"], activation, types, matrix.dtype))
 
@@ -32,7 +32,7 @@ def pack(weights: Array, bias: Array, activation: int, types: Types) -> Weights:
 def fully_connected(
     input: Array, weights: Weights, bias: Array, activation: int, *, types: Types, out: Array
 ) -> None:
-    """Rows of the input times all weights. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
+    """Fully connected layer. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
     rows = as_factors(input, types["input"], weights.matrix.dtype)
     sums = weights.finish.receiver(out)
     depth = weights.matrix.shape[0]
@@ -43,7 +43,7 @@ def fully_connected(
 def batch_matmul(
     input1: Array, input2: Array, adj_x: bool = False, adj_y: bool = False, *, out: Array
 ) -> None:
-    """Matrix products, either factor transposed. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    """Batched matrix product; adj_x, adj_y transpose. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
     multiply(_matrix(input1, adj_x), _matrix(input2, adj_y), out)
 
 
@@ -56,7 +56,7 @@ def batch_matmul_quantized(
     types: Types,
     out: Array,
 ) -> None:
-    """As `batch_matmul`, on exact sums of integers."""
+    """`batch_matmul` of quantized tensors, on exact integer sums."""
     first, second, output = types["input1"], types["input2"], types["output"]
     depth = input1.shape[-2 if adj_x else -1]
     dtype = exact(depth * furthest(first) * furthest(second))

@@ -1,4 +1,4 @@
-"""Operations that move elements without computing on them."""
+"""Kernels that move elements without computing on them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 
 def reshape(input: Array, shape: Array, *, out: Array) -> None:
-    """The elements in another shape. Source: NDK ANEURALNETWORKS_RESHAPE."""
+    """Reshapes. Source: NDK ANEURALNETWORKS_RESHAPE."""
     np.copyto(out, input.reshape(out.shape))
 
 
 def squeeze(input: Array, axes: Array | None = None, *, out: Array) -> None:
-    """The elements without sizes of 1. Source: NDK ANEURALNETWORKS_SQUEEZE."""
+    """Removes axes of size 1. Source: NDK ANEURALNETWORKS_SQUEEZE."""
     np.copyto(out, input.reshape(out.shape))
 
 
 def expand_dims(input: Array, axis: int, *, out: Array) -> None:
-    """The elements with another size of 1. Source: NDK ANEURALNETWORKS_EXPAND_DIMS."""
+    """Inserts an axis of size 1. Source: NDK ANEURALNETWORKS_EXPAND_DIMS."""
     np.copyto(out, input.reshape(out.shape))
 
 
 def transpose(input: Array, perm: Array | None = None, *, out: Array) -> None:
-    """Dimensions permuted, reversed by default. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
+    """Permutes the axes; reverses them by default. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
     np.copyto(out, input.transpose(None if perm is None else perm.tolist()))
 
 
 def concatenation(inputs: tuple[Array, ...], axis: int, *, out: Array) -> None:
-    """Tensors one behind the other. Source: NDK ANEURALNETWORKS_CONCATENATION."""
+    """Concatenates along an axis. Source: NDK ANEURALNETWORKS_CONCATENATION."""
     np.concatenate(inputs, axis=axis, out=out)
 
 
 def concatenation_quantized(
     inputs: tuple[Array, ...], axis: int, *, types: Types, out: Array
 ) -> None:
-    """As `concatenation`; inputs whose scale is not the output's are quantized anew."""
+    """`concatenation` of quantized tensors; requantizes inputs unlike the output."""
     start, output = 0, types["output"]
     ends = np.moveaxis(out, axis, 0)
     for array, operand in zip(inputs, types.many("inputs"), strict=True):
@@ -55,12 +55,12 @@ def concatenation_quantized(
 
 
 def pad(input: Array, paddings: Array, *, types: Types, out: Array) -> None:
-    """Zeros around the input. Source: NDK ANEURALNETWORKS_PAD."""
+    """Pads with zeros (the zero point if quantized). Source: NDK ANEURALNETWORKS_PAD."""
     _pad(input, paddings, types["input"].zero_point, out)
 
 
 def pad_v2(input: Array, paddings: Array, pad_value: float, *, out: Array) -> None:
-    """A value as it is stored around the input. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
     _pad(input, paddings, pad_value, out)
 
 
@@ -70,13 +70,13 @@ def _pad(input: Array, paddings: Array, value: float, out: Array) -> None:
 
 
 def _inner(input: Array, paddings: Array) -> Iterator[slice]:
-    """Where the input is within its padding."""
+    """Yields per axis the slice of the padded tensor that holds the input."""
     for (before, _), size in zip(paddings.tolist(), input.shape, strict=True):
         yield slice(before, before + size)
 
 
 def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
-    """The input mirrored at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+    """Pads by mirroring the input at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
     skipped = 1 if mode == _REFLECT else 0  # the edge itself is not repeated
     inner = list(_inner(input, paddings))
     out[tuple(inner)] = input
@@ -84,7 +84,7 @@ def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
         size = input.shape[axis]
         most = size - skipped
         require(max(before, after) <= most, f"paddings {before}, {after} of a size of {size}")
-        inner[axis] = slice(None)  # what lies along earlier axes is whole already
+        inner[axis] = slice(None)  # earlier axes are padded already, so copy their whole extent
         along = np.moveaxis(out[tuple(inner)], axis, 0)
         along[:before] = along[before + skipped : 2 * before + skipped][::-1]
         end = before + size
@@ -92,24 +92,24 @@ def mirror_pad(input: Array, paddings: Array, mode: int, *, out: Array) -> None:
 
 
 def reverse(input: Array, axis: Array, *, out: Array) -> None:
-    """The axis backwards. Source: NDK ANEURALNETWORKS_REVERSE."""
+    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
     np.copyto(out, np.flip(input, int(axis.item())))
 
 
 def tile(input: Array, multiples: Array, *, out: Array) -> None:
-    """Copies side by side. Source: NDK ANEURALNETWORKS_TILE."""
+    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
     pairs = [i for pair in zip(multiples.tolist(), input.shape, strict=True) for i in pair]
     ones = [i for size in input.shape for i in (1, size)]
     np.copyto(out.reshape(pairs), input.reshape(ones))
 
 
 def pack(axis: int, inputs: tuple[Array, ...], *, out: Array) -> None:
-    """Tensors side by side along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
     np.stack(inputs, axis, out=out)
 
 
 def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -> None:
-    """Equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
     for part, target in zip(np.split(input, num_splits, axis), out, strict=True):
         np.copyto(target, part)
 
@@ -117,7 +117,7 @@ def split(input: Array, axis: int, num_splits: int, *, out: tuple[Array, ...]) -
 _DATA = (F32, F16, Q8, Q8S)
 _NUMBERS = (*_DATA, I32)
 _REFLECT = 0
-"""Source: NDK ANEURALNETWORKS_MIRROR_PAD, mode: 0 reflects, 1 is symmetric."""
+"""Modes: 0 reflects, 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
 KERNELS = (
     view(spec.RESHAPE, reshape),
     view(spec.SQUEEZE, squeeze),

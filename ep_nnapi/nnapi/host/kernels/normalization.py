@@ -1,4 +1,4 @@
-"""Normalizations along an axis."""
+"""Normalization and softmax kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 
 def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
-    """exp(beta * x) divided by its sum along `axis`. Source: NDK ANEURALNETWORKS_SOFTMAX."""
+    """Softmax of beta * x along `axis`. Source: NDK ANEURALNETWORKS_SOFTMAX."""
     require(beta > 0, f"beta {beta:g} is not positive")
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
@@ -24,14 +24,14 @@ def softmax(input: Array, beta: float, axis: int = -1, *, out: Array) -> None:
 
 
 def log_softmax(input: Array, beta: float, axis: int, *, out: Array) -> None:
-    """The logarithm of `softmax`. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
+    """Logarithm of `softmax`. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
     np.subtract(input, input.max(axis=axis, keepdims=True, initial=-np.inf), out=out)
     out *= out.dtype.type(beta)
     out -= np.log(total(np.exp(out), (axis,))).astype(out.dtype)
 
 
 def l2_normalization(input: Array, axis: int = -1, *, out: Array) -> None:
-    """X divided by its length along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
+    """Divides by the L2 norm along `axis`. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
     length = np.sqrt(total_of_squares(input, (axis,)))
     np.multiply(input, (1 / np.maximum(length, _LEAST_LENGTH)).astype(np.float32), out=out)
 
@@ -46,7 +46,7 @@ def local_response_normalization(
     *,
     out: Array,
 ) -> None:
-    """X * (bias + alpha * (squares summed as far as `radius`)) ** -beta.
+    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
 
     Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
@@ -58,9 +58,9 @@ def local_response_normalization(
 
 
 def _near(squares: Array, radius: int) -> Array:
-    """Each number with those as far as `radius` before and after it along the first axis, summed.
+    """Returns sums over windows of `radius` neighbours on each side, along the first axis.
 
-    Wide sums are differences of sums from the start, in float64, unless infinity is among them.
+    Wide sums are differences of float64 prefix sums, unless an input is infinite.
     """
     if radius > _NARROW and np.isfinite(squares).all():
         starts = np.concatenate([np.zeros_like(squares[:1], np.float64), squares])
@@ -85,7 +85,7 @@ def instance_normalization(
     *,
     out: Array,
 ) -> None:
-    """Each image's channel to mean `beta` and deviation `gamma`.
+    """Normalizes each channel of each image to mean `beta` and standard deviation `gamma`.
 
     Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
@@ -96,10 +96,10 @@ def instance_normalization(
 
 
 def centre(input: Array, axes: tuple[int, ...], out: Array) -> tuple[Array, Array]:
-    """Stores the input less its mean along `axes`; returns the variance, and the mean of `out`.
+    """Stores the input less its mean along `axes`; returns the variance and the mean of `out`.
 
-    That mean is not zero, because what is subtracted is the mean rounded to float32; beside a small
-    deviation it matters.
+    The mean of `out` is not exactly zero: the subtracted mean is rounded to float32. It matters if
+    the standard deviation is small.
     """
     count = max(1, prod(input.shape[axis] for axis in axes))
     mean = total(input, axes) / count
@@ -111,9 +111,9 @@ def centre(input: Array, axes: tuple[int, ...], out: Array) -> tuple[Array, Arra
 
 
 _LEAST_LENGTH = 1e-6
-"""Shorter vectors are divided by this, as Android does."""
+"""Least L2 norm to divide by, as on Android."""
 _NARROW = 8
-"""A radius within which sums are short."""
+"""Greatest radius for which sums are computed directly."""
 KERNELS = (
     real(spec.SOFTMAX, softmax, F32, F16, Q8, Q8S),
     real(spec.LOG_SOFTMAX, log_softmax, F32, F16),

@@ -1,4 +1,4 @@
-"""Pools: one number for each window and channel."""
+"""Pooling kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 def _pool(
     ufunc: np.ufunc, fill: float, input: Array, taps: tuple[int, int], out: Array, window: Window
 ) -> tuple[Array, Sliding]:
-    """Windows reduced by `ufunc`, as [N, H, W, C], padding being `fill`: rows, then columns."""
+    """Reduces windows to [N, H, W, C], rows first, then columns; padding has the value `fill`."""
     images, results = channels_last(input, out, window.nchw)
     sliding = Sliding.of(window, taps, images, results)
     for image, result in zip(images, results, strict=True):
@@ -28,7 +28,7 @@ def _pool(
 
 
 def _reduce(ufunc: np.ufunc, seen: Array, sliding: Sliding, axis: int) -> Array:
-    """Windows along one axis of [H, W, C] reduced."""
+    """Reduces the windows along one axis of [H, W, C]."""
     positions, stride, taps = sliding.extent[axis], sliding.stride[axis], sliding.taps[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
     dtype = np.float64 if ufunc is np.add and taps > _SHORT else seen.dtype
@@ -54,7 +54,7 @@ def max_pool_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """The greatest element of each window. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
+    """Max pooling. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
     window = Window.of(**scalars)
     taps = (filter_height, filter_width)
     results, _ = _pool(np.maximum, -np.inf, input, taps, out, window)
@@ -70,7 +70,7 @@ def average_pool_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """The mean of each window, padding left out. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
+    """Average pooling, excluding padding. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
     window = Window.of(**scalars)
     results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
     _divide(results, sliding.counts())
@@ -86,7 +86,7 @@ def l2_pool_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """The root of the mean square of each window. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
+    """L2 pooling: root of the mean square. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
     window = Window.of(**scalars)
     taps = (filter_height, filter_width)
     results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
@@ -96,7 +96,7 @@ def l2_pool_2d(
 
 
 def _divide(sums: Array, counts: Array) -> None:
-    """Means of sums of so many elements each; mostly all windows see as many."""
+    """Divides sums by window sizes in place; usually all windows have the same size."""
     most = counts.max(initial=1)
     sums *= np.float32(1 / most) if counts.min(initial=most) == most else 1 / counts
 
@@ -108,7 +108,7 @@ def _deliver(results: Array, out: Array, window: Window, activation: int) -> Non
 
 
 _SHORT = 16
-"""Taps along one axis that are added up in float32."""
+"""Taps along one axis up to which sums are accumulated in float32."""
 _DATA = (F32, F16, Q8, Q8S)
 KERNELS = (
     real(spec.MAX_POOL_2D, max_pool_2d, *_DATA),

@@ -1,4 +1,4 @@
-"""Locality-sensitive hashing."""
+"""Locality-sensitive hashing kernel."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ep_nnapi.nnapi.shapes.lookup import Projection
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8
 
 _BLOCK = 1 << 18
-"""Bytes of keys that are hashed at once."""
+"""Bytes of keys hashed at once."""
 
 
 def lsh_projection(
     hash: Array, input: Array, type: int, weight: Array | None = None, *, out: Array
 ) -> None:
-    """Bits of each hash function, one by one (DENSE), or as one number for each function.
+    """Computes bits of hash functions: separate elements (DENSE), or one number per function.
 
-    A bit tells whether the weighted sum of hashes of the input's items is positive; SPARSE numbers
-    of different functions lie in ranges of their own. Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
+    A bit is 1 if the weighted sum of the hashes of the input's items is positive. SPARSE adds an
+    offset per function so that ranges are disjoint. Source: NDK ANEURALNETWORKS_LSH_PROJECTION.
     """
     functions, width = hash.shape
     bits = _bits(hash.reshape(-1), input, weight)
@@ -38,7 +38,7 @@ def lsh_projection(
 
 
 def _bits(seeds: Array, input: Array, weight: Array | None) -> Array:
-    """For each seed, whether the weighted sum of the items' hashes is positive."""
+    """Returns for each seed whether the weighted sum of the items' hashes is positive."""
     bytes_each = input.itemsize * prod(input.shape[1:])
     items = np.ascontiguousarray(input).view(np.uint8).reshape(input.shape[0], bytes_each)
     seed_bytes = seeds.astype(np.float32).view(np.uint8).reshape(-1, 4)

@@ -1,9 +1,9 @@
-"""The cell of QUANTIZED_LSTM: a step in fixed point, all numbers held in int64.
+"""Cell of QUANTIZED_LSTM: one step in fixed point, with all numbers in int64.
 
-It follows Android's reference implementation rounding by rounding, for a state may be as fine as
-these. Where that computes something else than the NDK documents, the NDK counts: peepholes look at
-the state before, gates without layer normalization have their bias, and the hidden state's zero
-point and the projection's clipping threshold are those of real numbers.
+It follows each rounding of Android's reference implementation, because the steps of the state may
+be as small as one rounding. Where that implementation deviates from the NDK documentation, the NDK
+wins: peepholes read the previous cell state, gates without layer normalization have their bias, and
+the hidden state's zero point and the projection's clipping threshold are those of real numbers.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.recurrent import GATES
 
 GATE_BITS = 12
-"""Bits after the point of what `logistic` and `tanh` take of a gate."""
+"""Fraction bits of the gates that `logistic` and `tanh` take."""
 _ROOT_BITS = 10
-"""Bits after the point of normalized sums."""
+"""Fraction bits of normalized sums."""
 _BYTE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Exact sums of rows of `source` times weights [inputs, sums], and bias, scaled and rounded."""
+    """Integer sums: rows of type `source` times weights [inputs, sums], plus bias, rescaled."""
 
     source: Operand
     weights: Array
@@ -45,44 +45,44 @@ class Sums:
 
     @staticmethod
     def of(weights: Array, types: tuple[Operand, Operand], bias: Array, scale: Array) -> Sums:
-        """`weights` are [sums, inputs]; `types` are those of the rows and of the weights."""
+        """Packs `weights` [sums, inputs]; `types` are those of the rows and of the weights."""
         source, operand = types
         matrix = factors(weights, operand, np.zeros(1), source, axis=0)
         return Sums(source, columns(matrix), bias.astype(np.int64), Multiplier.of(scale))
 
     def __call__(self, rows: Array) -> Array:
-        """The sums [rows, sums]."""
+        """Returns the sums [rows, sums]."""
         found = as_factors(rows, self.source, self.weights.dtype) @ self.weights
         return self.scale(found.astype(np.int64) + self.bias)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaled:
-    """Weights [gates, units], and a factor [gates, 1] of what is computed with them."""
+    """Weights [gates, units], and a factor [gates, 1] for their products."""
 
     weights: Array
     scale: Multiplier
 
     def __getitem__(self, gates: slice) -> Scaled:
-        """Those of some gates."""
+        """Returns the weights and factors of some gates."""
         scale = Multiplier(self.scale.mantissa[gates], self.scale.shift[gates])
         return Scaled(self.weights[gates], scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """A cell; `sums` are [gates * units], gates in the order of GATES.
+    """A quantized LSTM cell; `sums` are [gates * units], gates in the order of GATES.
 
-    coupled        there is no input gate: it is one less the forget gate
-    read           sums of the input, to which those of the output before are added
-    recurrent      sums of the output before
-    peephole       weights of the cell's state for the gates but the cell's, or None
+    coupled        no input gate: it is 1 - forget gate (CIFG)
+    read           sums of the input, to which those of the previous output are added
+    recurrent      sums of the previous output
+    peephole       weights of the cell state for all gates except the cell gate, or None
     norm           weights and biases [gates, units] of layer normalization, or None
-    integer_bits   of the cell's state
-    hidden         what makes the hidden state of a product of gates, and its zero point
+    integer_bits   integer bits of the cell state
+    hidden         factor from products of gates to the hidden state, and its zero point
     projection     sums of the hidden state, or None
-    zero_point     of the output
-    clips          the greatest magnitudes of the state and of the projection, stored; 0: any
+    zero_point     zero point of the output
+    clips          clipping thresholds of the cell state and the projection, stored; 0 for none
     """
 
     coupled: bool
@@ -97,7 +97,7 @@ class Cell:
     clips: tuple[int, int]
 
     def step(self, input: Array, output: Array, cell: Array) -> tuple[Array, Array]:
-        """The next output and cell state. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
+        """Returns the next output and cell state. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
         sums = saturate(saturate(self.read(input)) + self.recurrent(output))
         gates = sums.reshape(len(cell), len(GATES) - self.coupled, cell.shape[1])
         entry = self._look(gates[:, :-2], cell, slice(None, -1))
@@ -112,14 +112,14 @@ class Cell:
         return self._output(last * tanh(cell, self.integer_bits)), cell
 
     def _look(self, gates: Array, cell: Array, which: slice) -> Array:
-        """Gates [batches, gates, units] with the cell's state added, if there is a peephole."""
+        """Returns gates [batches, gates, units] plus their peephole terms, if there are any."""
         if self.peephole is None:
             return gates
         peephole = self.peephole[which]
         return saturate(gates + peephole.scale(peephole.weights * cell[:, np.newaxis]))
 
     def _normalize(self, gates: Array, which: slice) -> Array:
-        """Gates after layer normalization, if it is wanted."""
+        """Returns gates after layer normalization, if the cell has it."""
         if self.norm is None:
             return gates
         norm, bias = self.norm[0][which], self.norm[1][which]
@@ -127,7 +127,7 @@ class Cell:
         return saturate(norm.scale(weighted, up=GATE_BITS))
 
     def _output(self, products: Array) -> Array:
-        """The output of products of gates: the hidden state, or its projection."""
+        """Returns the output for products of gates: the hidden state, or its projection."""
         scale, zero_point = self.hidden
         hidden = saturate(scale(products) + zero_point, _BYTE)
         if self.projection is None:
@@ -137,7 +137,7 @@ class Cell:
 
 
 def _normalized(gates: Array) -> Array:
-    """Each gate's sums [..., units] less their mean and over their deviation."""
+    """Returns each gate's sums [..., units] normalized to zero mean and unit deviation."""
     units, square_bits = max(1, gates.shape[-1]), 2 * _ROOT_BITS
     mean = _quotient(gates.sum(axis=-1, keepdims=True) << _ROOT_BITS, units)
     squares = np.square(gates).sum(axis=-1, keepdims=True) * ((1 << square_bits) // units)
@@ -146,7 +146,7 @@ def _normalized(gates: Array) -> Array:
 
 
 def _quotient(values: Array, divisor: int) -> Array:
-    """Integers divided, towards zero."""
+    """Divides integers, rounding towards zero."""
     found: Array = np.sign(values) * (np.abs(values) // divisor)
     return found
 

@@ -1,4 +1,4 @@
-"""Steps of the two quantized LSTMs, in fixed point."""
+"""Kernels of the two quantized LSTM operations, in fixed point."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from ep_nnapi.nnapi.shapes.recurrent import (
 from ep_nnapi.nnapi.spec import Q8, Q8S
 
 _STATE_BITS = range(7)
-"""Integer bits that a cell's state may have."""
+"""Numbers of integer bits that a cell state may have."""
 _STATE_BITS_16 = 4
 _TOLERANCE = 1e-3
-"""How far the logarithm of a power of two may be off, as Android allows."""
+"""Tolerance of log2(scale) when a scale must be a power of two, as on Android."""
 _UNIT = 128
-"""Zero point, and inverse scale, of input and output. Source: NDK …_QUANTIZED_16BIT_LSTM."""
+"""Zero point and inverse scale of input and output. Source: NDK …_QUANTIZED_16BIT_LSTM."""
 
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Makes the parts of a cell of the tensors and the types of an operation's operands.
+    """Builds the parts of a cell from the tensors and types of an operation's operands.
 
     results   the scale of each gate's sums
     """
@@ -58,20 +58,20 @@ class Maker:
     results: Array
 
     def sums(self, names: Sequence[str], source: str, bias: Array) -> Sums:
-        """Sums of the rows `source` for all gates."""
+        """Returns the sums over operand `source`, for all gates."""
         weights = np.concatenate([self.tensors[name] for name in names])
         scales = self._scales(names) * np.float32(self.types[source].scale) / self.results
         types = self.types[source], self.types[names[0]]
         return Sums.of(weights, types, bias, np.repeat(scales, len(weights) // len(names)))
 
     def peephole(self, names: Sequence[str], state_scale: float) -> Scaled:
-        """Weights of the cell's state for the gates but the cell's."""
+        """Returns the peephole weights, for all gates except the cell gate."""
         results = np.delete(self.results, -2)
         scales = (state_scale * self._scales(names).astype(np.float64) / results).astype(np.float32)
         return self._scaled(names, scales)
 
     def norm(self, names: Sequence[str]) -> Scaled:
-        """Weights of layer normalization."""
+        """Returns the weights of layer normalization."""
         return self._scaled(names, self._scales(names))
 
     def _scaled(self, names: Sequence[str], scales: Array) -> Scaled:
@@ -90,7 +90,7 @@ def pack(
     projection_clip: float = 0.0,
     **operands: Array | float,
 ) -> Cell:
-    """The cell of QUANTIZED_LSTM's operands; raises ShapeError for a scale it cannot have."""
+    """Packs QUANTIZED_LSTM's operands into a cell; raises ShapeError for an invalid scale."""
     tensors = {name: value for name, value in operands.items() if isinstance(value, np.ndarray)}
     first = 0 if INPUT_GATE[0] in tensors else 1
     state, output = types["cell_state_in"], types["output_state_in"]
@@ -127,7 +127,7 @@ def _projection(types: Types, tensors: dict[str, Array], hidden: Operand) -> Sum
 
 
 def _integer_bits(state: Operand) -> int:
-    """The integer bits of a cell's state; raises ShapeError unless its scale is a power of two."""
+    """Returns the cell state's integer bits; ShapeError unless its scale is a power of two."""
     exponent = log2(state.scale) if state.scale > 0 else 0.5
     fits = abs(exponent - round(exponent)) < _TOLERANCE and round(exponent) + 15 in _STATE_BITS
     require(fits, f"a cell's state has scale {state.scale:g}, which is none of 2**-15 to 2**-9")
@@ -135,7 +135,7 @@ def _integer_bits(state: Operand) -> int:
 
 
 def _steps(threshold: float, operand: Operand) -> int:
-    """How many steps of an operand's scale a threshold is."""
+    """Returns a threshold in steps of an operand's scale."""
     return int(np.float32(threshold) / np.float32(operand.scale)) if threshold > 0 else 0
 
 
@@ -148,14 +148,14 @@ def quantized_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """One step. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
+    """Quantized LSTM step. Source: NDK ANEURALNETWORKS_QUANTIZED_LSTM."""
     output_state, cell_state, output = out
     output[...], cell_state[...] = cell.step(input, output_state_in, cell_state_in.astype(np.int64))
     output_state[...] = output
 
 
 def pack_16bit(types: Types, **tensors: Array) -> Sums:
-    """The sums of the gates of QUANTIZED_16BIT_LSTM; raises ShapeError for a wrong quantization."""
+    """Packs the gates of QUANTIZED_16BIT_LSTM; raises ShapeError for a wrong quantization."""
     weights = types[INPUT[0]]
     unit = replace(weights, scale=1 / _UNIT, zero_point=_UNIT)
     _quantized_as(unit, ("input", "output_state_in"), types)
@@ -163,8 +163,8 @@ def pack_16bit(types: Types, **tensors: Array) -> Sums:
     _quantized_as(replace(weights, scale=weights.scale / _UNIT, zero_point=0), BIASES, types)
     bits = _integer_bits(types["cell_state_in"])
     require(bits == _STATE_BITS_16, f"a cell's state has {bits} integer bits, not {_STATE_BITS_16}")
-    # Rows are the input, then the output before; yet recurrent weights come first, as in Android's
-    # implementation, by whose results devices are tested and whose clients split weights so.
+    # Rows are [input, previous output], but the recurrent weights come first, as in Android's
+    # implementation, whose results devices are tested against and whose clients split weights so.
     matrix = np.block([[tensors[b], tensors[a]] for a, b in zip(INPUT, RECURRENT, strict=True)])
     bias = np.concatenate([tensors[name] for name in BIASES])
     scale = np.float32(weights.scale / _UNIT) * np.float64(2.0**GATE_BITS)
@@ -191,7 +191,7 @@ def quantized_16bit_lstm(
     out: State,
     **operands: object,
 ) -> None:
-    """One step. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
+    """Quantized LSTM step, 16-bit state. Source: NDK ANEURALNETWORKS_QUANTIZED_16BIT_LSTM."""
     state, output = out
     sums = saturate(gates(np.hstack([input, output_state_in])))
     entry, forget, cell, last = np.split(sums, len(GATES), axis=1)

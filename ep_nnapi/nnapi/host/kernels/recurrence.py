@@ -1,4 +1,4 @@
-"""What all recurrent operations share: cells among operands, activations, sequences in time."""
+"""Shared code of recurrent kernels: packing of cells, activations, iteration over time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
 
 State: TypeAlias = tuple[Array, ...]
-"""What a cell hands on to the next step; the first array is its output."""
+"""State arrays passed to the next step; the first one is the step's output."""
 
 _SMOOTH = {4: tanh, 6: logistic}
-"""Activations beside those of FuseCode. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
+"""Activations beside those of FuseCode, by code. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
 _BLOCK = 1 << 20
-"""Bytes of sums made at once: what stays in the cache until the steps read it."""
+"""Bytes of sums computed at once, small enough to stay in the cache until the steps read them."""
 
 
 def activate(values: Array, activation: int) -> None:
-    """Applies an LSTM's or an RNN's activation in place."""
+    """Applies the activation of an LSTM or RNN in place."""
     smooth = _SMOOTH.get(activation)
     require(
         smooth is not None or activation in fused.RANGES,
@@ -40,10 +40,10 @@ def activate(values: Array, activation: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The `pack` of one cell: asks for its operands, whose names in `spec.py` have a prefix.
+    """A `pack` function of one cell, whose operands have a common prefix in `spec.py`.
 
-    names    without the prefix; those that are left out are not given to `make`
-    shared   names without a prefix
+    names    names without the prefix; omitted operands are not passed to `make`
+    shared   names of operands that have no prefix
     """
 
     make: Callable[..., object]
@@ -53,12 +53,12 @@ class Gathered:
 
     @property
     def __signature__(self) -> Signature:
-        """The operands asked for, as `inspect.signature` shows them."""
+        """The operands as parameters, for `inspect.signature`."""
         names = (*(self.prefix + name for name in self.names), *self.shared)
         return Signature([Parameter(n, Parameter.KEYWORD_ONLY, default=None) for n in names])
 
     def __call__(self, **operands: object) -> object:
-        """The cell."""
+        """Packs the operands into a cell."""
         return self.make(**{n.removeprefix(self.prefix): v for n, v in operands.items()})
 
 
@@ -67,31 +67,31 @@ class Cell(Protocol):
 
     @property
     def read(self) -> Array:
-        """Weights [inputs, sums] of what it reads: the input, then the auxiliary input."""
+        """Weights [inputs, sums] of the input, then of the auxiliary input."""
         ...
 
     @property
     def bias(self) -> Array | None:
-        """What is added to the sums; None when `step` does that."""
+        """Bias of the sums; None if `step` adds it."""
         ...
 
     def step(self, sums: Array, state: State) -> State:
-        """The next state; `sums` [batches, sums], of what is read now, is overwritten."""
+        """Returns the next state; overwrites `sums` [batches, sums], those of this step's input."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pass:
-    """A cell, what it reads [times, batches, inputs] and the state that it begins with."""
+    """A cell, its input sequence [times, batches, inputs] and its initial state."""
 
     cell: Cell
     sequence: Array
     state: State
 
     def into(self, outputs: Array, run: Run) -> State:
-        """Stores the outputs of all times [times, batches, outputs]; returns the last state.
+        """Stores the outputs of all steps [times, batches, outputs]; returns the last state.
 
-        What is read is multiplied for many times at once, only the steps follow one another.
+        The input products are computed for many steps at once; only the recurrence is sequential.
         """
         cell, state = self.cell, self.state
         times, batches, depth = self.sequence.shape
@@ -111,14 +111,14 @@ class Pass:
 
 
 def product(rows: Array, weights: Array) -> Array:
-    """Rows [M, K] times weights [K, N]."""
+    """Returns the product of rows [M, K] and weights [K, N]."""
     out = np.empty((rows.shape[0], weights.shape[1]), np.float32)
     multiply(rows, weights, out)
     return out
 
 
 def one_way(forward: Pass, out: Array | State, time_major: bool, run: Run) -> None:
-    """Stores the outputs and, where asked for, the last state."""
+    """Stores the outputs of a forward pass and, if requested, the last state."""
     (output,), last = _receivers(out, 1, len(forward.state))
     _store(forward.into(by_time(output, time_major), run), last)
 
@@ -126,9 +126,9 @@ def one_way(forward: Pass, out: Array | State, time_major: bool, run: Run) -> No
 def both_ways(
     passes: tuple[Pass, Pass], out: Array | State, merged: bool, time_major: bool, run: Run
 ) -> None:
-    """Stores the outputs of a pass in time and of one against it, and the last states.
+    """Stores the outputs of a forward and a backward pass, and the last states if requested.
 
-    merged   one array takes both outputs, side by side
+    merged   one array takes both outputs, concatenated
     """
     forward, backward = passes
     outputs, last = _receivers(out, 1 if merged else 2, len(forward.state) + len(backward.state))
@@ -141,19 +141,19 @@ def both_ways(
 
 
 def columns(weights: Array) -> Array:
-    """Weights [sums, inputs] as [inputs, sums], laid out as a product of few rows wants them."""
+    """Returns weights [sums, inputs] as [inputs, sums], in a memory layout fast for few rows."""
     return np.ascontiguousarray(weights.T)
 
 
 def by_time(sequence: Array, time_major: bool) -> Array:
-    """A view of a sequence as [times, batches, …]."""
+    """Returns a view of a sequence as [times, batches, …]."""
     return sequence if time_major else sequence.swapaxes(0, 1)
 
 
 def linked(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array, Array]:
-    """What the forward and the backward cell read.
+    """Returns the inputs of the forward and the backward cell.
 
-    crossed   both read the auxiliary input too; else the backward cell reads it instead
+    crossed   both also read the auxiliary input; otherwise the backward cell reads it instead
     """
     if aux_input is None:
         return input, input
@@ -164,7 +164,7 @@ def linked(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array,
 
 
 def _receivers(out: Array | State, outputs: int, states: int) -> tuple[State, State]:
-    """The arrays of the outputs, and those of the last states unless these are not asked for."""
+    """Returns the arrays for the outputs and for the last states (empty if not requested)."""
     every = out if isinstance(out, tuple) else (out,)
     expected = f"{outputs} or {outputs + states}"
     require(len(every) in (outputs, outputs + states), f"{len(every)} outputs are not {expected}")

@@ -1,4 +1,4 @@
-"""Reductions along axes."""
+"""Reduction kernels."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 def _reduce(
     ufunc: np.ufunc, input: Array, axes: Array, out: Array, initial: float | None = None
 ) -> None:
-    """Reduces with `ufunc` into `out`, whose shape has the reduced sizes as 1, or not at all.
+    """Reduces with `ufunc` into `out`, in which reduced axes have size 1 or are removed.
 
-    initial   the result of no elements, if `ufunc` has none of its own
+    initial   the result for no elements, if `ufunc` has no identity
     """
     along = axes_of(tuple(int(a) for a in axes.reshape(-1)), input.ndim)
     kept = tuple(1 if i in along else size for i, size in enumerate(input.shape))
@@ -35,60 +35,60 @@ def _sum(input: Array, axes: Array) -> Array:
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """The least and the greatest finite number."""
+    """Returns the least and the greatest finite number."""
     info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     return float(info.min), float(info.max)
 
 
 def mean(input: Array, axes: Array, keep_dims: int, *, out: Array) -> None:
-    """The arithmetic mean. Source: NDK ANEURALNETWORKS_MEAN."""
+    """Arithmetic mean. Source: NDK ANEURALNETWORKS_MEAN."""
     count = input.size / max(1, out.size)
     np.divide(_sum(input, axes).reshape(out.shape), count, out=out, casting="same_kind")
 
 
 def reduce_sum(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """The sum. Source: NDK ANEURALNETWORKS_REDUCE_SUM."""
+    """Sum. Source: NDK ANEURALNETWORKS_REDUCE_SUM."""
     np.copyto(out, _sum(input, axes).reshape(out.shape), casting="same_kind")
 
 
 def reduce_prod(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """The product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
+    """Product. Source: NDK ANEURALNETWORKS_REDUCE_PROD."""
     product = np.empty(out.shape)
     _reduce(np.multiply, input, axes, product)
     np.copyto(out, product, casting="same_kind")
-    if np.isnan(out).any():  # zero times infinity is zero here
+    if np.isnan(out).any():  # a product with a zero is zero, also if infinity is a factor
         zero = np.empty(out.shape, np.bool_)
         _reduce(np.logical_or, input == 0, axes, zero)
         out[zero] = 0
 
 
 def reduce_max(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """The greatest element. Source: NDK ANEURALNETWORKS_REDUCE_MAX."""
+    """Maximum. Source: NDK ANEURALNETWORKS_REDUCE_MAX."""
     _reduce(np.maximum, input, axes, out, _limits(out.dtype)[0])
 
 
 def reduce_min(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """The least element. Source: NDK ANEURALNETWORKS_REDUCE_MIN."""
+    """Minimum. Source: NDK ANEURALNETWORKS_REDUCE_MIN."""
     _reduce(np.minimum, input, axes, out, _limits(out.dtype)[1])
 
 
 def reduce_all(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Whether all hold. Source: NDK ANEURALNETWORKS_REDUCE_ALL."""
+    """Logical AND of the elements. Source: NDK ANEURALNETWORKS_REDUCE_ALL."""
     _reduce(np.logical_and, input, axes, out)
 
 
 def reduce_any(input: Array, axes: Array, keep_dims: bool, *, out: Array) -> None:
-    """Whether any holds. Source: NDK ANEURALNETWORKS_REDUCE_ANY."""
+    """Logical OR of the elements. Source: NDK ANEURALNETWORKS_REDUCE_ANY."""
     _reduce(np.logical_or, input, axes, out)
 
 
 def arg_max(input: Array, axis: int, *, out: Array) -> None:
-    """Where the greatest element is, the first of several. Source: NDK ANEURALNETWORKS_ARGMAX."""
+    """Index of the maximum, the first of equal ones. Source: NDK ANEURALNETWORKS_ARGMAX."""
     out[...] = np.argmax(input, axis=axis).reshape(out.shape)
 
 
 def arg_min(input: Array, axis: int, *, out: Array) -> None:
-    """Where the least element is, the first of several. Source: NDK ANEURALNETWORKS_ARGMIN."""
+    """Index of the minimum, the first of equal ones. Source: NDK ANEURALNETWORKS_ARGMIN."""
     out[...] = np.argmin(input, axis=axis).reshape(out.shape)
 
 

@@ -1,4 +1,4 @@
-"""Images in another size."""
+"""Image resize kernels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 17
-"""Bytes of output made at once."""
+"""Bytes of output computed at once."""
 
 
 def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
-    """Each pixel between its four neighbours. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
+    """Bilinear interpolation. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
     images, results = channels_last(input, out, bool(scalars.get("layout", False)))
     rows = _Between.of(images.shape[1], results.shape[1], scalars)
     columns = _Between.of(images.shape[2], results.shape[2], scalars)
@@ -34,7 +34,7 @@ def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Between:
-    """For each wanted pixel its two neighbours along an axis, and the second one's weight."""
+    """For each output pixel its two input neighbours along an axis, and the second one's weight."""
 
     first: Array
     second: Array
@@ -42,14 +42,14 @@ class _Between:
 
     @staticmethod
     def of(size: int, wanted: int, scalars: dict[str, Scalar]) -> _Between:
-        """Neighbours of `wanted` pixels among `size`."""
+        """Returns the neighbours of `wanted` output pixels among `size` input pixels."""
         at = np.clip(_positions(size, wanted, scalars, dtype=np.float64), 0, size - 1)
         first = np.floor(at).astype(np.intp)
         weight = (at - first).astype(np.float32)
         return _Between(first, np.minimum(first + 1, size - 1), weight)
 
     def of_axis(self, image: Array, axis: int, wanted: slice, out: Array | None = None) -> Array:
-        """The wanted pixels along an axis of [H, W, C]."""
+        """Interpolates [H, W, C] along one axis; `wanted` selects the output pixels."""
         weight = self.weight[wanted].reshape((-1,) + (1,) * (2 - axis))
         found: Array = np.take(image, self.first[wanted], axis)
         other = np.take(image, self.second[wanted], axis)
@@ -61,7 +61,7 @@ class _Between:
 
 
 def resize_nearest_neighbor(input: Array, *, out: Array, **scalars: Scalar) -> None:
-    """Each pixel its nearest one. Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR."""
+    """Nearest-neighbour interpolation. Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR."""
     first = 2 if scalars.get("layout", False) else 1
     rows = _nearest(input.shape[first], out.shape[first], scalars)
     columns = _nearest(input.shape[first + 1], out.shape[first + 1], scalars)
@@ -82,10 +82,10 @@ def _positions(
     center: float = 0.5,
     dtype: type[np.floating[Any]] = np.float32,
 ) -> Array:
-    """Where the `wanted` output pixels are among `size` input pixels, in float32 as Android does.
+    """Returns the input coordinates of `wanted` output pixels among `size` input pixels.
 
-    center   where an input pixel's value is within it, when the output's are in theirs
-    dtype    what they are computed in, where they need not end at the very pixel of Android's
+    center   offset of the sampling point in an input pixel, with half_pixel_centers
+    dtype    float32 as on Android; float64 where the result need not select the same pixel
     """
     places: Array = np.arange(wanted, dtype=dtype)
     if scalars.get("align_corners", False) and wanted > 1:

@@ -1,4 +1,4 @@
-"""Basic recurrent layers of real numbers: one step, a sequence, a sequence in both directions."""
+"""Basic RNN kernels on real numbers: single step, sequence, bidirectional sequence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ep_nnapi.nnapi.spec import F16, F32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """An RNN cell: weights [inputs, units] of what it reads, and [units, units] of its state."""
+    """An RNN cell: weights [inputs, units] of the input, and [units, units] of the state."""
 
     read: Array
     recurrent: Array
@@ -43,12 +43,12 @@ class Cell:
         activation: int,
         aux_weights: Array | None = None,
     ) -> Cell:
-        """The cell of an operation's operands."""
+        """Returns the cell of an operation's operands."""
         read = weights if aux_weights is None else np.hstack([weights, aux_weights])
         return Cell(columns(read), columns(recurrent_weights), bias, activation)
 
     def step(self, sums: Array, state: State) -> State:
-        """The next output, which is the state. Source: NDK ANEURALNETWORKS_RNN."""
+        """Returns the next output, which is also the state. Source: NDK ANEURALNETWORKS_RNN."""
         sums += product(state[0], self.recurrent)
         activate(sums, self.activation)
         return (sums,)
@@ -57,7 +57,7 @@ class Cell:
 def rnn(
     input: Array, cell: Cell, hidden_state_in: Array, *, run: Run, out: State, **operands: object
 ) -> None:
-    """One step. Source: NDK ANEURALNETWORKS_RNN."""
+    """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
     state, output = out
     step = Pass(cell, input[np.newaxis], (hidden_state_in,))
     one_way(step, (output[np.newaxis], state), True, run)
@@ -73,7 +73,7 @@ def unidirectional_sequence_rnn(
     out: Array | State,
     **operands: object,
 ) -> None:
-    """A step for each time. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
+    """RNN over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
     steps = Pass(cell, by_time(input, bool(time_major)), (hidden_state_in,))
     one_way(steps, out, bool(time_major), run)
 
@@ -89,7 +89,7 @@ def bidirectional_sequence_rnn(
     out: Array | State,
     **operands: Array,
 ) -> None:
-    """A step for each time, in both directions.
+    """Bidirectional RNN over a sequence.
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
     """

@@ -1,4 +1,4 @@
-"""Regions of images brought to one size."""
+"""Region of interest (ROI) kernels: regions of images resampled to one size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def roi_align(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Regions cut into bins, each the mean of points between pixels, evenly spaced.
+    """ROI align: divides regions into bins, each the mean of evenly spaced interpolated points.
 
     Source: NDK ANEURALNETWORKS_ROI_ALIGN.
     """
@@ -41,7 +41,7 @@ def roi_align(
         )
         seen = image[batch, height.seen, width.seen]
         columns = np.empty((len(seen), *target.shape[1:]), np.float32)
-        multiply(width.of_bins, seen, columns)  # row by row: small products need no threads
+        multiply(width.of_bins, seen, columns)  # row by row: too small for threads
         bins = np.empty((len(target), columns[0].size), np.float32)
         multiply(height.of_bins, columns.reshape(len(seen), -1), bins)
         np.copyto(target, bins.reshape(target.shape))
@@ -57,9 +57,10 @@ def roi_pooling(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Regions of whole pixels cut into bins, which may overlap by one, each its greatest pixel.
+    """ROI pooling: divides regions of whole pixels into bins, each the maximum of its pixels.
 
-    A bin beyond the image is zero. Source: NDK ANEURALNETWORKS_ROI_POOLING.
+    Bins may overlap by one pixel; a bin outside the image is zero.
+    Source: NDK ANEURALNETWORKS_ROI_POOLING.
     """
     require_scale(types, "rois")
     image, result = (input.transpose(NHWC), out.transpose(NHWC)) if layout else (input, out)
@@ -71,7 +72,7 @@ def roi_pooling(
 
 
 def _scaled(image: Array, rois: Array, batch_indices: Array, scalars: dict[str, Scalar]) -> Array:
-    """The regions in pixels of the image; raises ShapeError unless they lie within it."""
+    """Returns the regions in pixels; raises ShapeError for one that leaves the image."""
     require_boxes(rois)
     require_batches(batch_indices, len(image))
     ratios = np.array([scalars["width_ratio"], scalars["height_ratio"]] * 2, np.float32)
@@ -83,7 +84,7 @@ def _scaled(image: Array, rois: Array, batch_indices: Array, scalars: dict[str, 
 
 
 def _points(ends: Array, bins: int, count: int) -> Array:
-    """Sampling points [bins, count] of a region's side; as many as pixels when `count` is 0."""
+    """Returns sampling points [bins, count] along a region's side; `count` 0: one per pixel."""
     start, end = ends.astype(np.float64)
     step = max(end - start, 1) / bins
     count = count or int(np.ceil(step))
@@ -95,14 +96,14 @@ def _points(ends: Array, bins: int, count: int) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Weights:
-    """What bins take of a row of pixels: `of_bins` [bins, pixels] for the pixels `seen`."""
+    """Interpolation weights `of_bins` [bins, pixels], for the range of pixels `seen`."""
 
     of_bins: Array
     seen: slice
 
 
 def _weights(points: Array, size: int) -> _Weights:
-    """The mean over a bin's points, each between its two neighbours, the last pixel beyond it."""
+    """Returns weights that average a bin's interpolated points, clamped to the last pixel."""
     at = np.minimum(points, size - 1)
     first, last = int(at[0, 0]), min(size, int(at[-1, -1]) + 2)
     distances = np.abs(at[:, :, np.newaxis] - np.arange(first, last))
@@ -111,7 +112,7 @@ def _weights(points: Array, size: int) -> _Weights:
 
 
 def _bins(ends: Array, bins: int, size: int) -> Array:
-    """First and past-the-last pixel [bins, 2] of each bin of a region's side."""
+    """Returns the first and past-the-last pixel [bins, 2] of each bin of a region's side."""
     start, end = ends
     step = np.maximum(end - start + 1, np.float32(1)) / np.float32(bins)
     edges = np.arange(bins + 1, dtype=np.float32) * step + start
@@ -121,7 +122,7 @@ def _bins(ends: Array, bins: int, size: int) -> Array:
 
 
 def _greatest(image: Array, bins: Array, axis: int) -> Array:
-    """The greatest pixel of each bin along an axis, zero for one that is empty."""
+    """Returns the maximum of each bin along an axis; zero for an empty bin."""
     shape = list(image.shape)
     shape[axis] = len(bins)
     found = np.zeros(shape, image.dtype)
@@ -133,7 +134,7 @@ def _greatest(image: Array, bins: Array, axis: int) -> Array:
 
 
 def _at(axis: int, part: int | slice) -> tuple[int | slice, ...]:
-    """An index of a part along one axis."""
+    """Returns an index that selects `part` along one axis."""
     return (*[slice(None)] * axis, part)
 
 

@@ -1,4 +1,4 @@
-"""Random draws."""
+"""Random sampling kernels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from ep_nnapi.nnapi.spec import F16, F32
 
 
 def random_multinomial(input: Array, sample_count: int, seeds: Array, *, out: Array) -> None:
-    """Classes drawn with the probabilities softmax(input), row by row.
+    """Draws classes with the probabilities softmax(input), row by row.
 
-    The same seeds give the same draws, those of Android's CPU; two zeros stand for other seeds in
-    every run. A class whose input is not finite is never drawn; ShapeError when a row has no other.
+    The same seeds give the same draws as on Android's CPU implementation; two zeros mean
+    new seeds in each run. A class whose input is not finite is never drawn; raises ShapeError for a
+    row without a finite input.
     Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL.
     """
     finite = np.isfinite(input)

@@ -1,4 +1,4 @@
-"""Parts of a tensor."""
+"""Slicing kernels, gather and top-k."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 
 def slice_(input: Array, begin: Array, size: Array, *, out: Array) -> None:
-    """A block of the input. Source: NDK ANEURALNETWORKS_SLICE."""
+    """Copies a block of the input. Source: NDK ANEURALNETWORKS_SLICE."""
     starts = begin.tolist()
     np.copyto(out, input[tuple(slice(s, s + n) for s, n in zip(starts, out.shape, strict=True))])
 
@@ -29,7 +29,7 @@ def strided_slice(
     *,
     out: Array,
 ) -> None:
-    """Every so-many-th element of a block. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
+    """Copies a block of the input with strides. Source: NDK ANEURALNETWORKS_STRIDED_SLICE."""
     bounds = (begin.tolist(), end.tolist(), strides.tolist())
     taken = ranges(input.shape, bounds, begin_mask, end_mask)
     part = input[tuple(slice(r.start, None if r.stop < 0 else r.stop, r.step) for r in taken)]
@@ -37,7 +37,7 @@ def strided_slice(
 
 
 def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
-    """Slices along `axis` that the indices name. Source: NDK ANEURALNETWORKS_GATHER."""
+    """Gathers slices along `axis` by index. Source: NDK ANEURALNETWORKS_GATHER."""
     size = input.shape[axis]
     inside = indices.size == 0 or (int(indices.min()) >= 0 and int(indices.max()) < size)
     require(inside, f"an index is outside a dimension of {size}")
@@ -45,7 +45,7 @@ def gather(input: Array, axis: int, indices: Array, *, out: Array) -> None:
 
 
 def topk_v2(input: Array, k: int, *, out: tuple[Array, Array]) -> None:
-    """The greatest, in descending order; of equal ones the last is first.
+    """Stores the k greatest elements, descending, and their indices; the last of equal ones first.
 
     Source: NDK ANEURALNETWORKS_TOPK_V2.
     """

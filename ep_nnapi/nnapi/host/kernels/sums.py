@@ -1,8 +1,8 @@
-"""Sums of many float32 numbers, exact to a rounding of the result.
+"""Accurate sums of many float32 numbers.
 
-float32 has 24 bits: a sum of n numbers, one added to the other, loses up to n roundings of what it
-has become by then. So long sums are in float64, at the cost of about one more pass over the
-numbers; products, whose sums are most of the work, are cut into parts that BLAS sums in float32.
+float32 has 24 bits: adding n numbers one by one loses up to n roundings of the partial sum. So
+long sums are accumulated in float64, at the cost of about one more pass over the numbers. Matrix
+products, where most of the work is, are split into parts that BLAS accumulates in float32.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 
 DEPTH = 512
-"""Products that are summed in float32."""
+"""Products that are accumulated in float32 before the partial sums are added in float64."""
 _SHORT = 128
-"""Products whose sum is BLAS's own."""
+"""Up to this many products, the sum is left to BLAS."""
 _FAR = 0.5
-"""Numbers whose range is less than this many times the sum of its ends are far from zero."""
+"""Numbers are far from zero if their range is less than this many times |minimum + maximum|."""
 _LOOK = 16
-"""Numbers looked at along an axis, about, to tell whether they are far from zero."""
+"""Approximate number of samples along an axis to test if numbers are far from zero."""
 _BLOCK = 1 << 15
-"""Squares made at once, which stay in the cache."""
+"""Squares computed at once, few enough to stay in the cache."""
 _STRETCH = 256
-"""Numbers that lie side by side and belong to different sums, for loops that are not short."""
+"""Length of contiguous inner loops, over numbers of different sums."""
 
 
 def total(numbers: Array, axes: tuple[int, ...]) -> Array:
-    """The sums along `axes`, which stay as ones, in float64."""
+    """Returns the sums along `axes` in float64; the reduced axes have size 1."""
     flat = _adjacent(numbers, axes)
     if flat is None:
         found: Array = np.add.reduce(numbers, axis=axes, keepdims=True, dtype=np.float64)
@@ -38,7 +38,7 @@ def total(numbers: Array, axes: tuple[int, ...]) -> Array:
 
 
 def total_of_squares(numbers: Array, axes: tuple[int, ...]) -> Array:
-    """As `total`, of the squares."""
+    """Returns the sums of squares along `axes` in float64; the reduced axes have size 1."""
     flat = _adjacent(numbers, axes)
     if flat is None:
         return total(np.square(numbers), axes)
@@ -49,11 +49,11 @@ def total_of_squares(numbers: Array, axes: tuple[int, ...]) -> Array:
 
 
 def multiply(first: Array, second: Array, out: Array) -> None:
-    """Matrix products [..., M, K] times [..., K, N], to `out`.
+    """Computes matrix products [..., M, K] times [..., K, N] into `out`.
 
-    Of float32, every `DEPTH` products are summed in float32 and these sums in float64. Rows far
-    from zero are multiplied as distances from a number in their midst, so that what is summed does
-    not cancel out: x W = (x - c) W + c (the sums of W).
+    For float32, each `DEPTH` products are accumulated in float32 and these partial sums in float64.
+    Rows far from zero are shifted by their centre c first, so that partial sums do not cancel:
+    x W = (x - c) W + c * (column sums of W).
     """
     depth = first.shape[-1]
     if out.dtype != np.float32 or depth <= _SHORT:
@@ -81,9 +81,9 @@ def multiply(first: Array, second: Array, out: Array) -> None:
 
 
 def _centre(rows: Array) -> Array | None:
-    """A number [..., M, 1] in the midst of each row [..., M, K]; None where zero will do.
+    """Returns a central value [..., M, 1] of each row [..., M, K]; None if zero will do.
 
-    Looks at a few numbers of a few rows: a bad guess costs accuracy, it is never wrong.
+    It samples few numbers of few rows: a bad guess costs accuracy, but results stay correct.
     """
     flat = rows.reshape(-1, *rows.shape[-2:])
     some = flat[:1, :: _step(flat.shape[1]), :: _step(flat.shape[2])]
@@ -97,12 +97,12 @@ def _centre(rows: Array) -> Array | None:
 
 
 def _step(size: int) -> int:
-    """From one number that is looked at to the next."""
+    """Returns the distance between sampled numbers."""
     return max(1, size // _LOOK)
 
 
 def _adjacent(numbers: Array, axes: tuple[int, ...]) -> Array | None:
-    """The numbers as [outer, reduced, inner]; None where memory does not hold them so."""
+    """Returns a view [outer, reduced, inner]; None if the memory layout does not allow it."""
     along = sorted(axis % numbers.ndim for axis in axes) if numbers.ndim else []
     adjacent = along == list(range(along[0], along[-1] + 1)) if along else False
     if not adjacent or not numbers.flags.c_contiguous or numbers.size == 0:
@@ -112,7 +112,7 @@ def _adjacent(numbers: Array, axes: tuple[int, ...]) -> Array | None:
 
 
 def _sums(flat: Array) -> Array:
-    """The sums [outer, inner] of [outer, reduced, inner]."""
+    """Returns the sums [outer, inner] of [outer, reduced, inner]."""
     outer, count, inner = flat.shape
     together = gcd(count, max(1, _STRETCH // inner)) if inner > 1 else 1
     wide = flat.reshape(outer, count // together, together * inner)
@@ -122,7 +122,7 @@ def _sums(flat: Array) -> Array:
 
 
 def _blocks(outer: int, count: int, inner: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of [outer, count, inner] of about `_BLOCK` numbers, along the first two axes."""
+    """Yields slices of the first two axes of [outer, count, inner], for about `_BLOCK` numbers."""
     rows = max(1, _BLOCK // (count * inner))
     parts = max(1, _BLOCK // inner)
     for row in range(0, outer, rows):

@@ -1,6 +1,6 @@
-"""Non-maximum suppression: of boxes that overlap, the ones with the best scores.
+"""Non-maximum suppression (NMS): drops boxes that overlap a box of a better score.
 
-Boxes are chosen greedily in descending order of score; of equal scores the first comes first.
+Boxes are chosen greedily in descending order of score; of equal scores the first is chosen first.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from ep_nnapi.nnapi.host.kernels.boxes import Places
 from ep_nnapi.nnapi.shapes import ShapeError
 
 Lower: TypeAlias = Callable[[Array, Array], Array]
-"""Scores after a choice, by those before and the overlaps with the chosen box; OUT drops a box."""
+"""Function of scores and overlaps with the chosen box to new scores; OUT drops a box."""
 Factor: TypeAlias = Callable[[Array], Array]
-"""What scores are multiplied by, by the overlaps."""
+"""Function of the overlaps to the factors of the scores."""
 OUT = np.float32(-np.inf)
 
 
 def best(scores: Array, limit: int) -> Array:
-    """Indexes of the `limit` greatest in descending order; of all when negative."""
+    """Returns indexes of the `limit` greatest scores, descending; all if `limit` is negative."""
     order = np.argsort(-scores, kind="stable")
     return order if limit < 0 else order[:limit]
 
 
 def hard(threshold: float) -> Lower:
-    """Boxes are out that overlap a chosen one by the threshold or more."""
+    """Returns hard NMS: drops boxes that overlap the chosen one by `threshold` or more."""
     return lambda scores, overlaps: np.where(overlaps >= threshold, OUT, scores)
 
 
 def soft(factor: Factor, least: float) -> Lower:
-    """Scores are multiplied by a factor; boxes are out whose score is lower than `least` then."""
+    """Returns soft NMS: multiplies scores by a factor, then drops boxes scored below `least`."""
 
     def lower(scores: Array, overlaps: Array) -> Array:
         lowered = scores * factor(overlaps)
@@ -44,7 +44,7 @@ def soft(factor: Factor, least: float) -> Lower:
 
 
 def kernel(number: int, threshold: float, sigma: float) -> Factor:
-    """What NNAPI numbers 0 (hard), 1 (linear) and 2 (Gaussian); raises ShapeError beyond.
+    """Returns NNAPI's kernel 0 (hard), 1 (linear) or 2 (Gaussian); ShapeError for others.
 
     Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT.
     """
@@ -60,20 +60,20 @@ def kernel(number: int, threshold: float, sigma: float) -> Factor:
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Choice by score, box after box, in several sets of boxes at once.
+    """Greedy choice by score in several sets of boxes at once.
 
-    limit   how many of each set at most; negative: any number
+    limit   greatest number of choices per set; negative for no limit
     """
 
     lower: Lower
     limit: int
 
     def __call__(self, scores: Array, boxes: Array) -> tuple[Array, Array, Array]:
-        """For each choice the set, the index in it, and the score.
+        """Returns the set, the index in it, and the score of each chosen box.
 
-        scores [sets, n], boxes [sets, n, 4]; a score of OUT: no box
-        Sets come one after another, each in the order of choice. All sets choose at once: the cost
-        is the number of boxes times the number of choices of the set with the most.
+        scores [sets, n], boxes [sets, n, 4]; a score of OUT means no box
+        Sorted by set, then by order of choice. All sets advance together: the cost is the number of
+        boxes times the greatest number of choices in a set.
         """
         left, places = np.where(scores > OUT, scores, OUT), Places.of(boxes)
         sets = np.arange(len(scores))
@@ -97,26 +97,26 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True)
 class Detections:
-    """Boxes by the row of their proposal, with class and score, all [n]."""
+    """Detected boxes: index of the proposal, class and score, all [n]."""
 
     rows: Array
     classes: Array
     scores: Array
 
     def take(self, indexes: Array) -> Detections:
-        """Some of them, in that order."""
+        """Returns the detections at `indexes`, in that order."""
         return Detections(self.rows[indexes], self.classes[indexes], self.scores[indexes])
 
 
 def detect(scores: Array, boxes: Array, threshold: float, greedy: Greedy) -> Detections:
-    """What is chosen of each class but 0, the background, among scores above the threshold.
+    """Returns the boxes chosen per class above the threshold, without class 0 (background).
 
-    scores [n, classes], boxes [n, classes, 4]   of each proposal for each class
+    scores [n, classes], boxes [n, classes, 4]   per proposal and class
     """
     objects = scores[:, 1:].T
     above = objects > threshold
     most = above.sum(axis=1).max(initial=0)
-    rows = np.argsort(~above, axis=1, kind="stable")[:, :most]  # those above, in their order
+    rows = np.argsort(~above, axis=1, kind="stable")[:, :most]  # above first, in order
     some = np.where(above, objects, OUT)
     places = boxes[rows, np.arange(1, scores.shape[1])[:, np.newaxis]]
     sets, at, left = greedy(np.take_along_axis(some, rows, axis=1), places)

@@ -1,4 +1,4 @@
-"""Layers of filters with a memory, each a product of two vectors."""
+"""SVDF (singular value decomposition filter) kernel: filters of rank-1 factors, with memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def svdf(
     *,
     out: State,
 ) -> None:
-    """Each filter's results of late, weighted by time; `rank` filters add up to a unit.
+    """Weights each filter's recent results by time; `rank` filters are summed per unit.
 
-    The state [batches, filters * memory] holds the results, oldest first. The last one comes now;
-    afterwards all move by one, which leaves zero in the last place, as on Android.
+    The state [batches, filters * memory] holds the results, oldest first. The new result is stored
+    last; then all are shifted by one, which leaves zero in the last place, as on Android.
     Source: NDK ANEURALNETWORKS_SVDF.
     """
     state_out, output = out

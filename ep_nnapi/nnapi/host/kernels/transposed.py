@@ -1,4 +1,4 @@
-"""The transposed convolution: every input pixel adds the filter, weighted, to the output."""
+"""Transposed convolution kernel: each input pixel adds its weighted filter to the output."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ep_nnapi.nnapi.shapes.window import Window
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 19
-"""Bytes of products made at once."""
+"""Bytes of products computed at once."""
 _SHORT = 16
-"""Products of one output that are added up in the type of the products."""
+"""Up to this many products per output are accumulated in their own type, more in float64."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filter:
-    """Weights [C, height * width * O], and what follows the sum."""
+    """Packed weights [C, height * width * O], and the epilogue."""
 
     matrix: Array
     taps: tuple[int, int]
@@ -33,7 +33,7 @@ class Filter:
 
 
 def pack(filter: Array, bias: Array, activation: int, types: Types) -> Filter:
-    """The filter [O, kH, kW, C] of a transposed convolution."""
+    """Packs the filter [O, kH, kW, C] of a transposed convolution."""
     weights = factors(filter, types["filter"], bias, types["input"], axis=0)
     matrix = weights.transpose(3, 1, 2, 0).reshape(filter.shape[3], -1)
     after = finish(bias, types["filter"], activation, types, weights.dtype)
@@ -51,7 +51,7 @@ def transpose_conv_2d(
     out: Array,
     **scalars: Scalar,
 ) -> None:
-    """Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D."""
+    """Transposed 2-D convolution. Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D."""
     window = Window.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     for image, result in zip(images, results, strict=True):
@@ -67,7 +67,7 @@ def transpose_conv_2d(
 
 
 def _spread(image: Array, filter: Filter, window: Window, source: Operand) -> Array:
-    """The sums for one image [H, W, C], before padding is cut off."""
+    """Returns the sums of one image [H, W, C], before cropping the padding."""
     (height, width, _), (high, wide) = image.shape, filter.taps
     down, across = window.height.stride, window.width.stride
     depth = filter.matrix.shape[1] // (high * wide)

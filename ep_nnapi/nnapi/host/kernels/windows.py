@@ -1,4 +1,4 @@
-"""Images cut into blocks of rows that stay in the cache, padded, seen as sliding windows."""
+"""Sliding windows over padded images, in blocks of rows that stay in the cache."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.shapes.window import Window
 
 Read = Callable[[Array, Array], None]
-"""Puts into an array, as numpy.copyto does, a part of an image of another type."""
+"""Copies part of an image into an array of another type; called like numpy.copyto."""
 
 NCHW = (0, 3, 1, 2)
 NHWC = (0, 2, 3, 1)
 
 
 def channels_last(input: Array, out: Array, nchw: bool) -> tuple[Array, Array]:
-    """Input and output as [N, H, W, C]; for NCHW, a new array to be copied to the output."""
+    """Returns input and output as [N, H, W, C]; for NCHW, the caller copies the output back."""
     if not nchw:
         return input, out
     n, c, h, w = out.shape
@@ -32,7 +32,7 @@ def channels_last(input: Array, out: Array, nchw: bool) -> tuple[Array, Array]:
 class Sliding:
     """A window of `taps` over images [N, H, W, C] with `extent` positions along each axis.
 
-    pads   before the image, along height and width
+    pads   padding before the image, along height and width
     """
 
     taps: tuple[int, int]
@@ -44,20 +44,20 @@ class Sliding:
 
     @staticmethod
     def of(window: Window, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
-        """The window of an operation from `image` to `out`."""
+        """Returns the sliding window of an operation from `image` to `out`."""
         return _sliding(window, taps, image.shape[1:3], out.shape[1:3])
 
     @property
     def pointwise(self) -> bool:
-        """Whether every output looks at the one input at its place."""
+        """True if each output depends only on the input pixel at its own position."""
         return self.taps == (1, 1) and self.extent == self.image and self.stride == (1, 1)
 
     def reach(self, axis: int, positions: int) -> int:
-        """How many elements that many adjacent positions see."""
+        """Returns the extent of input that `positions` adjacent windows cover."""
         return (positions - 1) * self.stride[axis] + (self.taps[axis] - 1) * self.dilation[axis] + 1
 
     def blocks(self, rows: int) -> Iterator[tuple[int, int]]:
-        """First and past-the-last output row of blocks of at most `rows`."""
+        """Yields first and past-the-last output row of blocks of at most `rows`."""
         total = self.extent[0]
         for start in range(0, total, max(1, rows)):
             yield start, min(total, start + max(1, rows))
@@ -70,9 +70,9 @@ class Sliding:
         read: Read,
         fill: float = 0,
     ) -> Array:
-        """What the windows of output rows `block` see of `image` [H, W, C], padded with `fill`.
+        """Returns the part of `image` [H, W, C] read by output rows `block`, padded with `fill`.
 
-        The image itself where nothing is to be padded or converted.
+        It is the image itself if nothing must be padded or converted.
         """
         start, end = block
         top = start * self.stride[0] - self.pads[0]
@@ -93,9 +93,9 @@ class Sliding:
         return seen
 
     def windows(self, seen: Array, columns: int = 1) -> Array:
-        """`rows` as [rows, columns, taps high, taps wide, C], sharing its memory.
+        """Returns a strided view of `rows` as [rows, columns, taps high, taps wide, C].
 
-        columns   of adjacent windows that are seen as channels of one, if the stride is 1
+        columns   adjacent windows merged into the channels of one; needs stride 1
         """
         high, wide, channel = seen.strides
         rows = (seen.shape[0] - self.reach(0, 1)) // self.stride[0] + 1
@@ -113,7 +113,7 @@ class Sliding:
         )
 
     def counts(self) -> Array:
-        """How many elements of the image each window sees, [rows, columns, 1], in float32."""
+        """Returns the number of image elements in each window, [rows, columns, 1], in float32."""
         return _counts(self)
 
 
@@ -127,7 +127,7 @@ def _counts(sliding: Sliding) -> Array:
 def _seen(sliding: Sliding, axis: int) -> Array:
     starts = np.arange(sliding.extent[axis]) * sliding.stride[axis] - sliding.pads[axis]
     taps, step = sliding.taps[axis], sliding.dilation[axis]
-    # the first tap inside, and the first beyond
+    # index of the first tap inside the image, and of the first one past it
     first, end = (np.clip(-((starts - at) // step), 0, taps) for at in (0, sliding.image[axis]))
     seen: Array = (end - first).astype(np.float32)
     return seen
