@@ -1,4 +1,7 @@
-"""The operators: each file a family, each operator one function from a node to NNAPI calls."""
+"""The ONNX operators: one module for each family, one lowering function for each operator.
+
+A lowering maps a node to NNAPI calls.
+"""
 
 from __future__ import annotations
 
@@ -83,16 +86,18 @@ def _index() -> dict[tuple[str, str], tuple[Op, ...]]:
 
 
 VARIANTS = _index()
-"""By (domain, operator type), the newest schema version first."""
+"""Operators by (domain, operator type), the newest schema version first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """An operator that can be taken, as `ep-nnapi ops` prints it.
+    """A supported operator, as `ep-nnapi ops` prints it.
 
     since       the first opset of this variant
-    operations  of NNAPI that it becomes, and the lowest `level` of one
-    types       of NNAPI that its data may have
+    operations  the NNAPI operations that it lowers to
+    level       the lowest feature level of any of these
+    types       the NNAPI types that its data may have
+    summary     the first line of the operator's docstring
     """
 
     op_type: str
@@ -105,7 +110,7 @@ class OperatorInfo:
 
 
 def operators() -> tuple[OperatorInfo, ...]:
-    """The operators that can be taken, in the order of their names. `ep_nnapi.ops()` in Python."""
+    """Return the supported operators, sorted by name; public as `ep_nnapi.ops()`."""
     ordered = sorted(OPS, key=lambda o: (o.domain, o.op_type, o.since))
     return tuple(
         OperatorInfo(
@@ -122,13 +127,13 @@ def operators() -> tuple[OperatorInfo, ...]:
 
 
 def _types(op: Op) -> tuple[str, ...]:
-    """The NNAPI types of the data, as far as some operation that it becomes takes them."""
+    """Return the NNAPI data types that any of the operator's NNAPI operations accepts."""
     codes = {t.types["T"] for row in op.emits for t in row.typings if "T" in t.types}
     return tuple(code.name.removeprefix("TENSOR_") for code in sorted(codes))
 
 
 class _Callable(ModuleType):
-    """The package itself: `ep_nnapi.ops` is this module, and `ep_nnapi.ops()` a public function."""
+    """Module type that makes the package callable, as the public function `ep_nnapi.ops()`."""
 
     def __call__(self) -> tuple[OperatorInfo, ...]:
         return operators()

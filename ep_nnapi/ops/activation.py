@@ -1,4 +1,4 @@
-"""Activations that are linear in pieces."""
+"""Piecewise linear activations: Relu, Clip, HardSigmoid, HardSwish, LeakyRelu, PRelu, Shrink."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def relu(n: Node) -> Iterator[Call]:
 
 @op("Clip", since=6, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
 def clip_6(n: Node) -> Iterator[Call]:
-    """Between the attributes `min` and `max`.
+    """Clipped to the attributes `min` and `max`.
 
     Source: ONNX Clip-6; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and siblings.
     """
@@ -62,7 +62,7 @@ def clip_6(n: Node) -> Iterator[Call]:
 
 @op("Clip", since=11, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
 def clip_11(n: Node) -> Iterator[Call]:
-    """Between the inputs `min` and `max`, either of which may be left out or computed.
+    """Clipped to the inputs `min` and `max`, either of which may be omitted or computed.
 
     Source: ONNX Clip-11, Clip-12, Clip-13; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and
     siblings.

@@ -1,4 +1,4 @@
-"""One element type from another."""
+"""Cast and CastLike: conversion of element types."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from ep_nnapi.ops.lib.steps import compute, narrow, number_into, reshape
 _FLOATS = (DType.FLOAT, DType.FLOAT16)
 _BYTES = (DType.UINT8, DType.INT8)
 _AS_IT_IS = Quantization((1.0,), (0,))
-"""With this, what stands for a number is the number."""
+"""Quantization parameters with which the stored number is the real number."""
 
 
 def lower(n: Node) -> Iterator[Call]:
-    """The output's type from the first input's."""
+    """Emit the first input cast to the element type of the output.
+
+    Raises Reject(DTYPE) if INT64 numbers may not fit INT32.
+    """
     x, y = n.input(0), n.output()
     n.require(
         x.quantization is None and y.quantization is None,
@@ -38,7 +41,10 @@ def lower(n: Node) -> Iterator[Call]:
 
 
 def _require_range(n: Node, x: Value, y: Value) -> None:
-    """INT64 is held as INT32, whose numbers an INT64 from INT32, and INT32 of any INT64, have."""
+    """Raise Reject(DTYPE) for casts from or to INT64 whose numbers may not fit INT32.
+
+    NNAPI stores INT64 as INT32. Allowed are casts from INT32 to INT64 and from INT64 to INT32.
+    """
     known = x.dtype is DType.INT32 if y.dtype is DType.INT64 else y.dtype is DType.INT32
     wide = next((v for v in (x, y) if v.dtype is DType.INT64), None)
     if wide is not None and not known:
@@ -52,7 +58,7 @@ def _cast(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """Bytes are numbers quantized with scale 1."""
+    """Emit the cast of an 8-bit integer as a DEQUANTIZE with scale 1 and zero point 0."""
     seen = replace(x, quantization=_AS_IT_IS)
     if y.dtype in _FLOATS:
         yield DEQUANTIZE(seen, out=y)

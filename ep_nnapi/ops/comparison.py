@@ -1,4 +1,4 @@
-"""Comparisons, logic and choices between tensors."""
+"""Comparison and logical operators, and Where."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ep_nnapi.ops.lib.steps import compute
 
 
 def _compared(op_type: str, row: Row, since: int = 7) -> Op:
-    """An operator that is one NNAPI operation on two tensors that broadcast."""
+    """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())

@@ -1,4 +1,7 @@
-"""Tensors that depend on sizes and constants alone: stored, and handed on at run time."""
+"""Operators whose results are known at compile time: Shape, Size, EyeLike, Range, ConstantOfShape.
+
+Their results are stored as constants of the NNAPI model and copied to the output at run time.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ EMITS = (RESHAPE, CAST, LOGICAL_OR)
 
 
 def settled(n: Node) -> Iterator[Call]:
-    """The outputs of a node whose numbers all follow from the sizes at hand, as these numbers.
+    """Emit the outputs of a constant-folded node as copies of constants.
 
-    One without elements needs no operation: what reads it follows from the sizes as well.
+    An output without elements needs no operation: the nodes that read it are folded as well.
     """
     for i, y in enumerate(n.node.outputs):
         if y is not None and y.constant is not None and 0 not in y.constant.shape:
@@ -28,7 +31,7 @@ def settled(n: Node) -> Iterator[Call]:
 
 
 def _handed_on(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
-    """The output is `array`."""
+    """Emit output number `output` as a copy of `array`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
     numbers = array.astype(y.dtype.numpy)
     n.require(
@@ -75,7 +78,7 @@ def eye_like(n: Node) -> Iterator[Call]:
 
 @op("Range", since=11, emits=EMITS)
 def numbers(n: Node) -> Iterator[Call]:
-    """From `start` up to `limit`, which it does not reach, by `delta`: all constant.
+    """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant.
 
     Source: ONNX Range-11; NDK ANEURALNETWORKS_RESHAPE.
     """
@@ -86,7 +89,7 @@ def numbers(n: Node) -> Iterator[Call]:
 
 @op("ConstantOfShape", since=9, emits=(FILL, *EMITS))
 def constant_of_shape(n: Node) -> Iterator[Call]:
-    """`value` (default: 0 as a float) in the shape that shape inference has settled.
+    """A uniform tensor of `value` (default: 0 as a float) in the inferred shape.
 
     Source: ONNX ConstantOfShape-9 to ConstantOfShape-25; NDK ANEURALNETWORKS_FILL.
     """

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own operators that its optimizer leaves in a saved model (com.microsoft)."""
+"""Operators of com.microsoft, which ONNX Runtime's graph optimizer puts into saved models."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Activation: TypeAlias = Callable[[Value, Value], Iterator[Call]]
 
 
 def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
-    """What makes `y` of `x`, by ONNX's name of the activation and its parameters, in order."""
+    """Return the step that applies an activation, by its ONNX name and ordered parameters."""
     known: Mapping[str, Activation] = {
         "": lambda x, y: reshape(n, x, y),
         "Relu": lambda x, y: iter((RELU(x, out=y),)),
@@ -198,7 +198,7 @@ def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
 
 
 def _skipped(n: Node, bias: int) -> Steps:
-    """Inputs 0 and 1, and input `bias` if it is given, added up; output 3 if it is asked for."""
+    """Return input 0 + input 1 + input `bias` (if given); also emit it as output 3 if present."""
     last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
     total = n.temp(last) if n.has(bias) else last
     yield ADD(n.input(0), n.input(1), out=total)

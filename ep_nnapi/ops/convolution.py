@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Conv and ConvTranspose."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def conv(n: Node) -> Iterator[Call]:
 
 @op("ConvTranspose", since=1, emits=(TRANSPOSE_CONV_2D,))
 def conv_transpose(n: Node) -> Iterator[Call]:
-    """What a convolution's gradient is, in one or two dimensions.
+    """Transposed convolution in one or two dimensions.
 
     x [N, C, H, W] or [N, C, L], w [C, O / group, kH, kW], b [O] (zeros when absent)
-    Dilation and more output than NNAPI's formula gives are zeros in the constant filter.
+    Dilation, and outputs larger than NNAPI computes, become zeros in the constant filter.
     Source: ONNX ConvTranspose-1, -11, -22; NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
     yield from transposed(n, n.output())

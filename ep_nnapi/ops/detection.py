@@ -1,4 +1,4 @@
-"""Regions of images."""
+"""RoiAlign."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from ep_nnapi.ops.lib.widening import widened
 class _Side:
     """One axis of all regions: `bins` of `samples` points each, over `pixels`.
 
-    half   whether a pixel's value is at its centre, half a pixel after its edge
+    half   True if a pixel's value is at its centre (half_pixel), not at its edge
     """
 
     bins: int
@@ -50,7 +50,7 @@ class _Side:
     half: bool
 
     def points(self, dtype: DType) -> Constant:
-        """Where the points are, [1, bins * samples], counted in bins from the region's edge."""
+        """Return the points' positions [1, bins * samples] from the region's edge, in bins."""
 
         def numbers() -> Array:
             within = (np.arange(self.samples) + 0.5) / self.samples
@@ -73,11 +73,11 @@ def roi_align_10(n: Node) -> Iterator[Call]:
 @op("RoiAlign", since=16, emits=(FULLY_CONNECTED, BATCH_MATMUL))
 @widened
 def roi_align_16(n: Node) -> Iterator[Call]:
-    """Bins of regions, each the mean of points between pixels.
+    """Regions divided into bins, each the mean of points interpolated between pixels.
 
     x [N, C, H, W], rois [R, 4] (left, top, right, bottom), their images [R], y [R, C, h, w]
-    A bin is a weighted sum of rows, of weighted sums of columns: two matrix products. NNAPI's
-    ROI_ALIGN is not used, for it fails on regions that are not within the image.
+    Interpolation is separable: a bin is a weighted sum over columns, then over rows, i.e. two
+    matrix products. NNAPI's ROI_ALIGN is not used, as it fails on regions outside the image.
     Source: ONNX RoiAlign-16, RoiAlign-22; NDK ANEURALNETWORKS_BATCH_MATMUL.
     """
     mode = n.text("coordinate_transformation_mode", "half_pixel")
@@ -114,7 +114,10 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
 
 
 def _samples(n: Node) -> int:
-    """Points of a bin along each axis; raises Reject for what no sum of pixels is."""
+    """Return `sampling_ratio`, the points of a bin along each axis.
+
+    Raises Reject(ATTRIBUTE) if it is 0 (data-dependent), or `mode` is not avg.
+    """
     samples, mode = n.integer("sampling_ratio", 0), n.text("mode", "avg")
     n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is taken")
     n.require(
@@ -126,7 +129,7 @@ def _samples(n: Node) -> int:
 
 
 def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:
-    """`mixed` [R, C H, w] is the rows of the only image times `columns` [R, w, W]."""
+    """Emit `mixed` [R, C H, w] = the rows of the only image times `columns` [R, w, W]."""
     x = n.input(0)
     count, bins, width = columns.shape
     rows = yield from reshaped(n, x, (x.size // width, width))
@@ -138,7 +141,7 @@ def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:
 
 
 def _weights(n: Node, start: Value, end: Value, side: _Side) -> Steps:
-    """How much each bin [R, bins, pixels] takes of each pixel; `start` and `end` [R, 1]."""
+    """Return the weight of each pixel in each bin [R, bins, pixels]; `start`, `end` [R, 1]."""
     offset = 0.5 if side.half else 0.0
     scaled = []
     for edge in (start, end):
@@ -160,9 +163,10 @@ def _weights(n: Node, start: Value, end: Value, side: _Side) -> Steps:
 
 
 def _hats(n: Node, places: Value, pixels: int) -> Steps:
-    """What a point [R, points] between two pixels takes of each [R, points, pixels].
+    """Return the linear interpolation weights [R, points, pixels] of points at `places`.
 
-    Up to one pixel outside it takes the edge, beyond that nothing.
+    `places` is [R, points]. A point up to one pixel outside the image takes the edge pixel; beyond
+    that its weights are 0.
     """
     low, high = n.scalar(-1, places), n.scalar(pixels, places)
     after = yield from compute(n, GREATER_EQUAL, places, low, dtype=DType.BOOL)

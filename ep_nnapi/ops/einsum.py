@@ -1,4 +1,4 @@
-"""Einstein's sums, as sums, transposes and matrix products."""
+"""Einsum, lowered to reductions, transposes and matrix products."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from ep_nnapi.ops.lib.transposition import transpose
 
 _SPREAD = "..."
 _BEHIND = "αβγδεζηθ"
-"""Labels of the axes behind an ellipsis, the last axis first: letters that ONNX has not."""
+"""Labels for the axes of an ellipsis, the last axis first: letters that ONNX does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A tensor and the label of each of its axes."""
+    """An operand of Einsum: a tensor and one label for each of its axes."""
 
     value: Value
     labels: str
 
     def size(self, labels: str) -> int:
-        """How many elements the axes with these labels span."""
+        """Return the product of the sizes of the axes with these labels."""
         return prod(self.value.shape[self.labels.index(label)] for label in labels)
 
     def having(self, others: Collection[str]) -> str:
-        """The labels that are among `others`, in order."""
+        """Return the term's labels that are in `others`, in order."""
         return "".join(label for label in self.labels if label in others)
 
     def lacking(self, others: Collection[str]) -> str:
-        """The labels that are not among `others`, in order."""
+        """Return the term's labels that are not in `others`, in order."""
         return "".join(label for label in self.labels if label not in others)
 
 
@@ -47,9 +47,9 @@ Terms: TypeAlias = Generator[Call, None, Term]
 
 @op("Einsum", since=12, emits=(FULLY_CONNECTED, BATCH_MATMUL, MUL, REDUCE_SUM, TRANSPOSE))
 def einsum(n: Node) -> Iterator[Call]:
-    """Products of tensors, summed over the labels that the result has not, two by two.
+    """Pairwise products of tensors, summed over the labels that the result does not have.
 
-    A label that one tensor has twice (a diagonal) is refused.
+    A label that occurs twice in one tensor (a diagonal) is rejected.
     Source: ONNX Einsum-12; NDK ANEURALNETWORKS_FULLY_CONNECTED, ANEURALNETWORKS_BATCH_MATMUL.
     """
     y, (terms, result) = n.output(), _parsed(n)
@@ -76,7 +76,7 @@ def einsum(n: Node) -> Iterator[Call]:
 
 
 def _parsed(n: Node) -> tuple[list[Term], str]:
-    """The terms and the labels of the result, ellipses written out."""
+    """Parse `equation`: return the terms and the result's labels, with ellipses expanded."""
     left, arrow, right = n.text("equation").replace(" ", "").partition("->")
     given = left.split(",")
     values = n.inputs
@@ -95,7 +95,7 @@ def _parsed(n: Node) -> tuple[list[Term], str]:
 
 
 def _written_out(n: Node, value: Value, labels: str) -> str:
-    """One label for each axis."""
+    """Return `labels` with the ellipsis expanded: one label for each axis of `value`."""
     before, spread, after = labels.partition(_SPREAD)
     count = value.rank - len(before) - len(after)
     n.require(
@@ -113,7 +113,7 @@ def _written_out(n: Node, value: Value, labels: str) -> str:
 
 
 def _without_ones(n: Node, term: Term) -> Terms:
-    """The term without its axes of 1, which broadcast."""
+    """Return the term without its axes of size 1, which broadcast."""
     shape = [size for size in term.value.shape if size != 1]
     pairs = zip(term.labels, term.value.shape, strict=True)
     labels = "".join(label for label, size in pairs if size != 1)
@@ -123,12 +123,12 @@ def _without_ones(n: Node, term: Term) -> Terms:
 
 
 def _seen(n: Node, x: Value, shape: Sequence[int]) -> Steps:
-    """`x` in that shape, of which a scalar has none."""
+    """Return `x` reshaped to `shape`; a scalar's empty shape becomes (1,)."""
     return (yield from reshaped(n, x, tuple(shape) or (1,)))
 
 
 def _summed(n: Node, term: Term, kept: Collection[str]) -> Terms:
-    """The term without the labels that are not kept."""
+    """Return the term summed over the labels that are not in `kept`."""
     axes = [i for i, label in enumerate(term.labels) if label not in kept]
     if not axes:
         return term
@@ -139,9 +139,9 @@ def _summed(n: Node, term: Term, kept: Collection[str]) -> Terms:
 
 
 def _product(n: Node, left: Term, right: Term, kept: Collection[str], result: str | None) -> Terms:
-    """The product of two terms, summed over the labels that are not kept.
+    """Return the product of two terms, summed over the labels that are not in `kept`.
 
-    result   the labels of the node's output, if it is the last product
+    result   the labels of the node's output, if this is the last product
     """
     left = yield from _summed(n, left, {*kept, *right.labels})
     right = yield from _summed(n, right, {*kept, *left.labels})
@@ -164,14 +164,17 @@ def _product(n: Node, left: Term, right: Term, kept: Collection[str], result: st
 
 
 def _group(term: Term, labels: str) -> tuple[int, ...]:
-    """The axes with these labels as one; none for no labels."""
+    """Return the size of the axes with these labels merged into one; () for no labels."""
     return (term.size(labels),) if labels else ()
 
 
 def _matrices(
     n: Node, term: Term, groups: tuple[str, str, str]
 ) -> Generator[Call, None, tuple[Value, bool]]:
-    """The term as matrices [batch, rows, columns], or transposed (True) if it is so already."""
+    """Return the term as matrices [batch, rows, columns], and True if these are transposed.
+
+    They stay transposed where the term's axes are in that order already.
+    """
     batch, rows, columns = groups
     swapped = term.labels == batch + columns + rows and rows != "" and columns != ""
     labels = term.labels if swapped else batch + rows + columns

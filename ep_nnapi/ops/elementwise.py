@@ -1,4 +1,4 @@
-"""Element-wise arithmetic with broadcasting."""
+"""Element-wise arithmetic operators with broadcasting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute, each, recast, reshape
 
 
 def binary(op_type: str, row: Row, since: int = 7) -> Op:
-    """An operator that is one NNAPI operation on two tensors that broadcast."""
+    """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
@@ -39,9 +39,9 @@ def binary(op_type: str, row: Row, since: int = 7) -> Op:
 
 
 def variadic(op_type: str, row: Row, since: int = 6) -> Op:
-    """An operator on any number of tensors: one NNAPI operation after another.
+    """Return an operator on any number of tensors, lowered to a chain of binary operations.
 
-    They broadcast from opset 8 on; before, they are of one shape.
+    The tensors broadcast from opset 8 on; before, their shapes are equal.
     """
 
     def lower(n: Node) -> Iterator[Call]:
@@ -107,7 +107,7 @@ def sub(n: Node) -> Iterator[Call]:
 def div(n: Node) -> Iterator[Call]:
     """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
 
-    Where the level has no DIV: the product with a constant's inverse, within one rounding more.
+    Where the level has no DIV: the product with a constant's inverse, rounded once more.
     Source: ONNX Div-7, Div-13, Div-14; NDK ANEURALNETWORKS_DIV.
     """
     a, b, y = n.input(0), n.input(1), n.output()
@@ -121,7 +121,7 @@ def div(n: Node) -> Iterator[Call]:
 
 
 def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
-    """One more than the quotient rounded down, where the signs differ and something remains."""
+    """Emit truncated division: floor(a / b), plus 1 where signs differ and a remainder is left."""
     n.require(
         max(a.rank, b.rank) <= 4, Reason.RANK, f"{y.name} has rank {y.rank}; use 4 for integers"
     )
@@ -136,7 +136,7 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
 
 
 def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Steps:
-    """`a` without `quotient` times `b`."""
+    """Return `a` - `quotient` * `b`."""
     whole = yield from compute(n, MUL, quotient, b)
     return (yield from compute(n, SUB, a, whole))
 

@@ -1,7 +1,7 @@
-"""Elements that indexes name.
+"""Gather, GatherElements, GatherND and ReverseSequence.
 
-Indexes are within the dimension, as ONNX demands, so that INT64 ones fit INT32; what they count
-from the end is counted from the front, at once for constants, at run time for others.
+Indexes are within the dimension, as ONNX demands, so INT64 ones fit INT32. Negative ones are made
+non-negative, at compile time if constant, at run time otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def gather(n: Node) -> Iterator[Call]:
     Source: ONNX Gather-1, -11, -13; NDK ANEURALNETWORKS_GATHER.
     """
     x, index, y, axis = n.input(0), n.input(1), n.output(), n.axis(default=0)
-    if x.dtype is DType.INT64:  # a table of numbers, if it is constant
+    if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
         x, y = recast(n, x, DType.INT32), replace(y, dtype=DType.INT32)
     if index.constant is not None and index.rank == 0:
         (at,) = known(n, index, x.shape[axis])
@@ -46,7 +46,7 @@ def gather(n: Node) -> Iterator[Call]:
 
 
 def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
-    """One slice, its axis gone: STRIDED_SLICE takes both off."""
+    """Emit one slice with its axis removed, both by one STRIDED_SLICE."""
     bounds = [(at, at + 1) if i == axis else (0, size) for i, size in enumerate(x.shape)]
     if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
         yield STRIDED_SLICE(
@@ -70,7 +70,7 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
 
 
 def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Call]:
-    """Beyond rank 4 the axes around `axis` are merged, and the indexes are one row."""
+    """Emit GATHER; beyond rank 4, axes before and after `axis` are merged and indexes flattened."""
     found = yield from indices(n, index, x.shape[axis])
     if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
         yield GATHER(x, axis=axis, indices=found, out=y)
@@ -85,7 +85,7 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
 
 @op("GatherElements", since=11, emits=(GATHER,))
 def gather_elements(n: Node) -> Iterator[Call]:
-    """One element for each index, which replaces the element's own place along `axis`.
+    """One element for each index, at the index's own position except along `axis`.
 
     Source: ONNX GatherElements-11, -13; NDK ANEURALNETWORKS_GATHER.
     """
@@ -95,7 +95,7 @@ def gather_elements(n: Node) -> Iterator[Call]:
 
 
 def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call]:
-    """Rows of `row` elements of the flat `x`, in the places given."""
+    """Emit the rows of `row` elements at positions `places` of the flattened `x`."""
     rest = (row,) if row > 1 else ()
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
@@ -107,7 +107,7 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
 
 @op("GatherND", since=11, emits=(GATHER,))
 def gather_nd(n: Node) -> Iterator[Call]:
-    """Slices that rows of indexes name, after `batch_dims` common dimensions.
+    """Slices selected by rows of indexes, after `batch_dims` common dimensions.
 
     Source: ONNX GatherND-11, -12, -13; NDK ANEURALNETWORKS_GATHER.
     """
@@ -125,7 +125,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
 
 @op("ReverseSequence", since=10, emits=(GATHER,))
 def reverse_sequence(n: Node) -> Iterator[Call]:
-    """The first constantly many elements along `time_axis` in reverse, for each of the batch.
+    """Reverses the first `sequence_lens` (constant) elements along `time_axis` of each batch item.
 
     Source: ONNX ReverseSequence-10; NDK ANEURALNETWORKS_GATHER.
     """

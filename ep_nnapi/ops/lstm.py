@@ -1,4 +1,4 @@
-"""Long short-term memory: NNAPI's own sequence, or written out step by step."""
+"""LSTM, lowered to UNIDIRECTIONAL_SEQUENCE_LSTM or unrolled step by step."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from ep_nnapi.ops.lib.steps import Steps, compute
 from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
-"""Yields one direction's calls; returns its outputs of all steps, and its last states."""
+"""Generator of one direction's calls; returns its outputs of all steps and final states."""
 States: TypeAlias = Sequence[Value | None]
-"""H and C before the first step; None for zeros."""
+"""The initial H and C; None for zeros."""
 
 _GATES = {"input": 0, "output": 1, "forget": 2, "cell": 3}
-"""NNAPI's names by ONNX's order."""
+"""NNAPI's gate names and their index in ONNX's gate order (iofc)."""
 _CODES = {RELU: int(FuseCode.RELU), TANH: 4, LOGISTIC: 6}
-"""Activations of a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
+"""Codes of the `activation` operand. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 
 @op("LSTM", since=7, emits=(UNIDIRECTIONAL_SEQUENCE_LSTM, FULLY_CONNECTED))
@@ -54,8 +54,8 @@ _CODES = {RELU: int(FuseCode.RELU), TANH: 4, LOGISTIC: 6}
 def lstm(n: Node) -> Iterator[Call]:
     """C = f c + i g(...), H = o h(C), with the gates i, o and f.
 
-    Activations Sigmoid, Tanh or Relu; f is 1 - i with `input_forget`; with peepholes the gates see
-    C too. NNAPI's sequence takes any number of steps.
+    Activations Sigmoid, Tanh or Relu; f is 1 - i with `input_forget`; peepholes add C to the gates.
+    The number of steps is unlimited where UNIDIRECTIONAL_SEQUENCE_LSTM is used.
     x [steps, batch, inputs] (`layout` 1: batch first); W, R and P constant
     Source: ONNX LSTM-7, -14, -22; NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
     """
@@ -75,9 +75,10 @@ def lstm(n: Node) -> Iterator[Call]:
 
 
 def _results(n: Node, made: Layer, direction: int, first: States) -> list[Value] | None:
-    """What NNAPI's sequence gives at this level: its output, H and C, or only its output.
+    """Return the outputs that UNIDIRECTIONAL_SEQUENCE_LSTM has at this level.
 
-    None where it is something else, or does not give all that is asked for.
+    These are output, H and C, or only output. None where it cannot compute this node, or lacks an
+    output that the node has.
     """
     f, g, h = made.activations[direction]
     if f != LOGISTIC or g != h or n.integer("input_forget", 0):
@@ -122,7 +123,7 @@ def _sequence(
 def _in_sequence(
     n: Node, made: Layer, direction: int, first: States, results: Sequence[Value]
 ) -> Direction:
-    """NNAPI's sequence, of which the steps are reversed where it should begin at the last."""
+    """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
     x, time, (output, *states) = n.input(0), 1 if made.batch_first else 0, results
     if made.reverse[direction]:
         x = yield from backwards(n, x, time)
@@ -161,7 +162,13 @@ def _written_out(n: Node, made: Layer, direction: int, first: States) -> Directi
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """One direction's cell; `peepholes` see C from the input, the output and the forget gate."""
+    """One direction's cell.
+
+    recurrent    the weights R of all gates
+    peepholes    the weights of C for the input, output and forget gates; empty if none
+    activations  f, g and h
+    coupled      `input_forget`: the forget gate is 1 - the input gate
+    """
 
     recurrent: Constant
     peepholes: tuple[Constant, ...]
@@ -170,7 +177,7 @@ class _Cell:
 
     @staticmethod
     def of(n: Node, made: Layer, direction: int) -> _Cell:
-        """Of a node."""
+        """Return the cell of one direction of a node."""
         units = made.units
         gates = [slice(g * units, (g + 1) * units) for g in range(3)] if n.has(7) else []
         return _Cell(
@@ -181,7 +188,7 @@ class _Cell:
         )
 
     def memory(self, n: Node, gates: Sequence[Value], c: Value | None) -> Steps:
-        """The next C; `gates` are the sums of the gates and of what is new."""
+        """Return the next C; `gates`: pre-activation sums of gates i, o, f and the candidate."""
         f, g, _ = self.activations
         i = yield from compute(n, f, (yield from self._looking(n, 0, gates[0], c)))
         new = yield from compute(n, g, gates[3])
@@ -196,7 +203,7 @@ class _Cell:
         return (yield from compute(n, ADD, kept, added))
 
     def output(self, n: Node, total: Value, c: Value) -> Steps:
-        """The next H."""
+        """Return the next H; `total`: the pre-activation sum of the output gate."""
         f, _, h = self.activations
         o = yield from compute(n, f, (yield from self._looking(n, 1, total, c)))
         return (yield from compute(n, MUL, o, (yield from compute(n, h, c))))

@@ -1,4 +1,4 @@
-"""Operators of a constant pattern: triangles, running sums, rows with one element set."""
+"""Trilu, CumSum, Hardmax and OneHot: operators computed with a constant mask or matrix."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from ep_nnapi.ops.lib.steps import (
 from ep_nnapi.ops.lib.transposition import transpose
 
 LONGEST = 1024
-"""Elements up to which a running sum is a product with a matrix, of 4 MB then."""
+"""Longest axis of CumSum, which is lowered to a product with a matrix (of 4 MB then)."""
 
 
 @op("Trilu", since=14, emits=(SELECT, LOGICAL_AND))
@@ -66,9 +66,9 @@ def trilu(n: Node) -> Iterator[Call]:
 
 @op("CumSum", since=11, emits=(FULLY_CONNECTED, BATCH_MATMUL))
 def cum_sum(n: Node) -> Iterator[Call]:
-    """Sums of all up to each element along the constant `axis`: a product with ones and zeros.
+    """Cumulative sums along the constant `axis`: a product with a matrix of ones and zeros.
 
-    For finite numbers: an infinite one would meet the zeros, too.
+    For finite numbers only: infinity times the matrix's zeros is NaN.
     Source: ONNX CumSum-11, CumSum-14; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     x, y = n.input(0), n.output()
@@ -96,7 +96,7 @@ def cum_sum(n: Node) -> Iterator[Call]:
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
-    """Row i has a one for each element that the i-th sum contains."""
+    """Return the matrix whose row i has a 1 for each element that the i-th sum includes."""
     shift = 1 if exclusive else 0
 
     def ones() -> np.ndarray:
@@ -141,9 +141,9 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
 
 @op("OneHot", since=9, emits=(EQUAL,))
 def one_hot(n: Node) -> Iterator[Call]:
-    """A new `axis` of constant `depth` with the second of `values` where the index says.
+    """A new `axis` of constant `depth`: the second of `values` at the index, else the first.
 
-    Indexes are INT32: of longer ones NNAPI would not see which are outside, and set nothing.
+    Indexes must be INT32: out-of-range INT64 indexes, which set nothing, may wrap in 32 bits.
     Source: ONNX OneHot-9, OneHot-11; NDK ANEURALNETWORKS_EQUAL.
     """
     index, y = n.input(0), narrow(n.output())
@@ -164,7 +164,7 @@ def one_hot(n: Node) -> Iterator[Call]:
 
 
 def _everywhere(n: Node, pair: Value, which: int, shape: tuple[int, ...]) -> Value:
-    """One of two constants as a tensor of that shape."""
+    """Return element `which` of the constant `pair` as a uniform tensor of `shape`."""
     n.require(pair.constant is not None, Reason.CONSTANT, f"{pair.name} must be constant")
     wide = pair.constant and pair.constant.map(shape, lambda a: np.broadcast_to(a[which], shape))
     return replace(pair, dims=shape, constant=wide)

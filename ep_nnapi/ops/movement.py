@@ -1,4 +1,4 @@
-"""Operators that move elements without computing."""
+"""Data movement: Transpose, Concat, Split, Slice, Expand, Tile, DepthToSpace, SpaceToDepth."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def concat(n: Node) -> Iterator[Call]:
 
 
 def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
-    """CONCATENATION has no integers; PACK has, for tensors of one shape."""
+    """Emit CONCATENATION; it does not take INT32: PACK replaces it there for equal shapes."""
     alike = len({p.shape for p in parts}) == 1
     if y.dtype is DType.INT32 and alike:
         before, size, after = around(parts[0].shape, axis)
@@ -147,7 +147,7 @@ def _slice(
 
 @op("Expand", since=8, emits=(TILE, LOGICAL_AND))
 def expand_8(n: Node) -> Iterator[Call]:
-    """Broadcast to the shape that shape inference has settled.
+    """Broadcast to the inferred shape.
 
     Source: ONNX Expand-8, Expand-13; NDK ANEURALNETWORKS_TILE.
     """
@@ -180,7 +180,10 @@ def depth_to_space(n: Node) -> Iterator[Call]:
 
 
 def _block_first(n: Node, x: Value, pixels: int) -> Steps:
-    """The channels [C, pixels] of `x` as [pixels, C]: gathered, or transposed below that level."""
+    """Return `x` with its channels reordered from [C, pixels] to [pixels, C].
+
+    By GATHER, or by a transpose where the level has no GATHER.
+    """
     batch, channels, high, wide = x.shape
     order = np.arange(channels, dtype=np.int32).reshape(-1, pixels).T.reshape(-1)
     out = n.temp(x)

@@ -1,4 +1,4 @@
-"""Normalizations."""
+"""Normalization operators: batch, instance, group, layer, RMS, LRN, Lp and mean-variance."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def batch_normalization(n: Node) -> Iterator[Call]:
 
 
 def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
-    """Scale / sqrt(var + epsilon) and B - mean times that, in that shape."""
+    """Return scale / sqrt(var + epsilon) and B - mean times that, reshaped to `shape`."""
     x, epsilon = n.input(0), n.real("epsilon", 1e-5)
     scale, shift, mean, var = (n.input(i) for i in range(1, 5))
     known = [v.constant for v in (scale, shift, mean, var) if v.constant is not None]
@@ -83,7 +83,7 @@ def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype
 @op("InstanceNormalization", since=6, emits=(INSTANCE_NORMALIZATION,))
 @widened
 def instance_normalization(n: Node) -> Iterator[Call]:
-    """Each image's channel to mean B and deviation `scale`: NNAPI's own takes one of each for all.
+    """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
 
     x [N, C, ...], scale and B [C]
     Source: ONNX InstanceNormalization-6, -22; NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
@@ -104,7 +104,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
 
 
 def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
+    """Emit `y` = `x` [N, C, H, W] times input 1 plus input 2, [C] each."""
     one = (n.input(1).size, 1, 1)
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
     product = yield from compute(n, MUL, x, factor, shape=x.shape)
@@ -143,7 +143,7 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
 
 
 def _grouped(n: Node) -> Steps:
-    """X [N, num_groups, all in the group] with mean 0 and deviation 1 in each group."""
+    """Return x as [N, num_groups, elements of the group], each group to mean 0 and deviation 1."""
     x, groups = n.input(0), n.integer("num_groups")
     rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
     found = yield from standardized(n, rows, [2], n.real("epsilon", 1e-5))
@@ -155,7 +155,7 @@ def _grouped(n: Node) -> Steps:
 def layer_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
 
-    y, mean and inverse deviation, of which any may be left out
+    outputs y, mean and inverse deviation, any of which may be omitted
     Source: ONNX LayerNormalization-17 (and ONNX Runtime's of version 1); NDK
     ANEURALNETWORKS_RSQRT.
     """
@@ -198,7 +198,7 @@ def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
 def lrn(n: Node) -> Iterator[Call]:
     """Each number divided by a power of the squares of its neighbours in other channels.
 
-    x [N, C, H, W]; an even `size` is refused: NNAPI's neighbourhood has a centre
+    x [N, C, H, W]; an even `size` is rejected: NNAPI's window is symmetric around its centre
     Source: ONNX LRN-1, LRN-13; NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     x, y, size = n.input(0), n.output(), n.integer("size")
@@ -220,7 +220,7 @@ def lrn(n: Node) -> Iterator[Call]:
 def lp_normalization(n: Node) -> Iterator[Call]:
     """X divided by its norm along `axis`; what has no norm stays 0.
 
-    NNAPI's L2_NORMALIZATION divides vectors shorter than 1e-6 by that: it is not used.
+    NNAPI's L2_NORMALIZATION is not used, as it divides vectors shorter than 1e-6 by 1e-6.
     Source: ONNX LpNormalization-1, -22; NDK ANEURALNETWORKS_REDUCE_SUM, ANEURALNETWORKS_DIV.
     """
     x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)

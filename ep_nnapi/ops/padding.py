@@ -1,4 +1,4 @@
-"""Pad in all its modes."""
+"""Pad, in modes constant, reflect, edge and wrap."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ep_nnapi.ops.lib.steps import of_any_type, place, reshape, reshaped, settle
 Paddings = Sequence[tuple[int, int]]
 _EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)
 _NEXT_TO = 1e-3
-"""By how much of a step a number may be off what is stored for it: scales are float32."""
+"""Tolerance, in quantization steps, for a pad value to be representable: scales are float32."""
 _REFLECT = 0
-"""MIRROR_PAD's mode that does not repeat the edge."""
+"""MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
 
 
 @op("Pad", since=2, emits=_EMITS)
 def pad_2(n: Node) -> Iterator[Call]:
-    """Around the tensor by the attributes `pads`, `value` and `mode`.
+    """Padded by the attributes `pads`, `value` and `mode`.
 
     Source: ONNX Pad-2; NDK ANEURALNETWORKS_PAD, ANEURALNETWORKS_PAD_V2.
     """
@@ -39,7 +39,7 @@ def pad_2(n: Node) -> Iterator[Call]:
 
 @op("Pad", since=11, emits=_EMITS)
 def pad_11(n: Node) -> Iterator[Call]:
-    """Around the tensor by constant pads (negative ones cut), along `axes` or all of them.
+    """Padded by constant `pads` (negative ones crop), along `axes` (default: all).
 
     Source: ONNX Pad-11, -13, -18, -19, -21, -23 to -25; NDK ANEURALNETWORKS_PAD,
     ANEURALNETWORKS_PAD_V2, ANEURALNETWORKS_MIRROR_PAD, ANEURALNETWORKS_GATHER.
@@ -53,7 +53,7 @@ def pad_11(n: Node) -> Iterator[Call]:
 
 
 def _number(n: Node) -> float:
-    """What is padded with: in a group the real number."""
+    """Return the constant pad value; in a QDQ group, the real number."""
     n.constant(2)
     found = real(n.input(2)).constant
     return float(found.array.reshape(-1)[0]) if found is not None else 0.0
@@ -69,7 +69,7 @@ def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterat
 
 
 def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) -> Iterator[Call]:
-    """What is cut away first, then PAD where zeros are added, else PAD_V2."""
+    """Emit the crop of negative pads, then PAD if the pad value is 0, else PAD_V2."""
     ranges = [
         range(max(0, -before), size - max(0, -after))
         for size, (before, after) in zip(x.shape, paddings, strict=True)
@@ -96,13 +96,16 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
 
 
 def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
-    """PAD adds what stands for 0; a single quantized tensor is padded with numbers as stored."""
+    """Return the PAD or PAD_V2 call; PAD pads a quantized tensor with its zero point.
+
+    In a QDQ group `number` is real and is quantized; otherwise it is the stored integer.
+    """
     paddings = Constant.of(np.array(rows, np.int32))
     q = x.quantization
     if q is not None:
         stored = _stored(x, number) if n.node.parts else int(number)
         call = PAD_V2(x, paddings=paddings, pad_value=stored, out=y)
-        # where there is no PAD_V2, what PAD adds to a quantized tensor is not defined
+        # at levels without PAD_V2, the pad value of PAD for a quantized tensor is undefined
         zeros = stored == q.zero_point[0] and n.takes(call)
         return PAD(x, paddings=paddings, out=y) if zeros else call
     if number == 0:
@@ -111,7 +114,7 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
 
 
 def _stored(x: Value, number: float) -> int:
-    """`number` as `x` stores it; raises Reject(QUANTIZATION) when it can only store another."""
+    """Return `number` quantized as `x`; raise Reject(QUANTIZATION) if it is not representable."""
     q = x.quantization
     limits = np.iinfo(x.dtype.numpy)
     place = number / q.scale[0] + q.zero_point[0] if q is not None else number
@@ -123,7 +126,7 @@ def _stored(x: Value, number: float) -> int:
 
 
 def _copied(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
-    """Mirrored at the edges by MIRROR_PAD; other modes and lower levels gather along each axis."""
+    """Emit MIRROR_PAD for mode reflect; for other modes and lower levels, a GATHER on each axis."""
     known = ("reflect", "edge", "wrap")
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
     if mode == "reflect" and x.rank <= MAX_RANK and min(min(p) for p in paddings) >= 0:
@@ -156,7 +159,7 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
 
 
 def _places(size: int, padding: tuple[int, int], mode: str) -> list[int]:
-    """Where each element along an axis comes from, negative padding cut away first."""
+    """Return the source index of each output element along an axis; negative pads crop first."""
     before, after = padding
     kept = np.arange(max(0, -before), size - max(0, -after))
     added = (max(0, before), max(0, after))

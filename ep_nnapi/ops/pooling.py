@@ -1,4 +1,4 @@
-"""Pools over windows and over whole images."""
+"""Pooling operators, over windows and global."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def max_pool(n: Node) -> Iterator[Call]:
 def average_pool(n: Node) -> Iterator[Call]:
     """The mean of each window, of which padding is a part with `count_include_pad`.
 
-    NNAPI leaves padding out, so that a product with constants puts it in.
+    NNAPI's average excludes padding; with `count_include_pad` a constant factor corrects it.
     Source: ONNX AveragePool-1 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
     """
     x, y = n.input(0), n.output()
@@ -78,7 +78,7 @@ def global_lp_pool(n: Node) -> Iterator[Call]:
 
 
 def _norms(n: Node, x: Value, windows: Sequence[Side], y: Value) -> Iterator[Call]:
-    """NNAPI divides by the number of elements, which the factors undo."""
+    """Emit the p-norm of each window; factors undo NNAPI's division by the number of elements."""
     p = n.real("p", 2.0)
     n.require(p > 0, Reason.ATTRIBUTE, f"p is {p:g}; a norm has p > 0")
     if p == 2:
@@ -120,7 +120,7 @@ def global_max_pool(n: Node) -> Iterator[Call]:
 
 
 def _global(n: Node, reduction: Row, pool: Row) -> Iterator[Call]:
-    """By a reduction, which takes any layout, or by a window as large as the image."""
+    """Emit a global pool: a reduction, which needs no layout change, or a full-size window."""
     x, y = n.input(0), n.output()
     calls = list(reduce(n, reduction, x, range(2, x.rank), y, keep=True))
     alike = x.quantization == y.quantization

@@ -1,4 +1,4 @@
-"""Real numbers quantized and dequantized."""
+"""QuantizeLinear, DequantizeLinear and the QLinear operators."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MS = "com.microsoft"
 
 @op("QuantizeLinear", since=10, emits=(QUANTIZE,))
 def quantize(n: Node) -> Iterator[Call]:
-    """In steps of one constant scale from a constant zero point; NNAPI rounds ties away from zero.
+    """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero.
 
     Source: ONNX QuantizeLinear-10 to QuantizeLinear-25; NDK ANEURALNETWORKS_QUANTIZE.
     """
@@ -47,7 +47,7 @@ def quantize(n: Node) -> Iterator[Call]:
 
 @op("DequantizeLinear", since=10, emits=(DEQUANTIZE, CAST, MUL))
 def dequantize(n: Node) -> Iterator[Call]:
-    """The real numbers of one constant scale, or of one for each slice along `axis`.
+    """Dequantized with one constant scale, or one for each slice along `axis`.
 
     Source: ONNX DequantizeLinear-10 to DequantizeLinear-25; NDK ANEURALNETWORKS_DEQUANTIZE.
     """
@@ -62,7 +62,7 @@ def dequantize(n: Node) -> Iterator[Call]:
 
 
 def _left(n: Node) -> Iterator[Call]:
-    """Why an operator on quantized tensors was not seen as the plain one of them."""
+    """Raise Reject with the reason why a QLinear operator was not rewritten as a QDQ group."""
     n.require(
         n.integer("channels_last", 0) == 0,
         Reason.ATTRIBUTE,
@@ -93,7 +93,7 @@ _QLINEAR = {
     "QLinearAveragePool": (AVERAGE_POOL_2D,),
     "QLinearGlobalAveragePool": (MEAN, AVERAGE_POOL_2D),
 }
-"""What they become as groups of the plain operators (`ep_nnapi.quantization.qlinear`)."""
+"""NNAPI operations of the QDQ groups that replace them (`ep_nnapi.quantization.qlinear`)."""
 
 
 def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> Op:
@@ -115,7 +115,10 @@ TABLE = (
 
 
 def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """Numbers of 32 bits, of which 24 count in float32, as ONNX has it too."""
+    """Emit the dequantization of INT32: CAST, then MUL by the scale.
+
+    Float32 keeps 24 bits of the 32, as in ONNX.
+    """
     _require_one_scale(n, x)
     q = x.quantization
     centred = q is not None and not any(q.zero_point)
@@ -125,7 +128,7 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def _require_quantization(n: Node, value: Value) -> None:
-    """Raises Reject unless the value has a known quantization to 8 bits."""
+    """Raise Reject unless the value has constant quantization parameters and 8 bits, or INT32."""
     require_bytes(value)
     for index in range(1, len(n.node.inputs)):
         if n.has(index):

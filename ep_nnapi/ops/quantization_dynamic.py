@@ -1,6 +1,7 @@
-"""Operators on the stored numbers of 8 bits, whose scales are known only at run time.
+"""DynamicQuantizeLinear, MatMulInteger and ConvInteger: 8-bit integers, scales set at run time.
 
-NNAPI's scales are constants: these are computed in floats that hold integers, exact below 2^24.
+NNAPI's scales are constants, so these are computed with integers stored as floats, which are exact
+below 2^24.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ep_nnapi.ops.lib.quantizing import BYTES, real
 from ep_nnapi.ops.lib.steps import Steps, compute
 
 _STEPS = 255
-"""Between the least and the greatest of 8 bits."""
+"""Quantization steps between the least and the greatest 8-bit number."""
 
 
 @op(
@@ -109,9 +110,9 @@ def conv_integer(n: Node) -> Iterator[Call]:
 
 
 def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Steps:
-    """The stored numbers of `x` less the zero point in input `index`, as floats.
+    """Return the stored numbers of `x` minus the zero point in input `index`, as floats.
 
-    axis   of `x` along which several zero points lie; None: the last
+    axis   the axis of `x` of per-channel zero points; None: the last
     """
     n.require(
         x.dtype in BYTES and x.quantization is not None,

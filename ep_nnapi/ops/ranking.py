@@ -1,4 +1,4 @@
-"""Where the greatest and least elements are."""
+"""ArgMax, ArgMin and TopK."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ep_nnapi.ops.lib.transposition import transpose
 
 
 def place_of(op_type: str, row: Row, which: str) -> Op:
-    """ArgMax or ArgMin."""
+    """Return the operator for ArgMax or ArgMin, lowered to `row`."""
 
     def lower(n: Node) -> Iterator[Call]:
         x, y, axis = n.input(0), narrow(n.output()), n.axis(default=0)
@@ -45,7 +45,7 @@ TABLE = (place_of("ArgMax", ARGMAX, "greatest"), place_of("ArgMin", ARGMIN, "lea
 
 @op("TopK", since=1, emits=(TOPK_V2,))
 def top_k_1(n: Node) -> Iterator[Call]:
-    """The attribute `k` greatest elements along `axis` and where they are.
+    """The `k` (attribute) greatest elements along `axis` and their indexes.
 
     Source: ONNX TopK-1; NDK ANEURALNETWORKS_TOPK_V2.
     """
@@ -54,16 +54,19 @@ def top_k_1(n: Node) -> Iterator[Call]:
 
 @op("TopK", since=10, emits=(TOPK_V2,))
 def top_k_10(n: Node) -> Iterator[Call]:
-    """The `k` greatest elements along `axis`, or least with `largest` 0, and where they are.
+    """The `k` greatest elements along `axis`, or least with `largest` 0, and their indexes.
 
-    They are always sorted, of equal elements the first first.
+    They are always sorted; equal elements are in the order of their indexes.
     Source: ONNX TopK-10 to TopK-24; NDK ANEURALNETWORKS_TOPK_V2.
     """
     yield from _top_k(n, n.integers_at(1)[0])
 
 
 def _top_k(n: Node, k: int) -> Iterator[Call]:
-    """NNAPI puts the last of equal elements first, so that it is given the axis mirrored."""
+    """Emit TOPK_V2 on the reversed axis.
+
+    Of equal elements NNAPI returns the last first, but ONNX the first.
+    """
     x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) == 0
     shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
     last = (*(i for i in range(len(shape)) if i != at), at)
@@ -85,7 +88,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
 
 
 def _opposite(n: Node, x: Value) -> Steps:
-    """Elements in the opposite order; -1 - x of integers, which none overflows."""
+    """Return `x` mapped to reverse order: -x, or for integers -1 - x, which cannot overflow."""
     if x.dtype is DType.INT32:
         return (yield from compute(n, SUB, n.scalar(-1, x), x))
     return (yield from negative_of(n, x))
@@ -100,7 +103,10 @@ def _transposed(n: Node, x: Value, perm: Sequence[int]) -> Steps:
 
 
 def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator[Call]:
-    """Output 1: places in the mirrored axis as indexes; transposed as the floats they fit."""
+    """Emit output 1: positions in the reversed axis converted to indexes.
+
+    They are transposed as floats, which represent them exactly.
+    """
     y = narrow(n.output(1))
     shape = tuple(places.shape[p] for p in back)
     made = place(n, y, shape)

@@ -1,4 +1,4 @@
-"""Recurrent layers without NNAPI operations of their own, written out step by step."""
+"""RNN and GRU, for which NNAPI has no operation, unrolled step by step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute
 from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, list[Value]]
-"""Yields the calls of one direction; returns its outputs [batch, units] by time."""
+"""Generator of the calls of one direction; returns its outputs [batch, units] in time order."""
 
 
 @op("RNN", since=7, emits=(FULLY_CONNECTED,))
@@ -46,8 +46,8 @@ def rnn(n: Node) -> Iterator[Call]:
 def gru(n: Node) -> Iterator[Call]:
     """H = (1 - z) g(candidate) + z h, with the update gate z and the reset gate r.
 
-    The reset gate multiplies what the candidate sees of h, after the product with its weights where
-    `linear_before_reset`. Activations Sigmoid, Tanh or Relu.
+    The reset gate multiplies h in the candidate; with `linear_before_reset`, it multiplies the
+    product of h and the candidate's weights. Activations Sigmoid, Tanh or Relu.
     x [steps, batch, inputs] (`layout` 1: batch first); W and R constant
     Source: ONNX GRU-7, -14, -22; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
@@ -108,7 +108,7 @@ def _gru(n: Node, made: Layer, direction: int, x: Value) -> Direction:
 
 
 def _between(n: Node, candidate: Value, update: Value, h: Value | None) -> Steps:
-    """(1 - z) c + z h as c + z (h - c); a first state that is left out is zeros."""
+    """Return (1 - z) c + z h as c + z (h - c); an omitted initial state h is zeros."""
     if h is None:
         kept = yield from compute(n, MUL, update, candidate)
         return (yield from compute(n, SUB, candidate, kept))
@@ -119,10 +119,11 @@ def _between(n: Node, candidate: Value, update: Value, h: Value | None) -> Steps
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """How a GRU's candidate sees the state before.
+    """The candidate of a GRU's hidden state.
 
-    after       whether the reset gate comes after the product with the weights
-    read_bias   what is added to the product with x, and `bias` to that with the state
+    after       `linear_before_reset`: the reset gate is applied after the product with weights
+    read_bias   the bias of the product with x
+    bias        the bias of the product with the state
     """
 
     after: bool
@@ -134,7 +135,7 @@ class _Candidate:
 
     @staticmethod
     def of(n: Node, made: Layer, direction: int) -> _Candidate:
-        """Of one direction."""
+        """Return the candidate of one direction."""
         units = made.units
         gate, back = slice(2 * units, 3 * units), slice(5 * units, 6 * units)
         after = n.integer("linear_before_reset", 0) == 1
@@ -148,7 +149,7 @@ class _Candidate:
         )
 
     def candidate(self, n: Node, read: Value, reset: Value, h: Value | None) -> Steps:
-        """The candidate, of which `read` is what it sees of x."""
+        """Return the candidate; `read` is its product with x plus `read_bias`."""
         total = read
         if self.after:
             seen = self.bias if h is None else (yield from dense(n, h, self.weights, self.bias))

@@ -1,4 +1,4 @@
-"""Reductions along axes."""
+"""Reduction operators (ReduceSum, ReduceMean, ...)."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ from ep_nnapi.ops.lib.steps import Steps, compute, require_same_quantization, re
 from ep_nnapi.ops.lib.widening import widened
 
 Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
-"""`y` is `x` reduced along axes."""
+"""`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A reduction: what it computes and with which operations.
+    """A reduction operator, with its lowering and the operations that this emits.
 
-    axes_are_input   since which version, before which they are an attribute
-    widens           whether float16 is computed in float32
+    axes_are_input   the schema version from which `axes` is an input, not an attribute
+    widens           True if float16 is computed in float32
     """
 
     op_type: str
@@ -58,7 +58,7 @@ class _Kind:
 
 
 def variants(kind: _Kind) -> Iterator[Op]:
-    """The operator with `axes` as an attribute, and as an input."""
+    """Return the operator's two variants: `axes` as an attribute, and as an input."""
 
     def by_attribute(n: Node) -> Iterator[Call]:
         rank = n.input(0).rank
@@ -87,7 +87,10 @@ def _keeps(n: Node) -> bool:
 
 
 def _by(row: Row, integers: Row | None = None, booleans: Row | None = None) -> Reduction:
-    """By NNAPI's own reduction; of integers, which it lacks, by an operation on halves."""
+    """Return the lowering to NNAPI reduction `row`, or `booleans` for BOOL.
+
+    NNAPI reductions do not take INT32: with `integers`, halves of the axis are combined by that.
+    """
 
     def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
         if x.dtype is DType.INT32 and integers is not None:
@@ -100,7 +103,7 @@ def _by(row: Row, integers: Row | None = None, booleans: Row | None = None) -> R
 
 
 def _by_halves(n: Node, row: Row, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    """Half of an axis combined with the other by `row`, until one is left."""
+    """Emit a tree reduction: the halves of an axis are combined by `row` until one is left."""
     for axis in axes:
         sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
         shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
@@ -134,7 +137,7 @@ _SUM = _by(REDUCE_SUM, integers=ADD)
 
 
 def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    """By the mean where the level has no REDUCE_SUM, which rounds once more."""
+    """Emit REDUCE_SUM; where the level lacks it, MEAN times the count, which rounds once more."""
     calls = list(_SUM(n, x, axes, y))
     if all(map(n.takes, calls)) or x.dtype is DType.INT32 or x.quantization is not None:
         yield from calls
@@ -153,7 +156,7 @@ def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Ca
 
 
 def _then(before: Reduction, row: Row) -> Reduction:
-    """`row` of what `before` computes."""
+    """Return the lowering that applies `row` to the result of `before`."""
 
     def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
         total = n.temp(y)
@@ -164,7 +167,7 @@ def _then(before: Reduction, row: Row) -> Reduction:
 
 
 def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
-    """The greatest element, put between the finite numbers, is taken off and added again."""
+    """Emit log(sum(exp(x - m))) + m, with m the greatest element clipped to finite numbers."""
     greatest = yield from reduced(n, REDUCE_MAX, x, axes)
     limit = float(np.finfo(np.float32).max)
     above = yield from compute(n, MAXIMUM, greatest, n.scalar(-limit, x))

@@ -1,4 +1,4 @@
-"""Why the operators that have no lowering have none, and what would do."""
+"""Explanations for operators without a lowering, with alternatives where there are any."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ REFUSED: Mapping[str, str] = {
     "ImageDecoder": "it decodes files; decode them before",
     "Tan": "the quotient of NNAPI's sines is not exact enough near its poles",
 }
-"""By operator type."""
+"""Explanations for ai.onnx operators, by operator type."""
 
 _OWN = (
     "it is an operator of ONNX Runtime's own; quantize in QDQ form (quantize_static with "
@@ -96,7 +96,7 @@ _CONTRIB: Mapping[str, str] = {
     ),
     **dict.fromkeys(("GatherBlockQuantized", "MatMulBnb4", "MatMulNBits"), _FEW_BITS),
 }
-"""The same for the quantized operators of com.microsoft."""
+"""Explanations for the quantized operators of com.microsoft, by operator type."""
 
 _DOMAINS: Mapping[str, str] = {
     "ai.onnx.ml": "NNAPI has no classic machine learning; it stays with ONNX Runtime",
@@ -106,6 +106,6 @@ _DOMAINS: Mapping[str, str] = {
 
 
 def why(domain: str, op_type: str) -> str:
-    """Why the operator, which has no lowering, has none."""
+    """Return the reason why the operator has no lowering; "no lowering" if none is recorded."""
     known = {"": REFUSED, "com.microsoft": _CONTRIB}.get(domain, {})
     return known.get(op_type) or _DOMAINS.get(domain, "no lowering")

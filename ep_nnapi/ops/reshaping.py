@@ -1,4 +1,4 @@
-"""Operators that only see a tensor in another shape."""
+"""Operators that only change the shape: Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _EMITS = (RESHAPE, EXPAND_DIMS, CAST, LOGICAL_OR)
 
 
 def lower(n: Node) -> Iterator[Call]:
-    """The first input in the shape of the output, which shape inference has settled."""
+    """Emit the first input reshaped to the inferred shape of the output."""
     require_same_quantization(n, n.input(0), n.output())
     yield from reshape(n, n.input(0), n.output())
 
 
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
-    """An operator whose output has the elements of its first input, in order."""
+    """Return an operator whose output has the elements of its first input, in order."""
     source = f"Source: ONNX {op_type}-{since} and later; NDK ANEURALNETWORKS_RESHAPE."
     return Op(op_type, "", since, _EMITS, lower, f"{doc}\n\n{source}")
 

@@ -1,4 +1,4 @@
-"""Images, and tensors of any rank, in another size."""
+"""Resize and Upsample, for images and tensors of any rank."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ EMITS = (RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, GATHER)
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How a node resizes: `mode`, and where positions are."""
+    """The sampling attributes of a Resize node: interpolation mode, positions and rounding."""
 
     mode: str
     transform: str = "asymmetric"
@@ -54,11 +54,11 @@ class Sampling:
     exclude_outside: bool = False
 
     def positions(self, axis: Resized) -> Array:
-        """Where the output's elements are among the input's."""
+        """Return the input position of each output element."""
         return TRANSFORMS[self.transform](axis)
 
     def taps(self, axis: Resized) -> Sequence[Tap]:
-        """The elements of which each of the output is a sum."""
+        """Return the weighted input elements whose sum is each output element."""
         at = self.positions(axis)
         if self.mode == "nearest":
             return (nearest(axis, at, self.rounding),)
@@ -67,7 +67,7 @@ class Sampling:
         return without_idle(cubic(axis, at, self.cubic_a, exclude_outside=self.exclude_outside))
 
     def scheme(self, axes: Sequence[Resized]) -> Scheme | None:
-        """What makes NNAPI's own operation do the same, if anything does."""
+        """Return the options with which NNAPI's resize operation is equivalent, or None."""
         return next((s for s in SCHEMES if all(self._agrees(s, a) for a in axes)), None)
 
     def _agrees(self, scheme: Scheme, axis: Resized) -> bool:
@@ -109,8 +109,8 @@ def resize_10(n: Node) -> Iterator[Call]:
 def resize_11(n: Node) -> Iterator[Call]:
     """Resized by constant `scales` or to `sizes`, along `axes` (default: all).
 
-    By NNAPI's own operations where these see the same positions; else each axis is a sum of
-    elements gathered, one to four for each of the output.
+    Lowered to NNAPI's resize operations where these sample the same positions. Otherwise each axis
+    becomes a weighted sum of one to four GATHERs.
     Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
     ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
     """
@@ -139,7 +139,7 @@ def resize_11(n: Node) -> Iterator[Call]:
 
 
 def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
-    """Rejects positions outside of a crop, and those whose rounding ONNX leaves open."""
+    """Raise Reject for crops that exceed the image, and positions with ambiguous rounding."""
     at = sampling.positions(axis)
     inside = bool(np.all((at >= 0) & (at <= axis.size - 1)))
     n.require(
@@ -162,7 +162,7 @@ def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
 
 
 def _axes(n: Node) -> list[Resized]:
-    """All axes of the tensor, by the node's scales or sizes."""
+    """Return all axes of the tensor, resized by the node's scales or sizes."""
     x = n.input(0)
     which = [n.normalized(a, x.rank, "axes") for a in n.integers("axes", range(x.rank))]
     scales = [1.0] * x.rank
@@ -184,7 +184,7 @@ def _given_scales(n: Node, which: Sequence[int]) -> Sequence[float]:
 
 
 def _cropped(n: Node) -> list[Resized]:
-    """As `_axes`, with the region of interest."""
+    """Return the result of `_axes` with the crop given by input `roi`."""
     axes = _axes(n)
     which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
     roi = n.reals_at(1)
@@ -197,7 +197,7 @@ def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Ca
     x, y = n.input(0), n.output()
     require_same_quantization(n, x, y)
     changed = [i for i, axis in enumerate(axes) if not _stays(sampling, axis)]
-    if not changed or x.shape == y.shape:  # whatever the scales, then ONNX Runtime copies
+    if not changed or x.shape == y.shape:  # ONNX Runtime copies then, whatever the scales
         yield from reshape(n, x, y)
         return
     own = list(_by_image(n, sampling, axes, changed))
@@ -205,7 +205,7 @@ def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Ca
 
 
 def _stays(sampling: Sampling, axis: Resized) -> bool:
-    """Whether every element is its own; ONNX Runtime rounds no positions at scale 1."""
+    """True if the axis is unchanged; at scale 1, ONNX Runtime does not round positions."""
     if sampling.mode == "nearest":
         return axis.size == axis.out and axis.scale == 1
     return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.places)
@@ -214,7 +214,7 @@ def _stays(sampling: Sampling, axis: Resized) -> bool:
 def _by_image(
     n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
 ) -> Iterator[Call]:
-    """NNAPI's own operation on one axis or two neighbours; nothing where it does something else."""
+    """Emit NNAPI's resize of one axis or two adjacent ones; nothing where it is not equivalent."""
     first, last = changed[0], changed[-1]
     scheme = sampling.scheme([axes[i] for i in changed])
     if last - first > 1 or scheme is None:
@@ -236,7 +236,7 @@ def _by_image(
 def _call(
     row: Row, x: Value | View, size: tuple[int, int], scheme: Scheme, y: Value | View, *, nchw: bool
 ) -> Call:
-    """Operands that say what is the default are left out, for levels that lack them."""
+    """Return the resize call; default operands are omitted, for levels that lack them."""
     operands: dict[str, Given] = {"output_height": size[0], "output_width": size[1]}
     if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != Scheme():
         operands["layout"] = nchw
@@ -249,7 +249,7 @@ def _call(
 def _by_taps(
     n: Node, sampling: Sampling, axes: Sequence[Resized], changed: Sequence[int]
 ) -> Iterator[Call]:
-    """One axis after the other, of any tensor."""
+    """Emit the resize of one axis after the other by GATHER, for any rank."""
     x, y = n.input(0), n.output()
     for i in changed:
         out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
@@ -266,7 +266,7 @@ def _with(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
 
 
 def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iterator[Call]:
-    """`y` is the sum of the taps along `axis`."""
+    """Emit `y` = the weighted sum of the taps along `axis`."""
     if len(taps) == 1:
         yield GATHER(x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
         return

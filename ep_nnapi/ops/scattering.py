@@ -1,6 +1,6 @@
-"""Elements put where constant indexes say.
+"""ScatterElements and ScatterND with constant indexes.
 
-NNAPI scatters nothing: the result is gathered from the data and the updates, one after the other.
+NNAPI has no scatter: the result is gathered from the concatenation of the data and the updates.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def scatter_nd(n: Node) -> Iterator[Call]:
 
 
 def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
-    """Rows of the data, those at `places` from the updates (input 2): of several the last."""
+    """Emit the data with its rows at `places` replaced by updates (input 2).
+
+    Where several updates have the same place, the last one is used.
+    """
     x, updates, y = n.input(0), n.input(2), n.output()
     reduction = n.text("reduction", "none")
     n.require(

@@ -1,4 +1,4 @@
-"""Activations that are curves."""
+"""Smooth activations: Elu, Selu, Celu, Softplus, Mish, Softsign, Swish and Gelu."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def elu(n: Node) -> Iterator[Call]:
 
 
 def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
-    """Where the level has no ELU: RELU(x) + alpha (e^min(x, 0) - 1), within 1.2e-7 alpha of it."""
+    """Emit ELU; where the level lacks it, RELU(x) + alpha (e^min(x, 0) - 1).
+
+    The difference is at most 1.2e-7 alpha.
+    """
     call = ELU(x, alpha=alpha, out=y)
     if n.takes(call):
         yield call
@@ -141,7 +144,7 @@ def swish(n: Node) -> Iterator[Call]:
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function, or its approximation by `tanh`.
 
-    Within 4e-7 for |x| < 4, within 2e-7 |x| beyond.
+    The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
     Source: ONNX Gelu-20; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
     """
     by_tanh = n.text("approximate", "none") == "tanh"

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm."""
+"""Softmax and LogSoftmax."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def softmax_13(n: Node) -> Iterator[Call]:
 
 
 def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
-    """Where the level takes no axis, the tensor is seen as an image, whose channels are last."""
+    """Emit SOFTMAX; where the level has no axis operand, on an image with `axis` as channels."""
     direct = SOFTMAX(x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
     if x.rank <= MAX_RANK and n.takes(direct):
         yield direct
@@ -82,7 +82,7 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
 
 
 def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
-    """Along the second dimension of `x` in that shape."""
+    """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
     out = place(n, n.output(), shape)
     yield LOG_SOFTMAX(seen, beta=1.0, axis=1, out=out)

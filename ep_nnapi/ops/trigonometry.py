@@ -1,4 +1,7 @@
-"""Hyperbolic functions and inverse ones, composed; bounds are absolute and tested."""
+"""Hyperbolic and inverse trigonometric functions, composed of NNAPI operations.
+
+The error bounds are absolute and tested.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute, each
 from ep_nnapi.ops.lib.widening import widened
 
 RIGHT = 1e9
-"""A tangent whose angle rounds to pi/2 in float32."""
+"""A number whose arctangent rounds to pi/2 in float32."""
 
 
 @op("Sinh", since=9, emits=(EXP,))
@@ -39,7 +42,10 @@ def cosh(n: Node) -> Iterator[Call]:
 
 
 def _halves(n: Node, row: Row) -> Iterator[Call]:
-    """e^x as the square of e^(x/2), which overflows only where the result does."""
+    """Emit `row` of e^x / 2 and e^-x / 2.
+
+    e^x is computed as the square of e^(x/2), which overflows only where the result does.
+    """
     x, y = n.input(0), n.output()
     parts = []
     for factor in (0.5, -0.5):
@@ -79,7 +85,7 @@ def asin(n: Node) -> Iterator[Call]:
 @op("Acos", since=7, emits=(SQRT,))
 @widened
 def acos(n: Node) -> Iterator[Call]:
-    """The angle of a cosine: a right one without that of the sine, within 6e-7.
+    """The angle of a cosine: pi/2 - asin(x), within 6e-7.
 
     Source: ONNX Acos-7, Acos-22; NDK ANEURALNETWORKS_SQRT; `curves.arctan`.
     """

@@ -1,4 +1,4 @@
-"""Functions of one number."""
+"""Unary element-wise functions."""
 
 from __future__ import annotations
 

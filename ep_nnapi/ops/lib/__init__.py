@@ -1,1 +1,1 @@
-"""Helpers that several families of operators share."""
+"""Lowering steps shared by several families of operators."""

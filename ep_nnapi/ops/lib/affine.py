@@ -1,4 +1,4 @@
-"""alpha a b + beta c of matrices as a fully connected layer."""
+"""Lowering of Gemm (alpha a b + beta c) to a fully connected layer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ep_nnapi.ops.lib.steps import compute
 
 
 def affine(n: Node, y: Value) -> Iterator[Call]:
-    """`y` is what the inputs and attributes of a Gemm node say; factors in constants if they can.
+    """Emit `y` = alpha a b + beta c of a Gemm node; alpha, beta fold into b and c if constant.
 
     a [M, K] (transA: [K, M]), b [K, N] (transB: [N, K]), c broadcast to [M, N]
     """
@@ -45,7 +45,7 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
 
 
 def _row(n: Node, y: Value, beta: float) -> Value | None:
-    """The row that is added to each row; None when c is no such row, or has to be computed."""
+    """Bias [columns] of the layer; None when c cannot be one (other shape, or not constant)."""
     columns = y.shape[1]
     if not n.has(2) or beta == 0:
         return bias(n.input(0), n.input(1), None, columns)

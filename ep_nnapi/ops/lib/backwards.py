@@ -1,4 +1,4 @@
-"""Axes in reverse."""
+"""Lowering steps that reverse an axis or indexes along it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute
 
 
 def backwards(n: Node, x: Value, axis: int) -> Steps:
-    """`x` with its elements along `axis` in reverse, by GATHER, which is older than REVERSE."""
+    """Reverse `x` along `axis` with GATHER, which needs a lower feature level than REVERSE."""
     if x.shape[axis] == 1:
         return x
     order = int32(range(x.shape[axis])[::-1])
@@ -22,7 +22,7 @@ def backwards(n: Node, x: Value, axis: int) -> Steps:
 
 
 def from_the_end(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
-    """`y` is size - 1 - `places`, as INT32 or a float type."""
+    """Emit `y` = size - 1 - `places`, of type INT32 or float."""
     yield GATHER(_countdown(size, y.dtype), axis=0, indices=places, out=y)
 
 

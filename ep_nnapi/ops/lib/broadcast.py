@@ -1,4 +1,4 @@
-"""Tensors broadcast to one another, by the operation itself or element by element."""
+"""Lowering steps for broadcasting, implicit in an operation or explicit (TILE)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ep_nnapi.ops.lib.steps import (
 
 
 def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterator[Call]:
-    """`y` is `row` of tensors that broadcast; beyond rank 4 their axes are merged."""
+    """Emit `y` = `row` of operands that broadcast; beyond rank 4, adjacent axes are merged."""
     if max(v.rank for v in (*operands, y)) <= MAX_RANK:
         yield row(*operands, out=y)
         return
@@ -41,7 +41,7 @@ def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterato
 
 
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
-    """`x` broadcast to `shape`, element by element."""
+    """Return `x` broadcast to `shape`, with its elements repeated; a constant is folded."""
     shape = tuple(shape)
     if held(x.shape) == held(shape):
         return x
@@ -55,7 +55,7 @@ def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
 
 
 def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is `x` broadcast to its shape, element by element."""
+    """Emit `y` = `x` broadcast to the shape of `y`, with its elements repeated."""
     sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
     if held(x.shape) == held(shape):
         yield from reshape(n, x, y)
@@ -77,9 +77,9 @@ def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Cal
 def tile(
     n: Node, x: Value, sizes: Sequence[int], repeats: Sequence[int], y: Value
 ) -> Iterator[Call]:
-    """`y` is `x`, seen in the shape `sizes`, repeated along each of its axes.
+    """Emit `y` = `x`, reshaped to `sizes`, repeated `repeats[i]` times along each axis i.
 
-    Beyond rank 4 one axis after the other.
+    Beyond rank 4 there is one TILE for each repeated axis.
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
@@ -98,6 +98,6 @@ def tile(
 
 
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
-    """`y` is `a` where `condition` holds, else `b`; all three are broadcast to it."""
+    """Emit `y` = `a` where `condition` is true, else `b`; all three are broadcast to `y`."""
     parts = yield from each(expanded(n, part, y.shape) for part in (condition, a, b))
     yield SELECT(*parts, out=y)

@@ -1,4 +1,4 @@
-"""One convolution as the cheapest NNAPI operations that the level has for it."""
+"""Lowering of Conv to the fastest NNAPI operations that the feature level has."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ep_nnapi.ops.lib.steps import place, reshaped, settle
 from ep_nnapi.ops.lib.window import Window, images, layout, require_permute, window
 
 OHWI = NHWC
-"""Where each dimension of NNAPI's convolution filter is found in ONNX's OIHW."""
+"""Permutation from ONNX's filter layout OIHW to NNAPI's."""
 _1HWO = (1, 2, 3, 0)
 MOST_GROUPS = 64
-"""Groups up to which a convolution is composed of one for each."""
+"""Largest `group` that is lowered to one convolution for each group."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """Image [N, C, H, W], filter [O, C / group, kH, kW] and bias [O]."""
+    """Operands of a convolution: image [N, C, H, W], filter [O, C / group, kH, kW], bias [O]."""
 
     image: Value
     filter: Value
@@ -35,11 +35,11 @@ class _Convolution:
 
     @property
     def depthwise(self) -> bool:
-        """Whether each group is one channel."""
+        """True if each group has one input channel."""
         return self.group > 1 and self.filter.shape[1] == 1
 
     def call(self, n: Node, y: Value) -> Call:
-        """The one operation that computes `y` of this."""
+        """Return the single NNAPI operation for this convolution."""
         operands: dict[str, Given] = {
             "filter": View(self.filter, _1HWO if self.depthwise else OHWI),
             "bias": self.bias,
@@ -56,7 +56,7 @@ class _Convolution:
         return CONV_2D(image, **operands, **_dilation(n, self.window), out=out)
 
     def spread(self, n: Node) -> _Convolution:
-        """The same without dilation: the filter's taps have zeros between them."""
+        """Return the same convolution undilated, with zeros between the taps of its filter."""
         wide = spread(n, self.filter, self.window.dilations)
         high, across = wide.shape[2:]
         plain = replace(self.window, kernel=(high, across), dilations=(1, 1))
@@ -64,7 +64,7 @@ class _Convolution:
 
 
 def convolve(n: Node, y: Value) -> Iterator[Call]:
-    """`y` is input 0 convolved with the filter in input 1, plus the bias in input 2."""
+    """Emit `y` = input 0 convolved with the filter in input 1, plus the bias in input 2."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
     win = window(n, w.shape[2:])
     shape = (*x.shape[:2], *win.input)
@@ -90,7 +90,7 @@ def _planar(y: Value) -> tuple[int, int]:
 
 
 def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
-    """A convolution for each group of channels, joined again."""
+    """Emit a convolution for each group of channels and concatenate their outputs."""
     group, x = whole.group, whole.image
     n.require(
         group <= MOST_GROUPS,
@@ -112,7 +112,7 @@ def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
 
 
 def _dilation(n: Node, win: Window) -> Mapping[str, Given]:
-    """Layout and dilation operands; (1, 1) is left out, for it makes some drivers refuse."""
+    """Layout and dilation operands; dilation (1, 1) is omitted, as some drivers reject it."""
     if not win.dilated:
         return {"layout": layout(n)}
     height, width = win.dilations

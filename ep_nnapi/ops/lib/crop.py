@@ -1,4 +1,4 @@
-"""Parts of a tensor: a range along each axis."""
+"""Lowering steps that slice a tensor by a range along each axis, or split it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ranges = Sequence[range]
 
 
 def crop(n: Node, x: Value, taken: Ranges, y: Value) -> Iterator[Call]:
-    """`y` is what of `x` the ranges take, one for each axis."""
+    """Emit `y` = the slice of `x` given by one range for each axis; any type and rank."""
     yield from of_any_type(n, x, y, lambda a, b: _crop(n, a, taken, b))
 
 
@@ -29,7 +29,7 @@ def _crop(n: Node, x: Value, taken: Ranges, y: Value) -> Iterator[Call]:
         yield from _part(n, x, x.shape, taken, y)
         return
     sizes, folded = _folded(x.shape, taken)
-    while len(sizes) > MAX_RANK:  # the last of them alone
+    while len(sizes) > MAX_RANK:  # slice the last sliced axis alone, so that it can be merged
         at = max(i for i, r in enumerate(folded) if r != range(sizes[i]))
         seen = (prod(sizes[:at]), sizes[at], prod(sizes[at + 1 :]))
         x = yield from _taken(n, x, seen, [range(seen[0]), folded[at], range(seen[2])])
@@ -40,7 +40,7 @@ def _crop(n: Node, x: Value, taken: Ranges, y: Value) -> Iterator[Call]:
 
 
 def _folded(shape: Sequence[int], taken: Ranges) -> tuple[list[int], list[range]]:
-    """Neighbouring axes merged of which everything is taken."""
+    """Sizes and ranges with adjacent axes merged that are taken whole."""
     cut = [r != range(size) for r, size in zip(taken, shape, strict=True)]
     groups = runs([i if c else -1 for i, c in enumerate(cut)])
     sizes = [prod(shape[i] for i in g) for g in groups]
@@ -56,7 +56,10 @@ def _taken(n: Node, x: Value, sizes: Sequence[int], taken: Ranges) -> Steps:
 
 
 def _part(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) -> Iterator[Call]:
-    """SLICE where every step is 1 and the level has it; STRIDED_SLICE has no integers."""
+    """Emit SLICE where every step is 1 and the level has it, else STRIDED_SLICE.
+
+    STRIDED_SLICE does not take INT32: GATHER replaces it there.
+    """
     begin = int32([r.start for r in taken])
     if all(r.step == 1 for r in taken):
         call = SLICE(x, begin=begin, size=int32([len(r) for r in taken]), out=y)
@@ -79,12 +82,16 @@ def _part(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) -> I
 
 
 def _end(taken: range, size: int) -> int:
-    """Where the range stops; before the first element is further from the end than any."""
+    """The `end` operand of STRIDED_SLICE.
+
+    A stop before element 0 (negative step) is -(size + 1), as NNAPI counts negative ends from the
+    end of the axis.
+    """
     return taken.stop if taken.stop >= 0 else -(size + 1)
 
 
 def _gathered(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) -> Iterator[Call]:
-    """GATHER along one axis after the other."""
+    """Emit a GATHER along each sliced axis in turn."""
     shape = list(sizes)
     axes = [i for i, r in enumerate(taken) if r != range(sizes[i])]
     for axis in axes:
@@ -95,7 +102,7 @@ def _gathered(n: Node, x: Value, sizes: Sequence[int], taken: Ranges, y: Value) 
 
 
 def piece(n: Node, x: Value, taken: Ranges, shape: Sequence[int]) -> Steps:
-    """What of `x` the ranges take, in that shape; of a constant lazily."""
+    """Return the slice of `x`, reshaped to `shape`; a constant is sliced lazily, when read."""
     if x.constant is not None:
         cut = tuple(slice(r.start, r.stop) for r in taken)
         to = tuple(shape)
@@ -106,7 +113,7 @@ def piece(n: Node, x: Value, taken: Ranges, shape: Sequence[int]) -> Steps:
 
 
 def parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, None, list[Value]]:
-    """`x` of rank 1 to 4 in `count` equal parts along `axis`."""
+    """Return `x` of rank 1 to 4 split into `count` equal parts along `axis`."""
     if count == 1:
         return [x]
     shape = list(x.shape)

@@ -1,7 +1,7 @@
-"""Functions that NNAPI lacks, through polynomials inside those that it has.
+"""Polynomial approximations of functions that NNAPI lacks (erf, Gelu, atan).
 
-The coefficients are this project's own minimax fits (linear programs over 4001 points); the bounds
-are of float32 arithmetic against float64, over all numbers, and are tested.
+The coefficients are this project's own minimax fits (linear programs over 4001 points). The error
+bounds compare float32 arithmetic with float64 over all numbers, and are tested.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ _ARCTAN = (
 
 
 def erf(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is the error function of x, tanh(x p(x^2)), within 2e-7."""
+    """Emit `y`, the error function of x, as tanh(x p(x^2)); error at most 2e-7."""
     yield TANH((yield from _odd(n, x, _ERF)), out=y)
 
 
 def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is x times the normal distribution function, which is sigmoid(x p(x^2)).
+    """Emit `y` = x times the normal distribution function, computed as sigmoid(x p(x^2)).
 
-    Within 4e-7 for |x| < 4, within 2e-7 |x| beyond.
+    The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
     """
     share = yield from compute(n, LOGISTIC, (yield from _odd(n, x, _NORMAL)))
     yield MUL(x, share, out=y)
 
 
 def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is x (1 + tanh(c (x + 0.044715 x^3))) / 2 with c = sqrt(2 / pi), by the sigmoid."""
+    """Emit `y` = x (1 + tanh(c (x + 0.044715 x^3))) / 2, c = sqrt(2 / pi), using LOGISTIC."""
     twice = 2 * sqrt(2 / pi)
     square = yield from compute(n, MUL, x, x)
     factor = yield from polynomial(n, square, (twice, 0.044715 * twice))
@@ -67,7 +67,7 @@ def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
-    """`y` is x sigmoid(alpha x)."""
+    """Emit `y` = x sigmoid(alpha x)."""
     scaled = x
     if alpha != 1.0:
         scaled = yield from compute(n, MUL, x, n.scalar(alpha, x))
@@ -76,7 +76,7 @@ def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
 
 
 def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
-    """X p(u), where u is the square of x / 4 so that no coefficient is tiny."""
+    """Return x p(u) with u = (x / 4)^2, scaled so that no coefficient is tiny."""
     quarter = yield from compute(n, MUL, x, n.scalar(0.25, x))
     square = yield from compute(n, MUL, quarter, quarter)
     factor = yield from polynomial(n, square, coefficients)
@@ -84,7 +84,7 @@ def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
 
 
 def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
-    """c0 + c1 x + c2 x^2 ..., by Horner's rule."""
+    """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
     first, *rest, last = coefficients
     total = yield from compute(n, MUL, x, n.scalar(last, x))
     for coefficient in reversed(rest):
@@ -94,7 +94,7 @@ def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
 
 
 def arctan(n: Node, x: Value) -> Steps:
-    """atan(x) for |x| <= 1, within 2e-7: twice that of half the angle, where a polynomial does."""
+    """Return atan(x) for |x| <= 1, error at most 2e-7: 2 atan(tan(a / 2)) by a polynomial."""
     half = yield from half_angle(n, x)
     square = yield from compute(n, MUL, half, half)
     factor = yield from polynomial(n, square, _ARCTAN)
@@ -103,7 +103,7 @@ def arctan(n: Node, x: Value) -> Steps:
 
 
 def half_angle(n: Node, x: Value) -> Steps:
-    """tan(a / 2) of x = tan a: x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
+    """Return tan(a / 2) for x = tan(a): x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
     square = yield from compute(n, MUL, x, x)
     more = yield from compute(n, ADD, square, n.scalar(1, x))
     root = yield from compute(n, SQRT, more)

@@ -1,4 +1,4 @@
-"""One transposed convolution as NNAPI operations."""
+"""Lowering of ConvTranspose to NNAPI operations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from ep_nnapi.ops.lib.steps import place, reshaped, settle
 from ep_nnapi.ops.lib.window import images, planar
 
 OHWI = (1, 2, 3, 0)
-"""Where each dimension of NNAPI's filter is found in ONNX's [C, O / group, kH, kW]."""
+"""Permutation from ONNX's filter layout [C, O / group, kH, kW] to NNAPI's."""
 MOST_GROUPS = 64
-"""Groups up to which a transposed convolution is composed of one for each."""
+"""Largest `group` that is lowered to one transposed convolution for each group."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """The window along one axis: `begin` and `end` are cut from the full result, or added to it."""
+    """The window along one axis; `begin`, `end`: elements cropped from the full result.
+
+    Negative ones are elements added to it.
+    """
 
     stride: int
     dilation: int
@@ -33,17 +36,17 @@ class _Side:
 
     @property
     def margin(self) -> tuple[int, int]:
-        """Zeros before and after the filter, for what is to be added to the result."""
+        """Zeros padded before and after the filter, which enlarge the result."""
         return max(0, -self.begin), max(0, -self.end)
 
     @property
     def cut(self) -> tuple[int, int]:
-        """What is cut from the result."""
+        """Elements cropped from the begin and the end of the result."""
         return max(0, self.begin), max(0, self.end)
 
 
 def transposed(n: Node, y: Value) -> Iterator[Call]:
-    """`y` is the transposed convolution of input 0 with the filter in input 1, plus the bias."""
+    """Emit `y` = input 0 transpose-convolved with the filter in input 1, plus the bias."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
     n.require(
         x.rank in (3, 4) and w.rank == x.rank,
@@ -64,7 +67,7 @@ def transposed(n: Node, y: Value) -> Iterator[Call]:
 
 
 def _sides(n: Node, x: Value, w: Value, y: Value) -> tuple[_Side, _Side]:
-    """Height and width; the pads follow from the output's shape where they are not given."""
+    """Windows of height and width; pads are derived from the output's shape where not given."""
     axes = x.rank - 2
     ones, none = (1,) * axes, (0,) * axes
     strides, dilations = n.integers("strides", ones), n.integers("dilations", ones)
@@ -108,7 +111,7 @@ def _call(
 def _by_groups(
     n: Node, image: Value, taps: Value, bias: Value, sides: tuple[_Side, _Side], y: Value
 ) -> Iterator[Call]:
-    """One for each group of channels, joined again."""
+    """Emit a transposed convolution for each group of channels and concatenate the outputs."""
     group = n.integer("group", 1)
     n.require(
         group <= MOST_GROUPS,

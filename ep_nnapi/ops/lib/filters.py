@@ -1,4 +1,4 @@
-"""Filters of convolutions: taken apart, or with zeros put between and around their taps."""
+"""Transformations of constant convolution filters: slicing, dilation and zero padding."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Margins = Sequence[tuple[int, int]]
 
 
 def spread(n: Node, w: Value, dilations: Sequence[int], margins: Margins = ()) -> Value:
-    """The constant filter [., ., kH, kW] with its taps `dilations` apart, and zeros around them.
+    """Return the constant filter [., ., kH, kW] dilated, and zero-padded by `margins`.
 
-    Exact: a tap of zero adds nothing.
+    The result of the convolution is exactly the same. Quantized filters use their zero point.
     """
     around = tuple(margins) or ((0, 0), (0, 0))
     if tuple(dilations) == (1, 1) and not any(map(any, around)):
@@ -41,7 +41,7 @@ def spread(n: Node, w: Value, dilations: Sequence[int], margins: Margins = ()) -
 
 
 def part(n: Node, x: Value, begin: int, end: int) -> Value:
-    """Rows `begin` to `end` of a constant filter or bias, with the scales that are theirs."""
+    """Return rows `begin` to `end` of a constant filter or bias, with their scales."""
     n.require(x.constant is not None, Reason.CONSTANT, f"{x.name} must be constant, to be split")
     shape = (end - begin, *x.shape[1:])
     rows = x.constant.map(shape, lambda a: a[begin:end]) if x.constant else None

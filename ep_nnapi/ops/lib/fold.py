@@ -1,4 +1,4 @@
-"""Axes merged, so that tensors of more than four dimensions fit NNAPI's four."""
+"""Merging of axes, so that tensors of rank above 4 fit NNAPI's maximum rank of 4."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import prod
 
 
 def runs(keys: Sequence[Hashable]) -> list[list[int]]:
-    """Neighbours with equal keys, as positions.
+    """Return the positions of `keys`, grouped by runs of equal keys.
 
     >>> runs("aab")
     [[0, 1], [2]]
@@ -17,7 +17,7 @@ def runs(keys: Sequence[Hashable]) -> list[list[int]]:
 
 
 def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
-    """The shape folded to what is before `axis`, the axis, and what is after it.
+    """Return (product of sizes before `axis`, size of `axis`, product of sizes after it).
 
     >>> around((2, 3, 4, 5), 1)
     (2, 3, 20)
@@ -28,7 +28,7 @@ def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
 def common(
     shapes: Sequence[Sequence[int]], out: Sequence[int]
 ) -> tuple[list[list[int]], list[int]]:
-    """Shapes that broadcast to `out`, with neighbouring axes merged where all broadcast alike.
+    """Return `shapes` and `out` with adjacent axes merged where all shapes broadcast alike.
 
     >>> common([(2, 3, 4, 5, 6), (3, 1, 1, 1)], (2, 3, 4, 5, 6))
     ([[2, 3, 120], [1, 3, 1]], [2, 3, 120])

@@ -1,4 +1,4 @@
-"""What recurrent layers share: sizes, weights, steps taken apart and put together again."""
+"""Shared parts of the RNN, GRU and LSTM lowerings: sizes, weights, splitting, joining of steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute, each, reshape, reshaped
 from ep_nnapi.ops.lib.transposition import transpose
 
 MOST_STEPS = 128
-"""Steps up to which a layer is written out, in about a dozen operations each."""
+"""Largest number of time steps that is unrolled; each becomes about a dozen operations."""
 ACTIVATIONS = {"sigmoid": LOGISTIC, "tanh": TANH, "relu": RELU}
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
@@ -25,9 +25,9 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 class Layer:
     """The sizes of a recurrent node.
 
-    reverse       for each direction, whether it goes from the last step to the first
-    activations   for each direction, its operations
-    batch_first   whether the batch comes before the steps (`layout` 1)
+    reverse       for each direction, True if it goes from the last step to the first
+    activations   for each direction, the NNAPI operations of its activations
+    batch_first   True if the batch axis comes before the time axis (`layout` 1)
     """
 
     steps: int
@@ -38,16 +38,16 @@ class Layer:
     batch_first: bool
 
     def order(self, direction: int) -> Sequence[int]:
-        """The steps in the order in which that direction takes them."""
+        """Indexes of the time steps in the order in which `direction` computes them."""
         return range(self.steps)[::-1] if self.reverse[direction] else range(self.steps)
 
 
 Direction: TypeAlias = Generator[Call, None, tuple[list[Value], tuple[Value, ...]]]
-"""Yields one direction's calls; returns its outputs by time, and its last states."""
+"""Generator of one direction's calls; returns its outputs in time order and final states."""
 
 
 def layer(n: Node, functions: Sequence[str]) -> Layer:
-    """The node's sizes; rejects what would change its steps in a way that NNAPI has not.
+    """Return the node's sizes; raise Reject for clip, shorter sequences, other activations.
 
     functions   the default activations of one direction
     """
@@ -80,7 +80,7 @@ def _activation(name: str) -> Row:
 
 
 def written_out(n: Node, made: Layer) -> None:
-    """Rejects a layer of too many steps to be written out."""
+    """Raise Reject(SIZE) for a layer of more than MOST_STEPS steps, too many to unroll."""
     n.require(
         made.steps <= MOST_STEPS,
         Reason.SIZE,
@@ -89,14 +89,14 @@ def written_out(n: Node, made: Layer) -> None:
 
 
 def rows(n: Node, index: int, direction: int, gates: slice) -> Constant:
-    """Rows of the constant weights or biases at input `index`, of one direction."""
+    """Return rows of the constant weights or biases at input `index`, for one direction."""
     known = n.constant(index)
     count = len(range(*gates.indices(known.shape[1])))
     return known.map((count, *known.shape[2:]), lambda a: a[direction, gates])
 
 
 def bias(n: Node, direction: int, *gates: slice) -> Constant:
-    """The sum of these rows of input 3; zeros where it is left out."""
+    """Return the sum of these rows of input 3 (B); zeros where it is omitted."""
     if not n.has(3):
         return zeros(gates[0].stop - gates[0].start, n.input(0).dtype)
     first, *others = (rows(n, 3, direction, g) for g in gates)
@@ -104,7 +104,7 @@ def bias(n: Node, direction: int, *gates: slice) -> Constant:
 
 
 def sequence(n: Node, made: Layer) -> Steps:
-    """Input 0 as rows [steps * batch, inputs]."""
+    """Return input 0 reshaped to [steps * batch, inputs]."""
     x = n.input(0)
     reads = x.shape[2]
     if made.batch_first and made.batch > 1:
@@ -115,7 +115,7 @@ def sequence(n: Node, made: Layer) -> Steps:
 
 
 def dense(n: Node, x: Value, weights: Constant, biases: Constant) -> Steps:
-    """Rows of `x` through a fully connected layer."""
+    """Return the rows of `x` after a fully connected layer."""
     shape = (x.shape[0], weights.shape[0])
     return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
 
@@ -123,7 +123,7 @@ def dense(n: Node, x: Value, weights: Constant, biases: Constant) -> Steps:
 def first_state(
     n: Node, made: Layer, index: int, direction: int
 ) -> Generator[Call, None, Value | None]:
-    """The direction's state [batch, units] before the first step; None where it is zeros."""
+    """Return the direction's initial state [batch, units]; None where it is zeros."""
     if not n.has(index):
         return None
     given, axis = n.input(index), 1 if made.batch_first else 0
@@ -139,10 +139,10 @@ def first_state(
 def deliver(
     n: Node, made: Layer, outputs: Sequence[Value], states: Sequence[Sequence[Value]]
 ) -> Iterator[Call]:
-    """The node's outputs, as far as they are asked for.
+    """Emit those of the node's outputs that exist.
 
-    outputs   for each direction all its outputs, [steps, batch, units] or batch first
-    states    for each direction its last states [batch, units]
+    outputs   for each direction the outputs of all steps, [steps, batch, units] or batch first
+    states    for each direction its final states [batch, units]
     """
     if n.has_output(0):
         axis = 2 if made.batch_first else 1
@@ -154,7 +154,7 @@ def deliver(
 
 
 def _joined(n: Node, ways: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
-    """`y` has the directions along a new axis, of which each is a size of 1."""
+    """Emit `y` = the directions stacked along a new axis `axis`."""
     if len(ways) == 1:
         yield from reshape(n, ways[0], y)
         return
@@ -164,7 +164,7 @@ def _joined(n: Node, ways: Sequence[Value], axis: int, y: Value) -> Iterator[Cal
 
 
 def over_time(n: Node, made: Layer, outputs: Sequence[Value]) -> Steps:
-    """The outputs of all steps, [steps, batch, units] or batch first."""
+    """Return the outputs of all steps joined: [steps, batch, units], or batch first."""
     joined = outputs[0]
     if made.steps > 1:
         joined = n.temp(outputs[0], (made.steps * made.batch, made.units))

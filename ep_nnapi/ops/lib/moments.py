@@ -1,4 +1,4 @@
-"""Reductions along axes, and tensors normalized by their mean and variance."""
+"""Lowering steps for reductions, and for normalization by mean and variance."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ep_nnapi.ops.lib.steps import Steps, compute, place, reshape, reshaped, set
 def reduce(
     n: Node, row: Row, x: Value, axes: Collection[int], y: Value, *, keep: bool
 ) -> Iterator[Call]:
-    """`y` is `x` reduced by `row` along `axes`, which stay as 1 when `keep`.
+    """Emit `y` = `x` reduced by `row` along `axes`, which remain as size 1 if `keep`.
 
-    Beyond rank 4 axes are merged and, should that not do, reduced one after the other.
+    Beyond rank 4, adjacent axes are merged; if more than 4 remain, they are reduced one by one.
     """
     if not axes:
         yield from reshape(n, x, y)
@@ -36,7 +36,7 @@ def reduce(
 
 
 def _reduction(row: Row, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
-    # MEAN takes keep_dims as INT32, its siblings as BOOL
+    # MEAN takes keep_dims as INT32, the other reductions as BOOL
     return row(x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
 
 
@@ -60,7 +60,7 @@ def _by_groups(
 
 
 def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Steps:
-    """`x` reduced along `axes`, which stay as 1."""
+    """Return `x` reduced by `row` along `axes`, which remain as size 1."""
     out = n.temp(x, [1 if i in axes else size for i, size in enumerate(x.shape)])
     yield from reduce(n, row, x, axes, out, keep=True)
     return out
@@ -68,7 +68,12 @@ def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Steps:
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """A tensor of mean square 1 along axes, less its `mean` before, and by what it is divided."""
+    """A normalized tensor.
+
+    value     the tensor with mean square 1 along the axes
+    inverse   the factor it was multiplied by, 1 / sqrt(mean square + epsilon)
+    mean      the mean that was subtracted first; None if none was
+    """
 
     value: Value
     inverse: Value
@@ -78,7 +83,7 @@ class Standard:
 def scaled(
     n: Node, x: Value, axes: Collection[int], epsilon: float
 ) -> Generator[Call, None, Standard]:
-    """`x` of rank 1 to 4, divided by the root of its mean square and `epsilon`."""
+    """Return `x` of rank 1 to 4 divided by sqrt(mean square + epsilon) along `axes`."""
     square = yield from compute(n, MUL, x, x)
     mean = yield from reduced(n, MEAN, square, axes)
     more = yield from compute(n, ADD, mean, n.scalar(epsilon, x))
@@ -89,7 +94,7 @@ def scaled(
 def standardized(
     n: Node, x: Value, axes: Collection[int], epsilon: float
 ) -> Generator[Call, None, Standard]:
-    """`x` of rank 1 to 4, less its mean, divided by the root of its variance and `epsilon`."""
+    """Return `x` of rank 1 to 4 as (x - mean) / sqrt(variance + epsilon) along `axes`."""
     mean = yield from reduced(n, MEAN, x, axes)
     centred = yield from compute(n, SUB, x, mean)
     found = yield from scaled(n, centred, axes, epsilon)
@@ -103,7 +108,7 @@ Normalize: TypeAlias = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Norm:
-    """A normalization `by` of all axes from `axis` on, then times `scale`, plus `shift`."""
+    """A normalization over all axes from `axis` on by function `by`, then `scale` and `shift`."""
 
     by: Normalize
     axis: int
@@ -113,9 +118,9 @@ class Norm:
 
 
 def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, Standard]:
-    """`y` is `x` normalized; beyond rank 4 the axes before and those from the axis on are merged.
+    """Emit `y` = `x` normalized, times scale, plus shift; return the result before scale and shift.
 
-    Returns what was found before scale and shift.
+    Beyond rank 4 the tensor is reshaped to two axes, split at `norm.axis`.
     """
     axis, shape = norm.axis, x.shape
     axes = range(axis, x.rank)
@@ -135,7 +140,7 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
 
 
 def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Steps:
-    """A parameter of the axes from `axis` on, as one axis where `x` is beyond rank 4."""
+    """Return scale or shift in a shape that broadcasts; flattened if `x` has rank above 4."""
     most = x.rank if x.rank <= MAX_RANK else x.rank - axis
     n.require(
         param.rank <= most,

@@ -1,4 +1,4 @@
-"""One ONNX node under judgement, and how an operator is declared."""
+"""The view of an ONNX node that lowerings use, and the declaration of operators."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.target import Target
 
 KNOWN_OPSET = 26
-"""The newest ai.onnx opset whose operators were read; a later schema is refused (OPSET)."""
+"""The newest supported ai.onnx opset; a node with a later schema is rejected (OPSET)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A graph node and the target it is judged for. Asking for what is missing rejects."""
+    """A graph node and the target it is lowered for.
+
+    Accessors raise Reject when an input, output or attribute is missing.
+    """
 
     node: GraphNode
     target: Target
@@ -29,45 +32,45 @@ class Node:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """All inputs; raises Reject(ATTRIBUTE) when one is left out."""
+        """All inputs; raises Reject(ATTRIBUTE) when one is omitted."""
         return tuple(self.input(i) for i in range(len(self.node.inputs)))
 
     @property
     def outputs(self) -> tuple[Value, ...]:
-        """All outputs up to the last; raises Reject(ATTRIBUTE) when one is left out."""
+        """All outputs up to the last; raises Reject(ATTRIBUTE) when one is omitted."""
         return tuple(self.output(i) for i in range(len(self.node.outputs)))
 
     def has(self, index: int) -> bool:
-        """Whether input `index` is given."""
+        """True if input `index` is given."""
         return index < len(self.node.inputs) and self.node.inputs[index] is not None
 
     def has_output(self, index: int) -> bool:
-        """Whether output `index` is asked for."""
+        """True if output `index` exists, i.e. is not omitted."""
         return index < len(self.node.outputs) and self.node.outputs[index] is not None
 
     def input(self, index: int) -> Value:
-        """Input `index`; raises Reject(ATTRIBUTE) when it is left out."""
+        """Input `index`; raises Reject(ATTRIBUTE) when it is omitted."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
             raise Reject(Reason.ATTRIBUTE, f"input {index} is left out")
         return value
 
     def output(self, index: int = 0) -> Value:
-        """Output `index`; raises Reject(ATTRIBUTE) when it is left out."""
+        """Output `index`; raises Reject(ATTRIBUTE) when it is omitted."""
         value = self.node.outputs[index] if index < len(self.node.outputs) else None
         if value is None:
             raise Reject(Reason.ATTRIBUTE, f"output {index} is left out")
         return value
 
     def constant(self, index: int) -> Constant:
-        """The constant at input `index`, unread; raises Reject(CONSTANT) when it is not one."""
+        """The constant at input `index`, not loaded; raises Reject(CONSTANT) if not constant."""
         value = self.input(index)
         if value.constant is None:
             raise Reject(Reason.CONSTANT, f"{value.name} must be constant")
         return value.constant
 
     def array(self, index: int) -> Array:
-        """The small constant at input `index`, read now (shapes, axes, pads, scales)."""
+        """The data of the small constant at input `index`, loaded (shapes, axes, pads, scales)."""
         return self.constant(index).array
 
     def integers_at(self, index: int) -> tuple[int, ...]:
@@ -79,7 +82,10 @@ class Node:
         return tuple(float(i) for i in self.array(index).reshape(-1))
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """An integer attribute; raises Reject(ATTRIBUTE) when absent without default."""
+        """An integer attribute.
+
+        As for all attributes: raises Reject(ATTRIBUTE) when it is absent and has no default.
+        """
         return int(self._attribute(name, default))  # type: ignore[arg-type]
 
     def real(self, name: str, default: float | None = None) -> float:
@@ -106,7 +112,7 @@ class Node:
         return tuple(str(i) for i in given)  # type: ignore[union-attr]
 
     def given(self, name: str) -> bool:
-        """Whether the node has the attribute."""
+        """True if the node has the attribute."""
         return name in self.node.attributes
 
     def _attribute(self, name: str, default: Attribute | None) -> Attribute:
@@ -116,25 +122,28 @@ class Node:
         return found
 
     def axis(self, default: int | None = None, name: str = "axis") -> int:
-        """The `axis` attribute counted from the front of input 0."""
+        """The `axis` attribute as a non-negative axis of input 0."""
         return self.normalized(self.integer(name, default), self.input(0).rank, name)
 
     @staticmethod
     def normalized(axis: int, rank: int, name: str = "axis") -> int:
-        """`axis` counted from the front; raises Reject(ATTRIBUTE) when out of range."""
+        """`axis` as a non-negative number; raises Reject(ATTRIBUTE) when out of range."""
         if not -rank <= axis < rank:
             raise Reject(Reason.ATTRIBUTE, f"{name} is {axis}, the rank is {rank}")
         return axis % rank
 
     def require(self, holds: bool, reason: Reason, detail: str) -> None:
-        """Raises Reject(reason, detail) unless it holds."""
+        """Raise Reject(reason, detail) unless `holds`."""
         if not holds:
             raise Reject(reason, detail)
 
     def temp(
         self, like: Value, shape: Sequence[int] | None = None, dtype: DType | None = None
     ) -> Value:
-        """A fresh intermediate of `like`'s type and shape, as far as no others are given."""
+        """A new intermediate value; `shape` and `dtype` default to those of `like`.
+
+        It has the quantization parameters of `like` unless its type differs.
+        """
         dims = tuple(shape) if shape is not None else like.shape
         first = next(o.name for o in self.node.outputs if o is not None)
         name = f"{first}/{next(self._serial)}"
@@ -143,7 +152,11 @@ class Node:
         return Value(name, like.dtype, dims, like.quantization)
 
     def scalar(self, number: float, like: Value) -> Constant:
-        """One number of `like`'s element type, shape [1]; raises Reject for quantized numbers."""
+        """A constant of shape [1] and `like`'s element type.
+
+        Raises Reject(QUANTIZATION) if `like` is quantized, Reject(DTYPE) if its integer type cannot
+        hold the number.
+        """
         if _is_quantized(like):
             given = (v.name for v in self.node.inputs if v is not None and _is_quantized(v))
             raise Reject(
@@ -160,11 +173,11 @@ class Node:
         return Constant.of(np.array([number], to))
 
     def value(self, name: str, constant: Constant) -> Value:
-        """A constant of the lowering's own as a value."""
+        """A value for a constant that the lowering creates."""
         return Value(name, constant.dtype, constant.shape, constant=constant)
 
     def takes(self, call: Call) -> bool:
-        """Whether the target's level has the operation with these operands."""
+        """True if the target's feature level supports the operation with these operands."""
         try:
             call.match(self.target.feature_level)
         except Reject:
@@ -181,7 +194,10 @@ Lowering = Callable[[Node], Iterator[Call]]
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One ONNX operator from schema version `since` on: its lowering is its capability."""
+    """One ONNX operator from schema version `since` on.
+
+    There is no separate capability check: a node is supported if `lower` raises no Reject.
+    """
 
     op_type: str
     domain: str
@@ -194,7 +210,7 @@ class Op:
 def op(
     op_type: str, *, since: int, emits: Sequence[Row], domain: str = ""
 ) -> Callable[[Lowering], Op]:
-    """Declares the decorated generator as the lowering of an operator."""
+    """Return a decorator that declares a generator as the lowering of an operator."""
 
     def declare(lower: Lowering) -> Op:
         return Op(op_type, domain, since, tuple(emits), lower, lower.__doc__ or "")
@@ -203,7 +219,7 @@ def op(
 
 
 def one_to_one(op_type: str, row: Row, since: int, domain: str = "") -> Op:
-    """An operator that is one NNAPI operation on its inputs, in order."""
+    """Return an operator that lowers to one NNAPI operation on its inputs, in order."""
 
     def lower(n: Node) -> Iterator[Call]:
         yield row(*n.inputs, out=n.output())
@@ -213,7 +229,7 @@ def one_to_one(op_type: str, row: Row, since: int, domain: str = "") -> Op:
 
 
 def ops_of(module: ModuleType) -> tuple[Op, ...]:
-    """Every operator that a family's file declares, in the file's order."""
+    """Return all operators that a module declares, in the order of the file."""
     found: list[Op] = []
     for declared in vars(module).values():
         if isinstance(declared, Op):
@@ -224,7 +240,10 @@ def ops_of(module: ModuleType) -> tuple[Op, ...]:
 
 
 def int32(numbers: Sequence[int]) -> Constant:
-    """A constant TENSOR_INT32 of rank 1 (shapes, axes, permutations); raises Reject(SIZE)."""
+    """Return a constant TENSOR_INT32 of rank 1 (shapes, axes, permutations).
+
+    Raises Reject(SIZE) if a number does not fit 32 bits.
+    """
     beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
     if beyond:
         raise Reject(Reason.SIZE, f"{beyond[0]} has more than the 32 bits of NNAPI's numbers")
@@ -232,5 +251,5 @@ def int32(numbers: Sequence[int]) -> Constant:
 
 
 def zeros(count_: int, dtype: DType = DType.FLOAT) -> Constant:
-    """A constant of zeros of rank 1 (a missing bias)."""
+    """Return a constant of zeros of rank 1 (for an omitted bias)."""
     return Constant((count_,), dtype, lambda: np.zeros(count_, dtype.numpy))

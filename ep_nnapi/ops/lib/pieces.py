@@ -1,4 +1,7 @@
-"""Functions that are linear in pieces, by the cheapest exact operation."""
+"""Lowering of piecewise linear functions (Clip, Relu, PRelu, HardSigmoid).
+
+Each uses the fastest NNAPI operation that is exact.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ from ep_nnapi.ops.lib.steps import Steps, compute, reshape
 Bound: TypeAlias = Value | Constant | None
 
 _BOUNDS_ARE_INPUTS = 11
-"""The version from which Clip's bounds are inputs."""
+"""The schema version of Clip from which `min` and `max` are inputs."""
 _FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
 
 
 def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
-    """`y` is `x` between two bounds, either of which may be left out: by RELU and kin if exact."""
+    """Emit `y` = `x` clipped to (low, high), each optional; RELU, RELU1 or RELU6 where exact."""
     low, high = bounds
     if is_bytes(y):
         yield from _clip_bytes(n, x, bounds, y)
@@ -48,7 +51,7 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
 
 
 def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
-    """As `clip` of 8 bits: what `y` cannot store is clipped by storing it."""
+    """Emit `clip` for an 8-bit quantized `y`; bounds outside the range of `y` need no operation."""
     low, high = _known(bounds)
     least, greatest = span(y)
     if low <= least and high >= greatest:
@@ -71,7 +74,7 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
 
 
 def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
-    """Constant bounds as numbers; raises Reject for others."""
+    """Return constant bounds as numbers, infinite if omitted; raise Reject(CONSTANT) for others."""
     found = []
     for given, none in zip(bounds, (-inf, inf), strict=True):
         if isinstance(given, Value):
@@ -81,7 +84,7 @@ def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
 
 
 def bounds_of(n: Node) -> tuple[Bound, Bound]:
-    """The bounds of a Relu or Clip node, left out as None."""
+    """Return the (low, high) bounds of a Relu or Clip node, None where omitted."""
     if n.node.op_type == "Relu":
         return Constant.of(np.zeros(1, np.float32)), None
     if n.node.since < _BOUNDS_ARE_INPUTS:
@@ -102,7 +105,7 @@ def _constant(given: Value | None) -> Bound:
 
 
 def is_implied(n: Node, y: Value) -> bool:
-    """Whether storing in `y` does all that the node, a Relu or Clip, would."""
+    """True if saturation in the 8-bit type of `y` already does what the Relu or Clip node does."""
     if not is_bytes(y):
         return False
     try:
@@ -114,7 +117,7 @@ def is_implied(n: Node, y: Value) -> bool:
 
 
 def _number(constant: Constant | None) -> float | None:
-    """The number; None where every finite number is within."""
+    """Return the bound as a number; None where it does not limit any finite number."""
     if constant is None:
         return None
     number, limits = float(constant.array.reshape(-1)[0]), constant.dtype.numpy
@@ -123,7 +126,7 @@ def _number(constant: Constant | None) -> float | None:
 
 
 def hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
-    """Six times alpha x + beta between 0 and 1, which is RELU6 of six times that."""
+    """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
     slope = np.float32(alpha) * np.float32(6)
     scaled = x
     if slope != 1:
@@ -132,9 +135,9 @@ def hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
 
 
 def prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
-    """`y` is `x`, times its slope where negative.
+    """Emit `y` = `x`, multiplied by `slope` where negative.
 
-    Where the level has no PRELU: RELU(x) - slope RELU(-x), which is as exact.
+    Where the level has no PRELU: RELU(x) - slope RELU(-x), with the same result.
     """
     if n.takes(PRELU(x, slope, out=y)) or x.quantization is not None:
         yield from broadcast(n, PRELU, (x, slope), y)
@@ -147,7 +150,7 @@ def prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
 
 
 def leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
-    """`y` is `x`, times `alpha` where negative."""
+    """Emit `y` = `x`, multiplied by `alpha` where negative."""
     if is_bytes(x):
         yield PRELU(x, exactly(alpha, x), out=y)
         return

@@ -1,4 +1,7 @@
-"""Indexes as places in a flat tensor, at once for constants, at run time for others."""
+"""Conversion of ONNX indexes to positions in a flattened tensor.
+
+Constant indexes are converted at compile time, others by NNAPI operations at run time.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute, indices, reshaped
 
 
 def known(n: Node, index: Value, size: int) -> list[int]:
-    """Constant indexes, counted from the front."""
+    """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
     array = n.array(1).reshape(-1)
     n.require(
         bool(np.all((array >= -size) & (array < size))),
@@ -28,7 +31,7 @@ def known(n: Node, index: Value, size: int) -> list[int]:
 
 
 def element_places(n: Node, x: Value, index: Value, axis: int) -> Steps:
-    """Where each index points in the flat `x`."""
+    """Return, for each element of `index` (as in GatherElements), its position in flat `x`."""
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
     own = np.indices(shape)
@@ -43,7 +46,7 @@ def element_places(n: Node, x: Value, index: Value, axis: int) -> Steps:
 
 
 def row_places(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Steps:
-    """What each row of indexes into dimensions of `sizes` names, plus its offset."""
+    """Return the flat position of each row of indexes into dimensions `sizes`, plus `offsets`."""
     strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     if index.constant is not None:
         given = index.constant.array.reshape(-1, len(sizes))

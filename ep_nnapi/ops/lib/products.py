@@ -1,4 +1,4 @@
-"""Matrix products: one layer for a single matrix, BATCH_MATMUL or a layer a matrix for batches."""
+"""Lowering of matrix products to FULLY_CONNECTED, CONV_2D or BATCH_MATMUL."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ep_nnapi.ops.lib.steps import Steps, each, place, reshape, reshaped, settle
 
 SWAPPED = (1, 0)
 MOST_LAYERS = 64
-"""Matrices of a batch up to which a product is composed of a layer for each."""
+"""Largest batch of matrices that is lowered to one FULLY_CONNECTED for each matrix."""
 
 
 def product(
     n: Node, a: Value, b: Value, y: Value, *, adj_x: bool = False, adj_y: bool = False
 ) -> Iterator[Call]:
-    """`y` is `a` times `b`, matrices in the last two dimensions, each transposed when `adj_`.
+    """Emit `y` = `a` times `b`, matrices in the last two axes, transposed if `adj_x`, `adj_y`.
 
-    a [..., M, K], b [..., K, N]; what is before broadcasts
+    a [..., M, K], b [..., K, N]; the axes before them broadcast
     """
     one_matrix = prod(b.shape[:-2]) == 1 and (a.rank == 2 or not adj_x)
     if one_matrix and y.dtype is not DType.INT32:
@@ -52,13 +52,13 @@ def product(
 
 
 def _folded(n: Node, x: Value, batch: tuple[int, ...]) -> Steps:
-    """Its matrices one after the other: [B, rows, columns]."""
+    """Return `x` broadcast to `batch` and reshaped to [B, rows, columns]."""
     wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
     return (yield from reshaped(n, wide, (prod(batch), *x.shape[-2:])))
 
 
 def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
-    """The rows of `a` through one fully connected layer."""
+    """Emit `y` = the rows of `a` after one fully connected layer with weights `b`."""
     depth, units = b.shape[-2:][:: -1 if adj_y else 1]
     matrix = yield from reshaped(n, b, b.shape[-2:])
     weights = matrix if adj_y else View(matrix, SWAPPED)
@@ -74,9 +74,10 @@ def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -
 def layer(
     n: Node, rows: Value | View, weights: Value | View, shift: Value, y: Value
 ) -> Iterator[Call]:
-    """`y` is `rows` [M, K] times the weights' rows [units, K], plus `shift` [units].
+    """Emit `y` [M, units] = `rows` [M, K] times `weights` [units, K] transposed, plus `shift`.
 
-    FULLY_CONNECTED has one scale for all weights; CONV_2D of images of one pixel has one a unit.
+    FULLY_CONNECTED takes only per-tensor weights; weights with a scale for each unit become the
+    filter of a CONV_2D on 1x1 images. `shift` is [units].
     """
     matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
     q = matrix.quantization
@@ -105,7 +106,7 @@ def layer(
 
 
 def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
-    """A fully connected layer for each matrix of the batch, joined again."""
+    """Emit a fully connected layer for each matrix of the batch and concatenate the results."""
     lhs = yield from _matrices(n, a, swapped=adj_x)
     rhs = yield from _matrices(n, b, swapped=not adj_y)
     count, (rows, units) = len(lhs), y.shape[-2:]
@@ -119,7 +120,7 @@ def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) 
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
-    """The matrices of `x`, each transposed when `swapped`."""
+    """Return the matrices of `x` as separate values, each transposed if `swapped`."""
     batch, (rows, columns) = prod(x.shape[:-2]), x.shape[-2:]
     seen = yield from reshaped(n, x, (batch, rows, columns))
     if swapped:
@@ -132,7 +133,7 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
 
 
 def times(n: Node, x: Value, factor: float) -> Value:
-    """The constant `x` times a number, lazily."""
+    """Return the constant `x` times `factor`, computed when read; `x` itself if not constant."""
     if factor == 1 or x.constant is None:
         return x
     n.require(x.quantization is None, Reason.ATTRIBUTE, f"{x.name} is quantized; use a factor of 1")

@@ -1,4 +1,7 @@
-"""Quantized values as NNAPI's operations take them: signs, biases, zeros, real numbers."""
+"""Quantized values in the form that NNAPI operations take.
+
+Conversion between UINT8 and INT8, dequantized constants, biases, and checks of scales.
+"""
 
 from __future__ import annotations
 
@@ -16,21 +19,21 @@ from ep_nnapi.ops.lib.node import zeros
 
 BYTES = (DType.UINT8, DType.INT8)
 _SIGN = 0x80
-"""What the least signed number stands for differs from the least unsigned one by this bit."""
+"""The bit in which the INT8 and UINT8 encodings of the same real number differ."""
 _LEAST_SCALE = float(np.finfo(np.float32).tiny)
-"""The least normal float32: what is divided by less is infinite."""
+"""The least normal float32; dividing by a smaller scale may overflow to infinity."""
 _SAME_SCALE = 1e-6
-"""By how much of it a bias's scale may be off. Source: Android's check of quantized products."""
+"""Relative tolerance of a bias's scale. Source: Android's check of quantized products."""
 
 
 def is_bytes(value: Value) -> bool:
-    """Whether it is quantized to 8 bits with one scale."""
+    """True if the value is quantized to 8 bits per tensor."""
     q = value.quantization
     return q is not None and q.per_tensor and value.dtype in BYTES
 
 
 def as_type(value: Value, dtype: DType) -> Value:
-    """A value of 8 bits as the other type of 8 bits: the same numbers, the sign bit flipped."""
+    """Return an 8-bit value as `dtype`, UINT8 or INT8: the same real numbers, sign bit flipped."""
     q = value.quantization
     if value.dtype is dtype or q is None or value.dtype not in BYTES or dtype not in BYTES:
         return value
@@ -52,7 +55,7 @@ def _flipped(value: Value, dtype: DType) -> Constant | None:
 
 
 def real(value: Value, dtype: DType = DType.FLOAT) -> Value:
-    """The real numbers behind a quantized constant, computed when they are read."""
+    """Return a quantized constant dequantized to `dtype`, computed when read."""
     q, stored = value.quantization, value.constant
     if q is None or stored is None:
         return value
@@ -73,7 +76,10 @@ def _real(stored: Constant, q: Quantization, to: np.dtype[np.generic]) -> Array:
 
 
 def requantized(x: Value, y: Value) -> Call:
-    """`y` is `x`, both of one type of 8 bits: NNAPI's sum with zero, which rounds once."""
+    """Return the call that requantizes `x` to `y`, of the same 8-bit type: ADD of zero.
+
+    It rounds only once.
+    """
     q = x.quantization
     zero_point = q.zero_point[0] if q is not None else 0
     stored = Constant.of(np.array([zero_point], x.dtype.numpy))
@@ -81,9 +87,9 @@ def requantized(x: Value, y: Value) -> Call:
 
 
 def require_storable(values: Iterable[Value]) -> None:
-    """Raises Reject where a tensor is quantized as no tensor of NNAPI is.
+    """Raise Reject for a quantized tensor that NNAPI cannot represent.
 
-    Constants are not asked: they may become real numbers.
+    Constants are not checked, as they may be dequantized.
     """
     for value in values:
         q = value.quantization
@@ -100,7 +106,7 @@ def require_storable(values: Iterable[Value]) -> None:
 
 
 def require_bytes(value: Value) -> None:
-    """Raises Reject unless it is quantized to 8 bits, or is INT32 as a bias is."""
+    """Raise Reject(DTYPE) unless the value is stored as 8 bits, or as INT32 like a bias."""
     if value.dtype not in (*BYTES, DType.INT32):
         raise Reject(
             Reason.DTYPE,
@@ -110,7 +116,10 @@ def require_bytes(value: Value) -> None:
 
 
 def require_scale(value: Value) -> None:
-    """Raises Reject unless every scale is a number that kernels can divide by."""
+    """Raise Reject(QUANTIZATION) unless every scale is finite, positive and normal.
+
+    Kernels divide by scales.
+    """
     scales = value.quantization.scale if value.quantization is not None else ()
     strange = [s for s in scales if not _LEAST_SCALE <= s < math.inf]
     if strange:
@@ -123,9 +132,9 @@ def require_scale(value: Value) -> None:
 
 
 def exactly(number: float, like: Value) -> Value:
-    """One number as a constant of `like`'s type of 8 bits, without rounding: its scale is its own.
+    """Return one number as an 8-bit constant of `like`'s type, without rounding.
 
-    A negative number is one less than its zero point.
+    Its scale is |number|; a negative number is stored as its zero point minus one.
     """
     negative = int(number < 0)
     q = Quantization((float(np.float32(abs(number))) or 1.0,), (negative,))
@@ -134,12 +143,12 @@ def exactly(number: float, like: Value) -> Value:
 
 
 def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
-    """The bias of a sum of products of `x` and `weights`, zeros when none is `given`.
+    """Return the bias [units] for products of `x` and `weights`; zeros if none is `given`.
 
-    Quantized it is INT32 in steps of the product of their scales: what has other steps, or is
-    real, is put into these, which moves a result by less than half such a step. Per channel its
-    scale is 0. A transposed convolution's weights have the scales of one group: each group's are
-    these. Raises Reject(QUANTIZATION).
+    If quantized, it is INT32 with scale = scale of `x` * scale of `weights`, or 0 if these are per
+    channel. A float bias, or one with another scale, is requantized to that, an error of at most
+    half a step. The weights of a transposed convolution have the scales of one group, which are
+    repeated for each group. Raises Reject(QUANTIZATION).
     Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_FULLY_CONNECTED, operand bias.
     """
     q, w = x.quantization, weights.quantization
@@ -172,7 +181,7 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
 
 
 def _numbers(given: Value) -> Array:
-    """The real numbers of a constant, quantized or not."""
+    """Return the real numbers of a constant as float64, dequantized if necessary."""
     constant = real(given).constant
     if constant is None:
         raise Reject(Reason.CONSTANT, f"{given.name} must be constant")
@@ -186,7 +195,7 @@ def _fits(stated: Quantization, wanted: Array) -> bool:
 
 
 def bound(number: float, like: Value) -> Value:
-    """A real number as one of the numbers that `like`, of 8 bits, can store, the nearest."""
+    """Return the constant with the 8-bit quantization of `like` nearest to `number`."""
     q = like.quantization
     if q is None:
         raise Reject(Reason.QUANTIZATION, f"{like.name} is not quantized")
@@ -197,7 +206,7 @@ def bound(number: float, like: Value) -> Value:
 
 
 def span(value: Value) -> tuple[float, float]:
-    """The least and the greatest real number that a value of 8 bits can store."""
+    """Return the least and the greatest real number that an 8-bit value can represent."""
     q = value.quantization
     if q is None:
         raise Reject(Reason.QUANTIZATION, f"{value.name} is not quantized")
@@ -207,7 +216,7 @@ def span(value: Value) -> tuple[float, float]:
 
 
 def scales_along(value: Value, axis: int, shape: Sequence[int]) -> Value:
-    """A constant quantized per channel in another shape, its scales along `axis` of that."""
+    """Return a per-channel quantized constant reshaped to `shape`, with its scales along `axis`."""
     q = value.quantization
     if q is None or value.constant is None:
         raise Reject(Reason.CONSTANT, f"{value.name} must be constant, its scales being many")

@@ -1,6 +1,7 @@
-"""Where the elements of a resized axis come from, in ONNX's terms and in NNAPI's.
+"""Sampling positions and weights of a resized axis, as defined by ONNX and by NNAPI.
 
-Positions are float32, as ONNX Runtime has them: elsewhere ties between two elements fall otherwise.
+Positions are computed in float32 as in ONNX Runtime, because other precisions break ties between
+two elements differently.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ ONE, HALF = np.float32(1), np.float32(0.5)
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """An axis of `size` that becomes `out`, by `scale`; `start` and `end` crop it (0 to 1)."""
+    """A resized axis: input `size`, output size `out`, `scale`; crop `start` to `end` (0 to 1)."""
 
     size: int
     out: int
@@ -30,28 +31,28 @@ class Resized:
 
     @property
     def factor(self) -> np.float32:
-        """The scale as it is computed with."""
+        """The scale in float32, in which positions are computed."""
         return np.float32(self.scale)
 
     @property
     def exact(self) -> bool:
-        """Whether the output is exactly as large as the scale says, not rounded."""
+        """True if size * scale is exactly the output size, without rounding."""
         return float(self.factor) * self.size == self.out
 
     @property
     def places(self) -> Array:
-        """The output's indexes."""
+        """The indexes of the output's elements, 0 to out - 1, as float32."""
         return np.arange(self.out, dtype=np.float32)
 
     @property
     def unchanged(self) -> bool:
-        """Whether the axis stays as it is."""
+        """True if the axis is not resized."""
         return self.size == self.out and self.scale == 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tap:
-    """One element for each of the output, times a weight (None: 1)."""
+    """One input element for each output element, multiplied by a weight (None: 1)."""
 
     indexes: Array
     weights: Array | None = None
@@ -61,41 +62,41 @@ Transform: TypeAlias = Callable[[Resized], Array]
 
 
 def asymmetric(axis: Resized) -> Array:
-    """Without centres."""
+    """Return positions x / scale: pixel corners aligned at 0."""
     return axis.places / axis.factor
 
 
 def half_pixel(axis: Resized) -> Array:
-    """Centres of pixels on one another."""
+    """Return positions (x + 0.5) / scale - 0.5: pixel centres aligned."""
     return (axis.places + HALF) / axis.factor - HALF
 
 
 def pytorch_half_pixel(axis: Resized) -> Array:
-    """As `half_pixel`, one pixel being the first."""
+    """Return positions as `half_pixel`, but 0 if the output has one element."""
     return half_pixel(axis) if axis.out > 1 else axis.places
 
 
 def half_pixel_symmetric(axis: Resized) -> Array:
-    """As `half_pixel`, centred where the size was rounded."""
+    """Return positions as `half_pixel`, shifted to stay centred if the output size was rounded."""
     exact = axis.factor * np.float32(axis.size)
     offset = np.float32(axis.size) * HALF * (ONE - np.float32(axis.out) / exact)
     return half_pixel(axis) + offset
 
 
 def tf_half_pixel_for_nn(axis: Resized) -> Array:
-    """Centres of the output's pixels."""
+    """Return positions (x + 0.5) / scale."""
     return (axis.places + HALF) / axis.factor
 
 
 def align_corners(axis: Resized) -> Array:
-    """First on first, last on last."""
+    """Return positions with the first and last elements of input and output aligned."""
     if axis.out == 1:
         return axis.places
     return axis.places * np.float32(axis.size - 1) / np.float32(axis.out - 1)
 
 
 def tf_crop_and_resize(axis: Resized) -> Array:
-    """First on the start of the crop, last on its end."""
+    """Return positions with the first and last output elements on the crop's start and end."""
     start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(axis.size - 1)
     if axis.out == 1:
         return HALF * (start + end) * last + axis.places
@@ -111,14 +112,14 @@ TRANSFORMS: Mapping[str, Transform] = {
     "align_corners": align_corners,
     "tf_crop_and_resize": tf_crop_and_resize,
 }
-"""By `coordinate_transformation_mode`. Source: ONNX Resize-11 to Resize-19."""
+"""Positions by `coordinate_transformation_mode`. Source: ONNX Resize-11 to Resize-19."""
 
 TIE = 1e-6
-"""How near the middle of two elements ONNX Runtime takes a position to be in the middle."""
+"""Tolerance within which ONNX Runtime treats a position as midway between two elements."""
 
 
 def _to_nearest(at: Array, of_two: int) -> Array:
-    """The nearest integers; of two as near the lower (0) or the upper (1)."""
+    """Return the nearest integers; ties round down if `of_two` is 0, up if it is 1."""
     below = np.floor(at)
     tie = np.abs(at - below - HALF) <= TIE
     found: Array = np.where(tie, below + of_two, np.rint(at))
@@ -131,7 +132,7 @@ ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "ceil": np.ceil,
 }
-"""By `nearest_mode`. Source: ONNX Resize-11 to Resize-19."""
+"""Rounding by `nearest_mode`. Source: ONNX Resize-11 to Resize-19."""
 
 
 NAMES: Mapping[str, Collection[str]] = {
@@ -139,11 +140,11 @@ NAMES: Mapping[str, Collection[str]] = {
     "coordinate_transformation_mode": TRANSFORMS,
     "nearest_mode": ROUNDINGS,
 }
-"""By attribute the names that ONNX has. Source: ONNX Resize-11 to Resize-19."""
+"""The values that ONNX defines for each attribute. Source: ONNX Resize-11 to Resize-19."""
 
 
 def named(n: Node, attribute: str, default: str) -> str:
-    """The attribute, one of the names that ONNX has for it."""
+    """Return the attribute; raise Reject(ATTRIBUTE) unless ONNX defines its value."""
     given = n.text(attribute, default)
     known = ", ".join(NAMES[attribute])
     n.require(given in NAMES[attribute], Reason.ATTRIBUTE, f"{attribute} is {given!r}; use {known}")
@@ -151,21 +152,21 @@ def named(n: Node, attribute: str, default: str) -> str:
 
 
 def nearest(axis: Resized, at: Array, rounding: str) -> Tap:
-    """The element that a position is rounded to."""
-    if rounding == "simple":  # what ONNX Runtime does where no rounding is stated
+    """Return the tap of each position rounded to an element."""
+    if rounding == "simple":  # ONNX Runtime's rounding where the operator defines none
         rounding = "ceil" if axis.scale < 1 else "floor"
     return Tap(np.clip(ROUNDINGS[rounding](at), 0, axis.size - 1).astype(np.int32))
 
 
 def between_two(axis: Resized, at: Array, rounding: str) -> bool:
-    """Whether a position is so near the border of two elements that rounding errors decide."""
+    """True if a position is so near the border of two elements that rounding errors decide."""
     error = 4 * np.finfo(np.float32).eps * axis.size
     borders = at + HALF if rounding.startswith("round") else at
     return bool(np.any(np.abs(borders - np.rint(borders)) <= error))
 
 
 def linear(axis: Resized, at: Array) -> Sequence[Tap]:
-    """The elements before and after a position."""
+    """Return the taps of linear interpolation: the elements before and after each position."""
     at = np.clip(at, 0, axis.size - 1)
     first = np.floor(at).astype(np.int32)
     share = at - first.astype(np.float32)
@@ -174,7 +175,10 @@ def linear(axis: Resized, at: Array) -> Sequence[Tap]:
 
 
 def cubic(axis: Resized, at: Array, a: float, *, exclude_outside: bool) -> Sequence[Tap]:
-    """The two elements before and the two after a position (Keys 1981, with parameter `a`)."""
+    """Return the four taps of cubic interpolation (Keys 1981, with parameter `a`).
+
+    They are two elements before and two after each position.
+    """
     first = np.floor(at)
     share = at - first
     near = [((a + 2) * s - (a + 3)) * s * s + 1 for s in (share, 1 - share)]
@@ -189,20 +193,20 @@ def cubic(axis: Resized, at: Array, a: float, *, exclude_outside: bool) -> Seque
 
 
 def without_idle(taps: Sequence[Tap]) -> Sequence[Tap]:
-    """The taps with weights; as they add up to 1, the only one needs none."""
+    """Return the taps with nonzero weights; a single one gets no weight, as weights sum to 1."""
     kept = [t for t in taps if t.weights is None or np.any(t.weights)]
     return (Tap(kept[0].indexes),) if len(kept) == 1 else kept
 
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """What NNAPI's resizing operations are told about positions."""
+    """The coordinate options of NNAPI's resize operations."""
 
     align_corners: bool = False
     half_pixel_centers: bool = False
 
     def positions(self, axis: Resized, centre: float = 0.5) -> Array:
-        """Where NNAPI sees the output's pixels; `centre` of an input's pixel."""
+        """Return the input positions that NNAPI computes; `centre`: centre of an input pixel."""
         if self.align_corners and axis.out > 1:
             return axis.places * (np.float32(axis.size - 1) / np.float32(axis.out - 1))
         scale = np.float32(axis.size) / np.float32(axis.out)
@@ -211,7 +215,7 @@ class Scheme:
         return axis.places * scale
 
     def nearest(self, axis: Resized) -> Array:
-        """The elements that RESIZE_NEAREST_NEIGHBOR takes."""
+        """Return the indexes of the elements that RESIZE_NEAREST_NEIGHBOR selects."""
         at = self.positions(axis, centre=0.0) + (HALF if self.align_corners else 0)
         return np.clip(np.floor(at), 0, axis.size - 1).astype(np.int32)
 
@@ -221,7 +225,7 @@ SCHEMES = (Scheme(), Scheme(half_pixel_centers=True), Scheme(align_corners=True)
 
 
 def same_positions(axis: Resized, first: Array, second: Array) -> bool:
-    """Whether two positions in the image differ by no more than float32's rounding of them."""
+    """True if positions, clipped to the image, differ by no more than float32 rounding errors."""
     last = axis.size - 1
     rounding = 4 * np.finfo(np.float32).eps * axis.size
     apart = np.abs(np.clip(first, 0, last) - np.clip(second, 0, last))

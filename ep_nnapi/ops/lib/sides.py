@@ -1,7 +1,7 @@
-"""Pools of any number of dimensions as passes of NNAPI's two-dimensional ones.
+"""Lowering of 1-D, 2-D and 3-D pooling to passes of NNAPI's 2-D pooling operations.
 
-A pool's window is the product of one window for each axis, and so are the numbers of elements that
-it sees: pooling two axes after the others gives the same result.
+Pooling is separable: a window is the product of one window for each axis, and so is its number of
+elements. Two axes can therefore be pooled in one pass and the third in another.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from ep_nnapi.ops.lib.window import Pads, Window, images, layout, pads
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A window along one axis of `size`, at `out` places.
+    """A window along one axis of `size`, at `out` positions.
 
-    before, after   padding, `after` including what ceil_mode adds
-    padded          what ONNX calls padding of `after`
+    before, after   padding; `after` includes the extra elements of ceil_mode
+    padded          the part of `after` that ONNX counts as padding (`pads`)
     """
 
     size: int
@@ -55,20 +55,20 @@ class Side:
 
     @property
     def reach(self) -> int:
-        """How many elements a window spans."""
+        """The number of elements that a window spans, with its dilation."""
         return (self.kernel - 1) * self.dilation + 1
 
     def seen(self) -> Array:
-        """How many of its taps are in the image, for each place."""
+        """Return the number of taps inside the image, for each window position."""
         return self._within(0, self.size)
 
     def seen_padded(self) -> Array:
-        """How many are in the image or its padding."""
+        """Return the number of taps inside the image or its padding, for each position."""
         return self._within(-self.before, self.size + self.padded)
 
     def _within(self, first: int, end: int) -> Array:
         places = np.arange(self.out) * self.stride - self.before
-        # the first tap at `first` or after it, and at `end` or after it
+        # indexes of the first tap that is >= `first`, and of the first that is >= `end`
         low, high = (
             np.clip(-((places - at) // self.dilation), 0, self.kernel) for at in (first, end)
         )
@@ -78,20 +78,20 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """The two axes of one pass."""
+    """The two axes that one pass pools."""
 
     high: Side
     wide: Side
 
     @property
     def dilated(self) -> bool:
-        """Whether either window has holes."""
+        """True if either axis has a dilation other than 1."""
         return (self.high.dilation, self.wide.dilation) != (1, 1)
 
     def averaged(self) -> tuple[Array, Array]:
-        """How many elements NNAPI's average is of, for each row and each column.
+        """Return the number of elements that NNAPI averages, for each row and each column.
 
-        Of a window with holes the padding counts, because there it is stored.
+        With dilation, padding counts, because it is stored explicitly there.
         """
         sides = (self.high, self.wide)
         high, wide = (np.full(s.out, s.kernel) if self.dilated else s.seen() for s in sides)
@@ -99,11 +99,14 @@ class Plane:
 
 
 Factors: TypeAlias = Callable[[Plane], tuple[Array, Array]]
-"""What the results of a pass are to be multiplied with, for each row and each column."""
+"""Function that returns the factors for each row and each column of a pass's result."""
 
 
 def sides(n: Node, x: Value, y: Value) -> list[Side]:
-    """The windows of a pool from `x` [N, C, ...] to `y`."""
+    """Return the window along each axis of the node's pool from `x` [N, C, ...] to `y`.
+
+    Raises Reject for a window that does not fit, or attributes that ONNX does not define.
+    """
     kernel = n.integers("kernel_shape")
     axes, ceil = len(kernel), n.integer("ceil_mode", 0)
     n.require(ceil in (0, 1), Reason.ATTRIBUTE, f"ceil_mode is {ceil}; ONNX has 0 and 1")
@@ -142,14 +145,14 @@ def _side(
 
 
 def whole(x: Value) -> list[Side]:
-    """Windows as large as the image."""
+    """Return windows that cover the whole image (global pooling)."""
     return [Side(size, 1, size) for size in x.shape[2:]]
 
 
 def planes(windows: Sequence[Side], channels: int) -> list[Plane]:
-    """The passes, in order: the last two axes, then the first of three.
+    """Return the passes in order: the last two axes, then the first of three.
 
-    One axis shares its plane with the channels.
+    A single axis is pooled in a plane with the channel axis; raises Reject(RANK) beyond 3 axes.
     """
     match windows:
         case [only]:
@@ -165,10 +168,10 @@ def planes(windows: Sequence[Side], channels: int) -> list[Plane]:
 def pooled(
     n: Node, row: Row, x: Value, windows: Sequence[Side], y: Value, factors: Factors | None = None
 ) -> Iterator[Call]:
-    """`y` is `x` [N, C, ...] pooled by `row`, each pass multiplied with its factors."""
+    """Emit `y` = `x` [N, C, ...] pooled by `row`, the result of each pass times its factors."""
     require_same_quantization(n, x, y)
     channels = x.shape[1]
-    seen = channels if len(windows) == 2 else 1  # of one channel, NHWC costs no transpose
+    seen = channels if len(windows) == 2 else 1  # with one channel, NHWC needs no transpose
     for plane in planes(windows, channels):
         high, wide = plane.high.size, plane.wide.size
         image = yield from reshaped(n, x, (x.size // (seen * high * wide), seen, high, wide))
@@ -177,7 +180,7 @@ def pooled(
 
 
 def _pass(n: Node, row: Row, x: Value, plane: Plane, factors: Factors | None, y: Value) -> Steps:
-    """`x` [N, C, H, W] pooled; `y` itself where that is the result."""
+    """Return `x` [N, C, H, W] after one pass; `y` itself where that is the result."""
     shape = (*x.shape[:2], plane.high.out, plane.wide.out)
     out = place(n, y, shape)
     high, wide = factors(plane) if factors is not None else (np.ones(1), np.ones(1))
@@ -224,7 +227,7 @@ def _call(n: Node, row: Row, x: Value, window: Window, y: Value) -> Call:
 
 
 def _dilated(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Call]:
-    """A window with holes is one without on every so-many-th row and column."""
+    """Emit a dilated pool: SPACE_TO_BATCH_ND by the dilation, an undilated pool, and back."""
     both = (plane.high, plane.wide)
     blocks = tuple(s.dilation for s in both)
     sizes = [-(-max(s.before + s.size + s.after, s.reach) // s.dilation) for s in both]
@@ -249,7 +252,7 @@ def _dilated(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Ca
 
 
 def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
-    """`y`, of windows that step by their strides, out of `x`, of windows that step by one."""
+    """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
     return STRIDED_SLICE(
         x,
         begin=int32((0,) * 4),
@@ -263,7 +266,7 @@ def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
 
 
 def _padded(n: Node, row: Row, x: Value, both: Sequence[Side], sizes: Sequence[int]) -> Steps:
-    """`x` with its padding stored, and as much more as makes blocks whole."""
+    """Return `x` explicitly padded, and padded further to whole blocks of the dilation."""
     around = [(0, 0), (0, 0)]
     for size, s in zip(sizes, both, strict=True):
         around.append((s.before, size * s.dilation - s.size - s.before))

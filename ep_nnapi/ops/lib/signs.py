@@ -1,4 +1,4 @@
-"""Magnitudes and opposites, at every level."""
+"""Absolute value, negation and sign copying at every feature level."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ep_nnapi.ops.lib.steps import Steps, compute
 
 
 def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is |x|: RELU(x) + RELU(-x) where the level has no ABS, which is as exact."""
+    """Emit `y` = |x|; where the level has no ABS, RELU(x) + RELU(-x), with the same result."""
     call = ABS(x, out=y)
     if n.takes(call) or x.dtype is DType.INT32:
         yield call
@@ -24,27 +24,27 @@ def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def absolute_of(n: Node, x: Value) -> Steps:
-    """|x|."""
+    """Return |x|."""
     out = n.temp(x)
     yield from absolute(n, x, out)
     return out
 
 
 def negative(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is -x: a product with -1 where the level has no NEG, which is as exact."""
+    """Emit `y` = -x; where the level has no NEG, x times -1, with the same result."""
     call = NEG(x, out=y)
     yield call if n.takes(call) else MUL(x, n.scalar(-1, x), out=y)
 
 
 def negative_of(n: Node, x: Value) -> Steps:
-    """-x."""
+    """Return -x."""
     out = n.temp(x)
     yield from negative(n, x, out)
     return out
 
 
 def signed_like(n: Node, size: Value, sign: Value, y: Value) -> Iterator[Call]:
-    """`y` is `size`, negative where `sign` is."""
+    """Emit `y` = `size`, negated where `sign` is negative."""
     below = yield from negative_of(n, size)
     minus = yield from compute(n, LESS, sign, n.scalar(0, sign), dtype=DType.BOOL)
     yield SELECT(minus, below, size, out=y)

@@ -1,6 +1,7 @@
-"""Steps that lowerings of several operations are made of.
+"""Building blocks of lowerings: intermediates, reshapes, casts, filled tensors, indexes.
 
-A step yields its calls and returns what they compute: `t = yield from compute(n, EXP, x)`.
+A step is a generator that yields NNAPI calls and returns the value that they compute:
+`t = yield from compute(n, EXP, x)`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from ep_nnapi.ops.lib.node import Node, int32
 
 Steps: TypeAlias = Generator[Call, None, Value]
 Move: TypeAlias = Callable[[Value, Value], Iterator[Call]]
-"""`move(x, y)` yields what makes `y` of `x`."""
+"""`move(x, y)` yields the calls that compute `y` from `x`."""
 
 SMALL = 4096
-"""Elements up to which a tensor of one number is stored rather than filled at run time."""
+"""Largest number of elements of a uniform tensor that is stored, not filled at run time."""
 EXACT_IN_FLOAT = 2**24
 """Integers below this in magnitude are exact in float32."""
 
@@ -46,10 +47,10 @@ def compute(
     dtype: DType | None = None,
     **named: Given,
 ) -> Steps:
-    """A fresh intermediate that `row` computes.
+    """Emit `row` on the given operands; return its result, a new intermediate.
 
-    Of the first value's type and of the shape to which the tensors broadcast, if nothing else is
-    said.
+    dtype   default: the type of the first value
+    shape   default: the shape to which the tensor operands broadcast
     """
     tensors = [g for g in (*given, *named.values()) if isinstance(g, Value | Constant)]
     like = next(t for t in tensors if isinstance(t, Value))
@@ -60,7 +61,7 @@ def compute(
 
 
 def each(steps: Iterable[Steps]) -> Generator[Call, None, list[Value]]:
-    """What the steps compute, one after the other."""
+    """Run the steps in order and return the list of their results."""
     found = []
     for step in steps:
         found.append((yield from step))
@@ -68,7 +69,7 @@ def each(steps: Iterable[Steps]) -> Generator[Call, None, list[Value]]:
 
 
 def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Steps:
-    """`x` in another shape; the same value where NNAPI holds it so anyway."""
+    """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
     if held(x.shape) == tuple(shape):
         return x
     if x.constant is not None:
@@ -79,7 +80,7 @@ def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Steps:
 
 
 def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is `x` in its own shape, of any type."""
+    """Emit `y` = `x` reshaped to the shape of `y`, for any element type."""
     before, after = held(x.shape), held(y.shape)
     call = RESHAPE(x, shape=int32(after), out=y)
     if x.dtype is DType.BOOL:
@@ -96,18 +97,18 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 
 def place(n: Node, y: Value, shape: Sequence[int]) -> Value:
-    """`y`, or an intermediate of that shape if NNAPI holds `y` in another; see `settle`."""
+    """Return `y`, or an intermediate of `shape` if NNAPI stores `y` in another; see `settle`."""
     return y if held(y.shape) == tuple(shape) else n.temp(y, shape)
 
 
 def settle(n: Node, made: Value, y: Value) -> Iterator[Call]:
-    """Makes `y` of what `place` gave for it."""
+    """Emit the reshape from `made`, which `place` returned, to `y`, if they differ."""
     if made is not y:
         yield from reshape(n, made, y)
 
 
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
-    """EXPAND_DIMS from `x` to `y`, where `y` only has more sizes of 1; else nothing."""
+    """Return EXPAND_DIMS calls from `x` to `y` if `y` only has more axes of size 1; else []."""
     added = _added(held(x.shape), held(y.shape))
     calls: list[Call] = []
     for axis in added:
@@ -121,7 +122,7 @@ def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
 
 
 def _added(before: Sequence[int], after: Sequence[int]) -> list[int]:
-    """Where sizes of 1 are inserted into `before`, in order; [] when it takes more than that."""
+    """Return the axes of size 1 that turn `before` into `after`; [] if these do not suffice."""
     rest, added = list(before), []
     for axis, size in enumerate(after):
         if rest and rest[0] == size:
@@ -134,7 +135,7 @@ def _added(before: Sequence[int], after: Sequence[int]) -> list[int]:
 
 
 def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOAT) -> Steps:
-    """A tensor of one number: FILLed where it is large and the level has that."""
+    """Return a uniform tensor: a constant, or FILL where it is large and the level has FILL."""
     sizes = held(shape)
     constant = Constant(sizes, dtype, lambda: np.broadcast_to(np.array(number, dtype.numpy), sizes))
     value = Value(f"all {number:g}", dtype, sizes, constant=constant)
@@ -151,21 +152,21 @@ def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOA
 
 
 def as_number(n: Node, x: Value, dtype: DType = DType.FLOAT) -> Steps:
-    """A boolean tensor as 1 and 0."""
+    """Return a boolean tensor as numbers 1 and 0."""
     out = n.temp(x, dtype=dtype)
     yield from number_into(n, x, out)
     return out
 
 
 def number_into(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    """`y` is 1 where the boolean `x` holds, else 0."""
+    """Emit `y` = 1 where the boolean `x` is true, else 0."""
     one = yield from full(n, 1, x.shape, y.dtype)
     zero = yield from full(n, 0, x.shape, y.dtype)
     yield SELECT(x, one, zero, out=y)
 
 
 def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
-    """`move(x, y)`, which moves elements without computing; booleans are moved as numbers."""
+    """Emit `move(x, y)`, which only moves elements; booleans are moved as numbers 1 and 0."""
     require_same_quantization(n, x, y)
     if x.dtype is not DType.BOOL:
         yield from move(x, y)
@@ -177,9 +178,9 @@ def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
 
 
 def require_same_quantization(n: Node, x: Value, y: Value) -> None:
-    """Raises Reject(QUANTIZATION) unless both are quantized or neither is.
+    """Raise Reject(QUANTIZATION) unless both are quantized or neither is.
 
-    What is quantized otherwise is requantized on the way (`ep_nnapi.capability.requantize`).
+    Differing quantization parameters are requantized (`ep_nnapi.capability.requantize`).
     """
     n.require(
         (x.quantization is None) == (y.quantization is None),
@@ -189,14 +190,14 @@ def require_same_quantization(n: Node, x: Value, y: Value) -> None:
 
 
 def narrow(value: Value) -> Value:
-    """An INT64 value whose numbers are known to fit, as NNAPI holds it: INT32."""
+    """Return an INT64 value, whose numbers must fit 32 bits, as INT32, as NNAPI stores it."""
     return replace(value, dtype=DType.INT32) if value.dtype is DType.INT64 else value
 
 
 def indices(n: Node, x: Value, size: int) -> Steps:
-    """Indexes into a dimension of `size`, those that count from the end counted from the front.
+    """Return indexes into a dimension of `size` with negative ones made non-negative.
 
-    Each is within [-size, size), as ONNX demands, and so within INT32.
+    Each must be within [-size, size), as ONNX demands, and therefore fits INT32.
     """
     if x.constant is not None:
         return replace(x, dtype=DType.INT32, constant=_wrapped(n, x, x.constant.array, size))
@@ -218,7 +219,7 @@ def _wrapped(n: Node, x: Value, array: Array, size: int) -> Constant:
 
 
 def recast(n: Node, x: Value, dtype: DType) -> Value:
-    """The constant `x` as another element type, which must hold its numbers exactly."""
+    """Return the constant `x` as another element type; raise Reject(CONSTANT) unless exact."""
     if x.dtype is dtype or x.constant is None:
         return x
     array = x.constant.array
@@ -228,7 +229,11 @@ def recast(n: Node, x: Value, dtype: DType) -> Value:
 
 
 def added(n: Node, x: Value, number: int) -> Steps:
-    """INT32 `x` plus a number, all results within [-2^24, 2^24] or the level having INT32 sums."""
+    """Return INT32 `x` plus a number.
+
+    Where the level has no INT32 ADD, it is computed in float32: results must be within
+    [-2^24, 2^24].
+    """
     out = n.temp(x)
     call = ADD(x, n.scalar(number, x), out=out)
     if n.takes(call) or abs(number) >= EXACT_IN_FLOAT:

@@ -1,4 +1,4 @@
-"""Axes permuted, of any rank and type."""
+"""Lowering of transposes of any rank and element type."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ep_nnapi.ops.lib.steps import Steps, reshape, reshaped
 
 
 def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
-    """`y` has as axis i the axis perm[i] of `x`.
+    """Emit `y` = `x` transposed: axis i of `y` is axis perm[i] of `x`.
 
-    Beyond rank 4 axes that stay together are merged; should that not do, blocks of them are
-    swapped one after the other, at most as often as there are axes.
+    Beyond rank 4, axes that stay adjacent are merged. If more than 4 remain, blocks of axes are
+    swapped one after the other, with at most one TRANSPOSE for each axis.
     """
     if x.dtype is DType.INT32:
         yield from _gathered(n, x, perm, y)
@@ -37,7 +37,7 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
 
 
 def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Steps:
-    """`x`, seen in the shape `sizes`, with its axes permuted."""
+    """Return `x`, reshaped to `sizes`, with its axes permuted."""
     seen = yield from reshaped(n, x, sizes)
     out = n.temp(x, [sizes[p] for p in perm])
     yield TRANSPOSE(seen, perm=int32(perm), out=out)
@@ -45,7 +45,7 @@ def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> S
 
 
 def _gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:
-    """TRANSPOSE has no integers: the flat tensor is gathered."""
+    """Emit the transpose as a GATHER on the flat tensor, as TRANSPOSE does not take INT32."""
     flat = yield from reshaped(n, x, (x.size,))
     shape, axes = x.shape, tuple(perm)
     places = Constant(
@@ -59,7 +59,7 @@ def _gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
 
 
 def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Shape and permutation without axes of 1, those merged that stay neighbours.
+    """Return shape and permutation without axes of size 1, with axes merged that stay adjacent.
 
     >>> merged((2, 1, 3, 4, 5), (3, 4, 0, 1, 2))
     ([6, 20], [1, 0])
@@ -75,7 +75,7 @@ def merged(shape: Sequence[int], perm: Sequence[int]) -> tuple[list[int], list[i
 
 
 def _next(shape: Sequence[int], axis: int) -> int:
-    """The next axis that is longer than 1."""
+    """Return the next axis after `axis` that is longer than 1."""
     after = axis + 1
     while after < len(shape) and shape[after] == 1:
         after += 1
@@ -83,7 +83,7 @@ def _next(shape: Sequence[int], axis: int) -> int:
 
 
 def _swaps(sizes: Sequence[int], order: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
-    """Shapes whose two middle axes are to be swapped, so that axes come in `order`."""
+    """Return rank-4 shapes; swapping the middle axes of each in turn brings axes into `order`."""
     now = list(range(len(sizes)))
     for at, axis in enumerate(order):
         start = now.index(axis)

@@ -1,4 +1,4 @@
-"""Lowerings of float32 for halves."""
+"""Computation of float16 nodes in float32."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ep_nnapi.ops.lib.steps import compute
 
 
 def widened(lower: Lowering) -> Lowering:
-    """`lower` in float32 between casts where the node's tensors are float16.
+    """Return `lower` wrapped so that float16 nodes are computed in float32 between casts.
 
-    For lowerings of several steps, which would lose digits or overflow in halves.
+    For lowerings of several steps, which would lose precision or overflow in float16.
     """
 
     @wraps(lower)

@@ -1,4 +1,4 @@
-"""Sliding windows: pads, strides and dilations of convolutions and pools in NNAPI's terms."""
+"""Sliding windows of convolutions and pools: ONNX pads, strides, dilations as NNAPI operands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pads:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A two-dimensional sliding window, (height, width) each."""
+    """A two-dimensional sliding window over an image of size `input`, (height, width) each."""
 
     kernel: tuple[int, int]
     strides: tuple[int, int]
@@ -35,14 +35,14 @@ class Window:
 
     @property
     def dilated(self) -> bool:
-        """Whether any dilation differs from 1."""
+        """True if any dilation differs from 1."""
         return self.dilations != (1, 1)
 
     def operands(self) -> Mapping[str, Given]:
-        """Padding and stride operands by NNAPI's names; implicit padding where it is the same.
+        """Padding and stride operands by NNAPI's names; implicit padding where equivalent.
 
-        Drivers are tuned for the implicit schemes; dilated windows always pad explicitly, because
-        SAME left the dilation out before feature level 3.
+        Drivers are tuned for the implicit schemes. Dilated windows are padded explicitly, because
+        SAME ignored the dilation before feature level 3.
         """
         strides = {"stride_width": self.strides[1], "stride_height": self.strides[0]}
         if self.pads == Pads():
@@ -69,7 +69,7 @@ class Window:
 def same_pads(
     size: int, kernel: int, stride: int, dilation: int, *, upper: bool
 ) -> tuple[int, int]:
-    """(begin, end) padding that gives ceil(size / stride) outputs; the odd one at the end if upper.
+    """Return (begin, end) padding for ceil(size / stride) outputs; an odd one goes last if `upper`.
 
     Source: ONNX auto_pad SAME_UPPER, SAME_LOWER; NDK ANEURALNETWORKS_PADDING_SAME.
     """
@@ -80,9 +80,10 @@ def same_pads(
 
 
 def window(n: Node, kernel: tuple[int, ...]) -> Window:
-    """The node's window over its input 0 [N, C, H, W] with that kernel (height, width).
+    """Return the node's window over its input 0 [N, C, H, W] with `kernel` (height, width).
 
-    [N, C, L] with a kernel of one size is seen as an image of height 1.
+    [N, C, L] with a kernel of one size is treated as an image of height 1. Raises Reject(RANK)
+    for other ranks.
     """
     x, axes = n.input(0), len(kernel)
     n.require(
@@ -100,7 +101,7 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
 
 
 def planar(numbers: Sequence[int], missing: int = 1) -> tuple[int, int]:
-    """One number for each of height and width; of one axis it is the width."""
+    """Return numbers for (height, width); with one axis, (`missing`, number)."""
     return (missing, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
 
 
@@ -111,7 +112,7 @@ def pads(
     strides: tuple[int, ...],
     dilations: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """The node's padding of any number of axes, in ONNX's order: all begins, then all ends."""
+    """Return the node's padding along its axes in ONNX's order: all begins, then all ends."""
     auto = n.text("auto_pad", "NOTSET")
     if auto == "VALID":
         return (0,) * 2 * len(kernel)
@@ -128,14 +129,14 @@ def pads(
 
 
 def images(n: Node, value: Value) -> Value | View:
-    """An image tensor in the layout the target wants: NHWC unless USE_NCHW."""
+    """Return an image tensor in the target's layout: NHWC unless USE_NCHW."""
     return value if n.target.nchw else nhwc(value)
 
 
 def require_permute(n: Node, value: Value) -> None:
-    """Raises Reject where `value`, which the lowering itself makes, cannot be made an image.
+    """Raise Reject where an intermediate cannot be permuted to NHWC at this feature level.
 
-    What enters a cluster is permuted by the host at any level; this takes a TRANSPOSE.
+    The host permutes a cluster's inputs at any level; an intermediate needs TRANSPOSE.
     """
     if not n.target.nchw:
         out = n.temp(value, nhwc(value).shape)
@@ -143,5 +144,5 @@ def require_permute(n: Node, value: Value) -> None:
 
 
 def layout(n: Node) -> bool | None:
-    """The `layout` operand: True for NCHW, left out for NNAPI's default."""
+    """Return the `layout` operand: True for NCHW, None (omitted) for NNAPI's default, NHWC."""
     return True if n.target.nchw else None
