@@ -60,7 +60,7 @@ __all__ = sorted(_HOME)  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> object:
-    """The public name, from the module that has it."""
+    """Import and return a public name on first use (PEP 562)."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_HOME[name]}")

@@ -1,4 +1,4 @@
-"""`python -m ep_nnapi VERB ...` is `ep-nnapi VERB ...`."""
+"""Entry point of `python -m ep_nnapi VERB ...`, the same as `ep-nnapi VERB ...`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import signal
 import sys
 from types import FrameType
 
-_INTERRUPTED = 130  # what shells give a program that Ctrl-C ended
+_INTERRUPTED = 130  # the exit status of a program ended by SIGINT: 128 + 2
 _IMPORTING = (
     "importlib._bootstrap",
     "_frozen_importlib",
-)  # one module, before and after its import
+)  # names of the same module, before and after importlib is imported
 
 
 def start() -> int:
-    """Runs the command line; Ctrl-C ends it in one sentence at any time, imports included."""
+    """Runs the command line; Ctrl-C prints one line and exits, even during imports."""
     signal.signal(signal.SIGINT, _interrupt)
     try:
         from ep_nnapi.cli.main import main
@@ -27,9 +27,9 @@ def start() -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raises KeyboardInterrupt; within an import it ends the process instead.
+    """Raises KeyboardInterrupt; during an import, exits the process instead.
 
-    Extension modules print a traceback of what is raised while they are imported, and go on.
+    An extension module prints a traceback of an exception raised during its import and continues.
     """
     at = frame
     while at is not None:
@@ -41,7 +41,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _say() -> None:
-    os.write(2, b"ep-nnapi: interrupted\n")  # the stream may be held by what was interrupted
+    os.write(2, b"ep-nnapi: interrupted\n")  # sys.stderr may be locked by the interrupted code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Why a node is refused, and the errors of this package."""
+"""Rejection reasons of nodes, and the exceptions of this package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LISTED = 12  # names in one sentence
 
 
 class Reason(StrEnum):
-    """The closed vocabulary of refusals."""
+    """The categories of node rejections; the set is closed."""
 
     OP = "OP"
     OPSET = "OPSET"
@@ -42,11 +42,11 @@ ADVICE = {
     Reason.CLUSTER: "nothing: it was left out on purpose",
     Reason.DRIVER: "try another device (--device) or a newer driver",
 }
-"""What a user can do about each."""
+"""Advice to the user for each reason."""
 
 
 class Reject(Exception):
-    """A node that cannot be lowered: raised by operators and spec rows, caught by `judge` only."""
+    """Raised by lowerings and operation specs for an unsupported node; caught by `judge` only."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         super().__init__(f"{reason}: {detail}")
@@ -56,11 +56,11 @@ class Reject(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A refused node: its name (or first output), operator, reason and what would do.
+    """A rejected node: its name (or first output), operator, reason, and a detail with a remedy.
 
-    follows   the refused node that is the cause of this one's refusal, "" for none
-    kind      the detail without names, by which refusals are grouped
-    taken_by  the rules (`target`) that would take the node, "" where none are known to
+    follows   the rejected node that causes this rejection, "" for none
+    kind      the detail without names, used to group rejections
+    taken_by  the rule set (`target`) that would accept the node, "" where none is known
     """
 
     node: str
@@ -74,7 +74,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a user should know of a node that is taken: its name (or first output) and operator."""
+    """A remark on an accepted node: its name (or first output), its operator and the text."""
 
     node: str
     op_type: str
@@ -83,7 +83,7 @@ class Note:
 
 
 def printable(text: str) -> str:
-    r"""Escape what is not printable, such as terminal sequences in a node's or a file's name.
+    r"""Escape unprintable characters, such as terminal sequences in a node's or a file's name.
 
     >>> printable("a\nb \x1b[31m")
     'a\\nb \\x1b[31m'
@@ -92,7 +92,7 @@ def printable(text: str) -> str:
 
 
 def known(given: str, names: Iterable[str]) -> str:
-    """The names that there are, and the one that `given` may be a misspelling of."""
+    """List the valid names, at most 12, and the one that `given` may be a misspelling of."""
     listed = list(dict.fromkeys(names))
     text = ", ".join(listed[:_MOST_LISTED]) or "none"
     if len(listed) > _MOST_LISTED:
@@ -101,7 +101,7 @@ def known(given: str, names: Iterable[str]) -> str:
 
 
 def suggestion(given: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?` for the name nearest to `given`; nothing where none is near."""
+    """`; did you mean NAME?` for the name closest to `given`; "" if no name is similar."""
     near = get_close_matches(given, list(dict.fromkeys(names)), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -119,11 +119,11 @@ class OptionError(NnapiError, ValueError):
 
 
 class SpecError(NnapiError):
-    """An NNAPI model breaks Android's rules."""
+    """An NNAPI model violates the NNAPI specification."""
 
 
 class NotBuiltError(NnapiError, ImportError):
-    """The package is imported from source whose C parts are not built, as from a fresh clone."""
+    """Imported from a source tree, such as a fresh clone, without built C extensions."""
 
     def __init__(self) -> None:
         source = Path(__file__).parents[1]
@@ -134,7 +134,7 @@ class NotBuiltError(NnapiError, ImportError):
 
 
 class RuntimeFailure(NnapiError):
-    """An NNAPI call did not return NO_ERROR; `code` is the NDK name of what it returned."""
+    """An NNAPI call did not return NO_ERROR; `code` is the NDK name of the result code."""
 
     def __init__(self, call: str, code: str, detail: str = "") -> None:
         super().__init__(f"{call} returned {code}" + (f": {detail}" if detail else ""))

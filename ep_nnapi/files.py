@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and their digests."""
+"""Atomic writes and SHA-256 digests of files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def write_atomically(
     folder: int | None = None,
     mode: int = 0o666,
 ) -> None:
-    """Write a file, or replace it, whole or not at all. Raises OSError and leaves nothing.
+    """Write or replace a file atomically. On failure, raises OSError and leaves no partial file.
 
     folder  descriptor of the directory that `path` is relative to (default: the working directory)
     mode    permissions, before the umask
-    The temporary file beside it has an unpredictable name and is created exclusively, so a link
-    that somebody placed there is not followed.
+    The temporary file is in the same directory. It has an unpredictable name and is created
+    exclusively, so a symbolic link planted there is not followed.
     """
     home, name = os.path.split(path)
     temporary = os.path.join(home, f"{TEMPORARY}{secrets.token_hex(8)}")
@@ -48,7 +48,7 @@ def write_atomically(
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all. Raises OptionError where it cannot be written."""
+    """Write a text file atomically, as UTF-8. Raises OptionError if it cannot be written."""
     try:
         write_atomically(path, [text.encode()])
     except OSError as error:
@@ -56,7 +56,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def digest_of(path: str | Path, deadline: float | None = None) -> str:
-    """SHA-256 of a file. Raises OSError, TimeoutError past `deadline` (of time.monotonic)."""
+    """SHA-256 of a file, in hex. Raises OSError; TimeoutError past `deadline` (time.monotonic)."""
     digest = hashlib.sha256()
     with open(path, "rb") as stream:
         while chunk := stream.read(_CHUNK):

@@ -1,4 +1,4 @@
-"""How an option's value is read, from a string or from Python. Each raises OptionError."""
+"""Parsers of option values, given as strings or Python objects. Each raises OptionError."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ep_nnapi.errors import OptionError
 from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api
 
 Fixed: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
-"""Sizes of inputs by name."""
+"""Pairs of an input's or symbolic dimension's name and its sizes."""
 
 _E = TypeVar("_E", bound=StrEnum)
 
 
 def flag_names(flags: NnapiFlag) -> str:
-    """The flags as the option takes them: by name, "0" for none."""
+    """The flags in the option's syntax: names joined by |, "0" for none."""
     return "|".join(f.name or "" for f in flags) or "0"
 
 
 def integer(name: str, value: object) -> int:
-    """A whole number; 0x and the like are understood."""
+    """Parses an integer; prefixes such as 0x are accepted."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)
     try:
@@ -34,7 +34,7 @@ def integer(name: str, value: object) -> int:
 
 
 def flags(value: object) -> NnapiFlag:
-    """A sum of flags, or their names with | between them."""
+    """Parses a sum of flags, or their names separated by |."""
     known = {f.name: f for f in NnapiFlag}
     text = str(value).strip()
     if isinstance(value, int) or text.lstrip("-").isdigit() or text.startswith("0x"):
@@ -58,7 +58,7 @@ def _sum_of_flags() -> str:
 
 
 def feature_level(value: object) -> int:
-    """1 to 8."""
+    """Parses an NNAPI feature level, 1 to 8."""
     level = integer("feature_level", value)
     if not 1 <= level <= MAX_FEATURE_LEVEL:
         raise OptionError(f"feature_level is {level}; it must be 1 to {MAX_FEATURE_LEVEL}")
@@ -66,17 +66,17 @@ def feature_level(value: object) -> int:
 
 
 def api_level(value: object) -> int:
-    """The feature level of an Android API level."""
+    """Parses an Android API level, 27 to 31; returns its feature level, 1 to 5."""
     return feature_level_of_api(integer("api_level", value))
 
 
 def device(value: object) -> str | None:
-    """A name; empty for the runtime's choice."""
+    """Parses a device name; None or "" means the runtime's choice and gives None."""
     return str(value) if value not in (None, "") else None
 
 
 def only(option: str, one: str) -> Callable[[object], str]:
-    """The one value that this version has."""
+    """Parser of an option with a single allowed value."""
 
     def parse(value: object) -> str:
         if value != one:
@@ -87,7 +87,7 @@ def only(option: str, one: str) -> Callable[[object], str]:
 
 
 def one_of(option: str, choices: type[_E]) -> Callable[[object], _E]:
-    """One of an enumeration's values."""
+    """Parser of an enumeration's value."""
 
     def parse(value: object) -> _E:
         if value not in list(choices):
@@ -99,7 +99,10 @@ def one_of(option: str, choices: type[_E]) -> Callable[[object], _E]:
 
 
 def path(option: str) -> Callable[[object], str | None]:
-    """The absolute path of a file, for other processes work elsewhere; empty for none."""
+    """Parser of a file path. The result is absolute, as other processes have other directories.
+
+    None or "" means no file and gives None.
+    """
 
     def parse(value: object) -> str | None:
         if value in (None, ""):
@@ -112,7 +115,7 @@ def path(option: str) -> Callable[[object], str | None]:
 
 
 def names(option: str) -> Callable[[object], tuple[str, ...]]:
-    """Names, as a list or separated by commas."""
+    """Parser of names, given as a list or separated by commas."""
 
     def parse(value: object) -> tuple[str, ...]:
         parts = value.split(",") if isinstance(value, str) else value
@@ -128,7 +131,7 @@ def names(option: str) -> Callable[[object], tuple[str, ...]]:
 
 
 def count(option: str) -> Callable[[object], int]:
-    """A number of things: 1 or more."""
+    """Parser of a count: an integer of 1 or more."""
 
     def parse(value: object) -> int:
         number = integer(option, value)
@@ -140,7 +143,7 @@ def count(option: str) -> Callable[[object], int]:
 
 
 def fix(value: object) -> Fixed:
-    """`x=1,3,224,224;batch=8`, several such strings, or a mapping from names to sizes."""
+    """Parses `x=1,3,224,224;batch=8`, several such strings, or a mapping from names to sizes."""
     if isinstance(value, Mapping):
         return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())
     if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):

@@ -1,4 +1,4 @@
-"""The table of options: Python keywords, ORT option strings and CLI flags come from it."""
+"""Table of options, the source of the Python keywords, provider options and CLI flags."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST = "host"
 
 
 class Fallback(StrEnum):
-    """Where a cluster runs after its device failed."""
+    """Where a cluster runs after its device has failed."""
 
     REFERENCE = "reference"
     CPU = "cpu"
@@ -30,34 +30,36 @@ class Fallback(StrEnum):
 
 
 class DynamicShapes(StrEnum):
-    """What becomes of symbolic sizes."""
+    """Treatment of symbolic dimensions: compile for each run's sizes, or reject them."""
 
     SPECIALIZE = "specialize"
     OFF = "off"
 
 
 class Partitioning(StrEnum):
-    """Which of the nodes that can be taken are."""
+    """Selection among the capable nodes: all, or those estimated to be worth it."""
 
     MAXIMAL = "maximal"
     WORTH_IT = "worth_it"
 
 
 class Relaxed(StrEnum):
-    """What the host makes of float32 that may be computed as float16 (the USE_FP16 flag)."""
+    """Host computation of float32 under USE_FP16: rounded to float16 (emulate), or not."""
 
     EMULATE = "emulate"
     PRECISE = "precise"
 
 
 SHAPE_CACHE = 4
-"""Sets of sizes kept compiled: each holds its own packed weights, and models that see more than a
-few sizes (batches of one and of many, two orientations of an image) see too many to keep."""
+"""Default number of input size sets that a cluster is cached for in compiled form.
+
+Each has its own packed weights. Few models need more (a batch of one and of many, two image
+orientations); those that do see too many sizes to cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user chose, checked. `feature_level` None means the runtime's own level."""
+    """The validated options. `feature_level` None means the runtime's own level."""
 
     flags: NnapiFlag = NnapiFlag.NONE
     feature_level: int | None = None
@@ -78,7 +80,10 @@ class Options:
     custom_ops_library: str | None = None
 
     def lowering_target(self, runtime_level: int) -> Target:
-        """The target under a runtime of that level; raises OptionError when it is too low."""
+        """The target for a runtime of that feature level.
+
+        Raises OptionError if `feature_level` is above `runtime_level`.
+        """
         level = self.feature_level if self.feature_level is not None else runtime_level
         if level > runtime_level:
             raise OptionError(
@@ -89,9 +94,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row: how a string or a Python value becomes the option's value, and how it is written.
+    """One option: its name, its parser for strings and Python values, and its CLI help.
 
-    provider  whether it is an option of the provider, or of the sessions that this package makes
+    provider  True for a provider option, False for one of sessions that this package creates
     """
 
     name: str
@@ -102,7 +107,7 @@ class Option:
 
 
 def _flags_at(flags: NnapiFlag, level: int) -> NnapiFlag:
-    """The flags without those that Android's feature level 1 and 2 lack."""
+    """The flags without those that feature levels 1 and 2 do not support."""
     late = flags & (NnapiFlag.CPU_DISABLED | NnapiFlag.USE_NCHW)
     if late and level < 3:
         _warn_of_ignored(late, level)
@@ -110,7 +115,7 @@ def _flags_at(flags: NnapiFlag, level: int) -> NnapiFlag:
     return flags
 
 
-@cache  # once in a process: a session's options are looked at more than once
+@cache  # warns once per process: a session's options are read more than once
 def _warn_of_ignored(flags: NnapiFlag, level: int) -> None:
     logger.warning("flag %s needs feature level 3; ignored at %d", values.flag_names(flags), level)
 
@@ -218,7 +223,7 @@ _BY_NAME = {o.name: o for o in OPTIONS}
 
 
 def parse(given: Mapping[str, object]) -> Options:
-    """The options that names and values (of Python or as strings) stand for.
+    """Parses options from names and values (Python objects or strings).
 
     Raises OptionError for an unknown name, a malformed value or a conflict.
     """
@@ -237,7 +242,7 @@ def parse(given: Mapping[str, object]) -> Options:
 
 
 def to_strings(options: Options) -> dict[str, str]:
-    """The options that differ from the defaults, as ONNX Runtime's provider options."""
+    """The options that differ from the defaults, as ONNX Runtime provider option strings."""
     default = Options()
     strings = {}
     for f in fields(Options):

@@ -1,4 +1,4 @@
-"""What a provider decided for a model: which nodes go to NNAPI, and why the others do not."""
+"""Report of the partitioning of a model: clusters on NNAPI, and rejections of other nodes."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 from ep_nnapi.errors import ModelError, Note, Rejection
 
-_SHOWN = 10  # clusters, and
-_WIDTH = 160  # columns of a line, of what Python shows of a report
+_SHOWN = 10  # clusters listed by Report.__repr__
+_WIDTH = 160  # columns per line there
 
 
 def counted(op_types: Iterable[str]) -> str:
-    """How many there are of each, the most frequent first: `2 Conv, 1 Gemm`."""
+    """Number of each operator type, the most frequent first: `2 Conv, 1 Gemm`."""
     return ", ".join(f"{n} {name}" for name, n in Counter(op_types).most_common())
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """One cluster: node names, the tensors that cross its border and their bytes, its device.
+    """One cluster: node names, boundary tensors and their total bytes, and the device.
 
-    op_types  the operators of the nodes, in their order
+    op_types  the operator types of the nodes, in the order of `nodes`
     """
 
     nodes: tuple[str, ...]
@@ -33,21 +33,21 @@ class ClusterReport:
 
     @property
     def operators(self) -> str:
-        """How many nodes of each operator, the most frequent first: `2 Conv, 1 Gemm`."""
+        """Number of nodes of each operator type, the most frequent first: `2 Conv, 1 Gemm`."""
         return counted(self.op_types)
 
     @property
     def ends(self) -> str:
-        """The first and the last node."""
+        """The names of the first and the last node."""
         first, last = self.nodes[0], self.nodes[-1]
         return first if first == last else f"{first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)
 class GraphReport:
-    """The decisions for one graph (the main graph or an inner one).
+    """The partitioning of one graph (the main graph or a subgraph).
 
-    least  clusters that any partition of the nodes in clusters has at least
+    least  lower bound on the number of clusters of any partition of the same nodes
     """
 
     nodes: int
@@ -60,13 +60,13 @@ class GraphReport:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """The decisions for a model.
+    """The partitioning of a model.
 
-    nodes      as GetCapability sees them: after ONNX Runtime's basic optimization, inner graphs in
-    capable    of these, how many have a lowering
-    taken      of these, how many run on NNAPI
-    notes      on nodes that run on NNAPI otherwise than a user may expect
-    least      clusters that any partition of the nodes in clusters has at least
+    nodes      as GetCapability sees them: after ONNX Runtime's basic optimization, with subgraphs
+    capable    number of nodes with a lowering
+    taken      number of nodes that run on NNAPI
+    notes      remarks on nodes that run on NNAPI in a way that a user may not expect
+    least      lower bound on the number of clusters of any partition of the same nodes
     """
 
     feature_level: int
@@ -80,16 +80,16 @@ class Report:
 
     @property
     def taken(self) -> int:
-        """Nodes in clusters."""
+        """Number of nodes in clusters."""
         return sum(len(c.nodes) for c in self.clusters)
 
     @property
     def boundary_bytes(self) -> int:
-        """Bytes that cross the borders of all clusters."""
+        """Total bytes of the boundary tensors of all clusters."""
         return sum(c.boundary_bytes for c in self.clusters)
 
     def __repr__(self) -> str:
-        """At most a screenful; `to_json` has everything."""
+        """A summary of at most a screenful; `to_json` is complete."""
         lines = [f"<Report: {self.summary}, target {self.target}"]
         shown = self.clusters[:_SHOWN]
         lines += [f"  cluster {i}: {c.operators} ({c.ends})" for i, c in enumerate(shown)]
@@ -106,7 +106,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """How much of the model NNAPI takes, in one clause."""
+        """The numbers of nodes and clusters on NNAPI, in one clause."""
         nodes = "node" if self.nodes == 1 else "nodes"
         clusters = "cluster" if len(self.clusters) == 1 else "clusters"
         return (
@@ -116,7 +116,7 @@ class Report:
 
     @property
     def proof(self) -> str:
-        """What is known of the fewest clusters: `7 clusters, at least 6`."""
+        """The number of clusters and its lower bound: `7 clusters, at least 6`."""
         count = len(self.clusters)
         clusters = "1 cluster" if count == 1 else f"{count} clusters"
         return f"{clusters}, " + (
@@ -124,9 +124,10 @@ class Report:
         )
 
     def grown(self, baseline: Mapping[str, object]) -> list[str]:
-        """In which ways it is worse than an earlier report in its JSON form.
+        """Regressions against an earlier report in JSON form, one sentence each.
 
-        More clusters, or more bytes over their borders. Raises ModelError for other JSON.
+        A regression is more clusters, or more boundary bytes. Raises ModelError if the baseline
+        is not a report of `check --json`.
         """
         clusters = baseline.get("clusters")
         if not isinstance(clusters, list) or not all(isinstance(c, dict) for c in clusters):
@@ -143,7 +144,7 @@ class Report:
         ]
 
     def to_json(self) -> dict[str, object]:
-        """Plain data for `json.dumps`, the form that `check --json` prints."""
+        """Plain data for `json.dumps`, in the format that `check --json` prints."""
         return {
             "feature_level": self.feature_level,
             "target": self.target,
@@ -171,7 +172,7 @@ class Report:
 
 
 def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> Report:
-    """One report of a model's graphs."""
+    """Combines the reports of a model's graphs into one."""
     parts = list(graphs)
     return Report(
         feature_level,

@@ -1,4 +1,4 @@
-"""What a model is lowered for: feature level, flags and rule set."""
+"""Target of a lowering: feature level, flags and rule set."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import IntFlag, StrEnum
 from ep_nnapi.errors import OptionError
 
 MAX_FEATURE_LEVEL = 8
-_LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # above 31 levels left the API numbers
+_LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # levels 6 to 8 have no API level
 
 
 class NnapiFlag(IntFlag):
-    """The flags of ONNX Runtime's NNAPI provider, with its values."""
+    """The flags of ONNX Runtime's NNAPI provider, with the same values."""
 
     NONE = 0
     USE_FP16 = 1
@@ -22,7 +22,7 @@ class NnapiFlag(IntFlag):
 
 
 class RuleSet(StrEnum):
-    """Whose conditions decide what is taken."""
+    """The rules that decide which nodes are accepted."""
 
     EP_NNAPI = "ep-nnapi"
     BUILTIN = "builtin-nnapi"
@@ -44,17 +44,17 @@ class Target:
 
     @property
     def nchw(self) -> bool:
-        """Whether convolutions keep NCHW (the USE_NCHW flag)."""
+        """True if convolutions keep the NCHW layout (the USE_NCHW flag)."""
         return NnapiFlag.USE_NCHW in self.flags
 
     @property
     def relaxed(self) -> bool:
-        """Whether float32 may be computed as float16 (the USE_FP16 flag)."""
+        """True if float32 may be computed as float16 (the USE_FP16 flag)."""
         return NnapiFlag.USE_FP16 in self.flags
 
 
 def feature_level_of_api(api_level: int) -> int:
-    """The feature level of an Android API level, 27 to 31; raises OptionError outside."""
+    """The feature level of an Android API level, 27 to 31; raises OptionError for others."""
     if api_level not in _LEVEL_OF_API:
         raise OptionError(
             f"api_level is {api_level}; it must be 27 to 31 (beyond 31 use feature_level)"

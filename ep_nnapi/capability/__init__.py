@@ -1,1 +1,1 @@
-"""Capability: which nodes NNAPI can take, and why it cannot take the others."""
+"""Capability analysis: nodes that NNAPI can run, and rejections with reasons of the others."""

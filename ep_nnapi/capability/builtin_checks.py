@@ -1,6 +1,6 @@
-"""Conditions of ONNX Runtime's own NNAPI provider that are more than a row of `builtin` can say.
+"""Checks of ONNX Runtime's built-in NNAPI provider that do not fit a row of `builtin_rules`.
 
-Each raises Reject, with the reason, for a node that the provider leaves to the CPU.
+Each raises Reject with the reason for a node that the provider does not support.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Check: TypeAlias = Callable[[Node], None]
 
 
 def rank(n: Node, value: Value, low: int, high: int) -> None:
-    """The rank is within the limits."""
+    """Checks that the rank is between `low` and `high`, inclusive."""
     takes = str(low) if low == high else f"{low}-{high}"
     n.require(
         low <= value.rank <= high,
@@ -26,13 +26,13 @@ def rank(n: Node, value: Value, low: int, high: int) -> None:
 
 
 def both_ranks(n: Node) -> None:
-    """Both inputs have ranks 0 to 4."""
+    """Checks that all inputs have ranks 0 to 4."""
     for value in n.inputs:
         rank(n, value, 0, 4)
 
 
 def constant(*indexes: int) -> Check:
-    """The inputs at these positions are constant, where given."""
+    """Returns a check that the inputs at these positions are constant or omitted."""
 
     def check(n: Node) -> None:
         for i in indexes:
@@ -43,7 +43,7 @@ def constant(*indexes: int) -> Check:
 
 
 def attribute(name: str, wanted: object, default: object) -> Check:
-    """The attribute has the one value that is taken."""
+    """Returns a check that the attribute has the only supported value."""
 
     def check(n: Node) -> None:
         given = n.node.attributes.get(name, default)
@@ -55,13 +55,13 @@ def attribute(name: str, wanted: object, default: object) -> Check:
 
 
 def two_inputs(n: Node) -> None:
-    """Exactly two inputs."""
+    """Checks for exactly two inputs."""
     count = len(n.node.inputs)
     n.require(count == 2, Reason.ATTRIBUTE, f"it takes 2 inputs, not {count}")
 
 
 def activation_range(n: Node) -> None:
-    """A range that is one of NNAPI's activations."""
+    """Checks that the range of Clip is that of RELU6 or RELU1."""
     low, high = _bound(n, "min", 1), _bound(n, "max", 2)
     n.require(
         (low, high) in {(0.0, 6.0), (-1.0, 1.0)},
@@ -77,7 +77,7 @@ def _bound(n: Node, name: str, index: int) -> float | None:
 
 
 def convolution(n: Node) -> None:
-    """Constant 4-D weights; grouped or dilated, not both."""
+    """Checks for constant 4-D weights, no dilations in a grouped Conv or below level 3."""
     weights = n.input(1)
     n.constant(1)
     rank(n, weights, 4, 4)
@@ -93,7 +93,7 @@ def convolution(n: Node) -> None:
 
 
 def pool(n: Node) -> None:
-    """Two-dimensional, nothing beyond kernel, strides and pads."""
+    """Checks for 2-D pooling without attributes beyond kernel, strides and pads."""
     kernel = n.integers("kernel_shape")
     n.require(len(kernel) == 2, Reason.RANK, "it pools in 2-D only")
     n.require(not n.has_output(1), Reason.ATTRIBUTE, "output Indices is asked for")
@@ -104,7 +104,7 @@ def pool(n: Node) -> None:
 
 
 def gemm(n: Node) -> None:
-    """No factors, A as it is, a constant or transposed B, a row as C."""
+    """Checks for alpha and beta 1, A not transposed, B constant or transposed, and C a row."""
     for name in ("alpha", "beta"):
         n.require(n.real(name, 1.0) == 1.0, Reason.ATTRIBUTE, f"{name} is not 1")
     n.require(n.integer("transA", 0) == 0, Reason.ATTRIBUTE, "transA is not 0")
@@ -117,7 +117,7 @@ def gemm(n: Node) -> None:
 
 
 def matmul(n: Node) -> None:
-    """Two matrices, or batches of equal shape."""
+    """Checks for two matrices with constant B, or batches of equal shape at level 3 or above."""
     a, b = n.input(0), n.input(1)
     if a.rank == b.rank == 2:
         n.constant(1)
@@ -131,7 +131,7 @@ def matmul(n: Node) -> None:
 
 
 def resize(n: Node) -> None:
-    """Constant target, spatial dimensions only, modes that NNAPI has."""
+    """Checks for constant sizes or scales, spatial dimensions only, and modes that NNAPI has."""
     given = next((i for i in (3, 2) if n.has(i) and n.input(i).shape != (0,)), 2)
     n.constant(given)
     x, y = n.input(0), n.output()
@@ -156,19 +156,19 @@ def resize(n: Node) -> None:
 
 
 def slicing(n: Node) -> None:
-    """Everything constant."""
+    """Checks that all inputs but the data are constant."""
     constant(1, 2, 3, 4)(n)
 
 
 def pad(n: Node) -> None:
-    """Constant, not negative, mode constant."""
+    """Checks for mode constant, and pads that are constant and not negative."""
     attribute("mode", "constant", "constant")(n)
     constant(1, 2)(n)
     n.require(min(n.integers_at(1)) >= 0, Reason.ATTRIBUTE, "pads are negative")
 
 
 def axes(n: Node) -> None:
-    """Constant axes, none for all."""
+    """Checks for constant axes, where empty axes mean all."""
     n.require(
         n.integer("noop_with_empty_axes", 0) == 0,
         Reason.ATTRIBUTE,
@@ -178,13 +178,13 @@ def axes(n: Node) -> None:
 
 
 def gather(n: Node) -> None:
-    """INT32 or constant indices."""
+    """Checks that the indices are INT32 or constant."""
     if n.input(1).dtype is not DType.INT32:
         n.constant(1)
 
 
 def split(n: Node) -> None:
-    """Equal parts."""
+    """Checks for a split into equal parts, with constant sizes if given."""
     constant(1)(n)
     axis = n.axis(default=0)
     sizes = {n.output(i).shape[axis] for i in range(len(n.node.outputs))}
@@ -192,13 +192,13 @@ def split(n: Node) -> None:
 
 
 def cast(n: Node) -> None:
-    """To FLOAT or INT32."""
+    """Checks for a cast to FLOAT or INT32."""
     fits = n.integer("to") in (DType.FLOAT, DType.INT32)
     n.require(fits, Reason.DTYPE, "it casts to FLOAT and INT32 only")
 
 
 def softmax(n: Node) -> None:
-    """Ranks and axes by level, the fixed output quantization."""
+    """Checks rank and axis for the feature level, and NNAPI's fixed output quantization."""
     x = n.input(0)
     if n.node.since >= 13:
         rank(n, x, 0, 4)
@@ -215,7 +215,7 @@ def softmax(n: Node) -> None:
 
 
 def sigmoid_quantization(n: Node) -> None:
-    """The fixed output quantization."""
+    """Checks for NNAPI's fixed output quantization."""
     q = n.output().quantization
     n.require(
         q is not None and q.scale == (1 / 256,) and q.zero_point == (0,),
@@ -225,7 +225,7 @@ def sigmoid_quantization(n: Node) -> None:
 
 
 def per_tensor_uint8(n: Node) -> None:
-    """UINT8 with one constant scale."""
+    """Checks for a UINT8 tensor with one constant scale."""
     value = n.input(0) if n.node.op_type == "DequantizeLinear" else n.output()
     q = value.quantization
     n.require(

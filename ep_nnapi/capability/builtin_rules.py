@@ -1,8 +1,9 @@
-"""What ONNX Runtime's own NNAPI provider takes: its conditions, operator by operator.
+"""Operator support rules of ONNX Runtime's built-in NNAPI provider.
 
-The rules of target builtin-nnapi, for files that its mobile packages will run. They are conditions
-on ONNX nodes and decide nothing by themselves: a node must have a lowering here as well. Its
-grouping (waves of ready nodes) is not copied: clusters here are connected, so they can be more.
+They are the rule set of target builtin-nnapi, for models to be run by ONNX Runtime's mobile
+packages. They are necessary conditions on ONNX nodes: a node must have a lowering here as well. The
+built-in provider's grouping (waves of ready nodes) is not copied. Clusters here are connected, so
+there can be more of them.
 Source: ONNX Runtime's nnapi_builtin provider, read in the 1.19 development tree.
 """
 
@@ -32,17 +33,17 @@ _GROUPED = {
     "Softmax",
     "Transpose",
 }
-"""The operators that it takes inside of a QDQ group."""
+"""The operators that the built-in provider supports in a QDQ group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One operator's conditions.
+    """The conditions for one operator.
 
-    level    lowest feature level; `nchw` the one under USE_NCHW
-    since    lowest opset
-    dtypes   of input 0
-    ranks    lowest and highest of input 0; None: not looked at
+    level    minimum feature level; `nchw` is the minimum under USE_NCHW
+    since    minimum opset
+    dtypes   supported element types of input 0
+    ranks    minimum and maximum rank of input 0; None: not checked
     """
 
     level: int = 1
@@ -54,7 +55,7 @@ class Rule:
 
 
 def refusal(node: GraphNode, target: Target) -> Rejection | None:
-    """Why the built-in provider would leave the node to the CPU; None when it takes it."""
+    """Returns the rejection of a node that the built-in provider does not support, else None."""
     try:
         _check(Node(node, target))
     except Reject as reject:

@@ -1,4 +1,4 @@
-"""A quantized operator computed as ONNX defines it: dequantized, in floats, quantized again."""
+"""Float fallback of a QDQ group: dequantize, compute in floats as ONNX defines it, quantize."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
 from ep_nnapi.ops.lib.quantizing import real
 
 Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
-"""The calls of a node."""
+"""Function that lowers a node to calls."""
 
 
 def in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
-    """What `lower` makes of the group `node` in floats, between DEQUANTIZE and QUANTIZE.
+    """Lowers the group `node` with `lower` in floats, between DEQUANTIZE and QUANTIZE.
 
-    Constants are dequantized beforehand.
+    Constants are folded: they are dequantized ahead of time.
     """
     dtype = _float_type(node)
     reals: dict[str, Value] = {}
@@ -40,14 +40,14 @@ def in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
 
 
 def _before(value: Value, dtype: DType) -> Value:
-    """What is quantized to be `value`, or itself when it is none of the group's floats."""
+    """The float value that is quantized to `value`; `value` itself if it is not quantized."""
     if value.quantization is None:
         return value
     return Value(f"{value.name} before it is quantized", dtype, value.dims)
 
 
 def _float_type(node: GraphNode) -> DType:
-    """The type of the group's floats."""
+    """The element type of the group's floats, FLOAT or FLOAT16."""
     for part in node.parts:
         for value in part.outputs:
             if value is not None and value.dtype in (DType.FLOAT, DType.FLOAT16):

@@ -1,4 +1,4 @@
-"""Every node of a graph judged, with the sizes that its inputs may have."""
+"""Capability analysis of a graph: lowers every node, for sample sizes if shapes are symbolic."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ep_nnapi.target import RuleSet, Target
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What may go to NNAPI, and why the rest may not.
+    """Capable nodes, and rejections of the others.
 
-    graph     with its QDQ groups formed, which are taken or refused as a whole
+    graph     the graph with QDQ groups as nodes, each accepted or rejected as a whole
     nodes     its nodes by id
-    samples   for each set of sizes the judged nodes by id; the same ids in each
-    refused   by node id, for each of the single nodes that it stands for
-    believed  tensors that a run may give other sizes than the declared ones
+    samples   for each set of sample sizes, the capable nodes by id; all have the same ids
+    refused   by node id, a rejection for each original node that the node represents
+    believed  tensors whose computed shapes may differ from the declared ones
     """
 
     graph: Graph
@@ -44,7 +44,7 @@ class Verdicts:
     def drop(
         self, cluster: Sequence[int], names: Collection[str], reason: Reason, detail: str
     ) -> None:
-        """Refuses the nodes of a cluster that have one of `names`; all when none is named."""
+        """Rejects the nodes of a cluster with one of `names`; all its nodes if none match."""
         named = [i for i in cluster if set(names) & {p.name for p in self.nodes[i].originals}]
         for i in named or cluster:
             for sample in self.samples:
@@ -54,20 +54,24 @@ class Verdicts:
             )
 
     def notes(self) -> tuple[Note, ...]:
-        """What a user should know of the nodes that are not refused, in the graph's order."""
+        """Notes on the capable nodes, in graph order."""
         found = self.samples[0]
         named = (found[n.id] for n in self.graph.nodes if n.id in found)
         return noted((j.node, j.note) for j in named if j.note)
 
     def rejections(self) -> tuple[Rejection, ...]:
-        """All refusals, in the graph's order."""
+        """All rejections, in graph order."""
         return tuple(linked(self.graph, self.refused))
 
 
 def judge_graph(
     graph: Graph, target: Target, options: Options, progress: Progress | None = None
 ) -> Verdicts:
-    """Judges the nodes of `graph`; one with symbolic sizes holds for every sample or not at all."""
+    """Checks the capability of the nodes of `graph`.
+
+    With symbolic dimensions, a node is capable only if it has a lowering for every set of sample
+    sizes. Raises OptionError if option `fix` does not fit the graph.
+    """
     told = progress or Progress()
     given = {node.id: node for node in graph.nodes}
     isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
@@ -79,7 +83,7 @@ def judge_graph(
         told("nodes judged", done, len(graph.nodes))
         verdicts.nodes[node.id] = node
         if is_own(given[node.id]):
-            continue  # compiled ahead of time: there is nothing to judge
+            continue  # an EPContext node of this provider is already compiled
         if node.id in isolated.defects:
             error = isolated.defects[node.id]
             verdicts.refused[node.id] = (defect(given[node.id], error),)
@@ -90,7 +94,7 @@ def judge_graph(
 
 
 def _add(verdicts: Verdicts, node: GraphNode, found: Sequence[Judged | Rejection]) -> None:
-    """Adds what was found of a node with each set of sizes; one refusal refuses it."""
+    """Adds the results for a node, one per sample; a single rejection rejects the node."""
     refused = next((f for f in found if isinstance(f, Rejection)), None)
     if refused is not None:
         verdicts.refused[node.id] = tuple(_members(node, refused))
@@ -101,7 +105,7 @@ def _add(verdicts: Verdicts, node: GraphNode, found: Sequence[Judged | Rejection
 
 
 def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
-    """The refusal of each of the single nodes that a node stands for."""
+    """Yields a rejection for each original node that a rejected node represents."""
     for part in node.originals:
         if part.id == node.id:
             yield replace(refused, node=part.name, op_type=part.op_type)
@@ -111,9 +115,10 @@ def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
 
 
 def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
-    """The graph, and as it is with each set of sizes to judge it with.
+    """The graph, and a copy bound to each set of sample sizes.
 
-    ONNX Runtime's own provider takes nothing that reads sizes which only a run settles.
+    Under the built-in provider's rules, data-dependent shapes get no sample sizes, as it does not
+    support nodes that read them.
     """
     specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
     assume = specialize and target.rules is not RuleSet.BUILTIN
@@ -155,7 +160,7 @@ def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection
 
 
 def _after(graph: Graph, op_types: Collection[str]) -> Set[int]:
-    """The ids of the nodes of those types and of all that depend on them."""
+    """The ids of the nodes of these types and of all nodes that depend on them."""
     found: set[int] = set()
     tainted: set[str] = set()
     for node in graph.nodes:

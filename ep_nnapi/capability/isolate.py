@@ -1,6 +1,6 @@
-"""Nodes on which a step over a whole graph fails: found and hidden, so that others are taken.
+"""Isolation of nodes on which a graph-wide step fails, so that the step succeeds for the others.
 
-Such a failure is a defect of ep-nnapi. It must cost the node that it is about, not the planning.
+Such a failure is a defect of ep-nnapi. It must reject only the node at fault, not the whole graph.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST = 8
-"""Nodes looked for one by one: each search repeats the step as often as it halves the graph."""
+"""Maximum nodes isolated one by one: each takes a bisection that repeats the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Isolated(Generic[T]):
-    """What a step made of a graph, and by id the nodes that were hidden from it, with why."""
+    """The result of a step, and the nodes hidden from it by id, each with its exception."""
 
     result: T
     defects: Mapping[int, Exception]
 
 
 def isolate(graph: Graph, step: Callable[[Graph], T]) -> Isolated[T]:
-    """Runs `step` on `graph`, without the nodes on which it fails.
+    """Runs `step` on `graph`, with the nodes on which it fails hidden.
 
-    A hidden node keeps its id, its name and its tensors; its operator is one that nothing knows.
-    Where hiding single nodes does not help, all are hidden. Raises OptionError, which is the
-    user's, and what `step` raises with every node hidden.
+    A hidden node keeps its id, name and tensors; its operator is replaced by an unknown one. If
+    hiding single nodes does not help, all are hidden. Raises OptionError, as a user error, and any
+    exception of `step` with all nodes hidden.
     """
     defects: dict[int, Exception] = {}
     while True:
@@ -54,13 +54,13 @@ def isolate(graph: Graph, step: Callable[[Graph], T]) -> Isolated[T]:
 
 
 def _culprit(graph: Graph, step: Callable[[Graph], T]) -> GraphNode:
-    """The last node of the shortest beginning of the graph on which `step` fails."""
+    """Bisects for the shortest prefix of the graph on which `step` fails; returns its last node."""
     works, fails = 0, len(graph.nodes)
     while fails - works > 1:
         middle = (works + fails) // 2
         try:
             step(replace(graph, nodes=graph.nodes[:middle]))
-        except Exception:  # the same defect, or one of a graph that is cut off: earlier in both
+        except Exception:  # the same defect, or one due to the cut: either is in this prefix
             fails = middle
         else:
             works = middle

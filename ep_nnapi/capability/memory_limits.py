@@ -1,4 +1,4 @@
-"""How much a node's operations may hold beside what the node itself reads and writes."""
+"""Limits on scalars and on the memory of a node's operations, relative to its own tensors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
 _ALWAYS = 1 << 22
-"""Bytes that a constant or an intermediate may have however small the node's own tensors are."""
+"""Bytes always allowed for a constant or an intermediate, added to the relative limits."""
 _CONSTANTS = 4
-"""Times the bytes of the node's constants: what a constant made of them may have."""
+"""Limit for a derived constant, as a multiple of the bytes of the node's constants."""
 _TENSORS = 16
-"""Times the bytes of all the node's tensors: what an intermediate may have. Attention over 4096
-places with 64 numbers a head has 16 times as many scores as numbers."""
+"""Limit for an intermediate, as a multiple of the bytes of all the node's tensors. Attention with
+4096 positions and head size 64 has 16 times as many scores as inputs."""
 
 
 def require_32_bits(call: Call) -> None:
-    """Raises Reject(ATTRIBUTE) for an integer that NNAPI's scalars do not hold."""
+    """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
     for param, arg in zip(call.params, call.inputs, strict=True):
         if isinstance(arg, int) and not -(2**31) <= arg < 2**31:
             raise Reject(
@@ -32,9 +32,9 @@ def require_32_bits(call: Call) -> None:
 
 
 def require_room(node: GraphNode, calls: Sequence[Call]) -> None:
-    """Raises Reject(SIZE) when the node's calls take more than its own sizes justify.
+    """Raises Reject(SIZE) if the node's calls need more memory than its own sizes justify.
 
-    Large constants are lazy, so this comes before any of them is in memory.
+    Constants are lazy, so the check runs before any of them is in memory.
     """
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     constants = sum(bytes_of(v) for v in values if v.constant is not None)

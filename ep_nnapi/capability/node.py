@@ -1,4 +1,4 @@
-"""Whether a node can run on NNAPI: it can when its lowering succeeds."""
+"""Capability check of one node: it can run on NNAPI if its lowering succeeds."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A capable node, the operations it becomes, and what a user should know of them."""
+    """A capable node, its lowering to calls, and a note for the user, "" for none."""
 
     node: GraphNode
     calls: tuple[Call, ...]
@@ -39,17 +39,17 @@ class Judged:
 
 
 def judge(node: GraphNode, target: Target) -> Judged | Rejection:
-    """The node's operations at `target`, or the first reason why it has none."""
+    """Returns the node's lowering at `target`, or its rejection with the first reason."""
     try:
         return Judged(node, *_lower(node, target))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
-    except Exception as error:  # a defect of one operator; the session is worth more than the node
+    except Exception as error:  # a defect in one operator must not fail the session
         return defect(node, error)
 
 
 def defect(node: GraphNode, error: Exception) -> Rejection:
-    """The refusal of a node on which this package fails; the log has the traceback."""
+    """The rejection of a node due to a defect of this package; logs the traceback."""
     logger.error(
         "the lowering of %s (%s) is wrong", node.name, node.op_type, exc_info=error, stacklevel=2
     )
@@ -58,10 +58,10 @@ def defect(node: GraphNode, error: Exception) -> Rejection:
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
-    """On quantized tensors if NNAPI can and it is accurate, else a quantized group in floats."""
+    """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
     _require_readable(node)
     node = narrowed(node)
-    # an empty constant may stand for "none given"; it must only not become an operand
+    # an empty constant may mean an omitted input; it is an error only as an operand
     _require_countable(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:
         require_plain(node)
@@ -102,7 +102,7 @@ def _requantized(given: Iterable[Call], more: int) -> str:
 
 
 def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
-    """The node's calls as the target takes them; raises Reject."""
+    """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple(part.name for part in node.originals)
     calls = tuple(replace(c, origin=origin) for c in settled(given, target.feature_level))
     for call in calls:
@@ -134,7 +134,7 @@ def _require_countable(values: Iterable[Value]) -> None:
 
 
 def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
-    """The operator's calls; in a group with an activation, that is one more step to the output."""
+    """Yields the operator's calls, and those of a group's activation unless it is implied."""
     activation, y = node.activation, node.outputs[0]
     if all(v.settled for v in node.outputs if v is not None):
         yield from constants.settled(Node(node, target))

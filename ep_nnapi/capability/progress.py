@@ -1,4 +1,4 @@
-"""How far the planning of a graph is, for who waits for a large one."""
+"""Progress logging for the planning of large graphs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 logger = logging.getLogger(__name__)
 Clock: TypeAlias = Callable[[], float]
-"""Seconds since some moment."""
+"""Function that returns seconds since a fixed point in time."""
 
 EVERY = 3.0
-"""Seconds from one line to the next, and before the first."""
+"""Minimum seconds between log lines, and before the first."""
 LONG = 10.0
-"""Seconds after which a warning tells a user who sees no other lines what is going on."""
+"""Seconds until a warning, for users who do not see the INFO lines."""
 
 
 class Progress:
-    """Logs how far a planning is: a line every few seconds at INFO, and one warning."""
+    """Logs the progress of planning: a line every few seconds at INFO, and one warning."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -26,7 +26,10 @@ class Progress:
         self._warned = False
 
     def __call__(self, what: str, done: int, of: int) -> None:
-        """Says that `done` of so many are `what`, unless something was said just before."""
+        """Logs that `done` of `of` items are `what`, at most once every `EVERY` seconds.
+
+        Warns once, after `LONG` seconds.
+        """
         now = self._clock()
         if now - self._logged >= EVERY:
             self._logged = now

@@ -1,7 +1,8 @@
-"""Calls on quantized values made such that Android's kernels take them.
+"""Insertion of requantization calls, as required by NNAPI's rules for quantized operands.
 
-Operations that move elements keep their quantization, some have results of a fixed one, and signed
-numbers came with level 4. A lowering says what is computed; here the steps between are put in.
+Operations that only move elements keep the quantization parameters of their input. Some operations
+have fixed output parameters. Signed types need feature level 4. Lowerings ignore these rules; this
+module inserts the conversions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.ops.lib.quantizing import as_type, is_bytes, requantized
 
 SIGNED_LEVEL = 4
-"""The level that brought TENSOR_QUANT8_ASYMM_SIGNED."""
+"""The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""
 
 _CLAMPS = (spec.RELU, spec.RELU1, spec.RELU6)
 _AVERAGES = (spec.AVERAGE_POOL_2D, spec.MEAN, spec.RESIZE_BILINEAR)
@@ -51,10 +52,10 @@ _MOVES = (
     spec.TRANSPOSE,
 )
 _ALIKE = frozenset((*_CLAMPS, *_AVERAGES, *_MOVES))
-"""What computes with the quantization of its first tensor. Source: NDK, outputs of each."""
+"""Operations whose output has the quantization of the first input. Source: NDK, outputs of each."""
 
 _EXACT = frozenset((*_CLAMPS, *_MOVES, spec.CONCATENATION, spec.MAXIMUM, spec.MINIMUM))
-"""What only chooses among its elements, so that it may follow a rounding."""
+"""Operations that only select among elements. They do not round, so they may follow a rounding."""
 
 _FIXED = {
     spec.LOGISTIC: Quantization((1 / 256,), (0,)),
@@ -62,16 +63,16 @@ _FIXED = {
     spec.TANH: Quantization((1 / 128,), (128,)),
     spec.L2_NORMALIZATION: Quantization((1 / 128,), (128,)),
 }
-"""Results of a quantization of their own, unsigned. Source: NDK, output of each."""
+"""Fixed output quantization, for unsigned outputs. Source: NDK, output of each."""
 
 Change: TypeAlias = Callable[[Value], Value]
 
 
 def settled(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
-    """The calls of one node, with the requantizations that they need.
+    """Yields the calls of one node, with the requantizations that they need.
 
-    Raises Reject(QUANTIZATION) when results could be off by more than 1: when a result is rounded,
-    then computed with, or rounded to steps more than twice those of the output.
+    Raises Reject(QUANTIZATION) if results could be off by more than 1: if a rounded intermediate is
+    computed with, or has a scale more than twice that of the output.
     """
     steps = _Steps(feature_level)
     for call in calls:
@@ -81,13 +82,13 @@ def settled(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
 
 @dataclass
 class _Steps:
-    """What is known of the values while a node's calls are gone through."""
+    """State of the pass over a node's calls: the names of rounded intermediates."""
 
     feature_level: int
     _rounded: set[str] = field(default_factory=set)
 
     def of(self, call: Call) -> Iterator[Call]:
-        """The call, its operands and results requantized where they have to be."""
+        """Yields the call, with its operands and results requantized where needed."""
         sources = [v for v in map(value_of, call.inputs) if v is not None and is_bytes(v)]
         results = [v for v in writes(call) if is_bytes(v)]
         if not results:
@@ -116,7 +117,7 @@ class _Steps:
         self._rounded.update(r.name for r in results)
 
     def _before(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
-        """Sources in the quantization of `like`, then the call on them."""
+        """Yields requantizations of the sources to the parameters of `like`, then the call."""
         made: dict[str, Value] = {}
         for source in sources:
             if source.name not in made:
@@ -126,7 +127,7 @@ class _Steps:
         yield _with(call, lambda v: made.get(v.name, v))
 
     def _after(self, call: Call, sources: list[Value], results: list[Value]) -> Iterator[Call]:
-        """The call, then its results requantized."""
+        """Yields the call, then requantizations of its results."""
         made = {}
         for result in results:
             own = _own(call, sources, result)
@@ -142,7 +143,7 @@ class _Steps:
 
 
 def _own(call: Call, sources: list[Value], result: Value) -> Quantization | None:
-    """The quantization in which the operation computes `result`."""
+    """The quantization parameters with which the operation computes `result`."""
     fixed = _FIXED.get(call.spec)
     if fixed is not None:
         like = Value("", DType.UINT8, (), fixed)
@@ -153,7 +154,7 @@ def _own(call: Call, sources: list[Value], result: Value) -> Quantization | None
 
 
 def _require_fine(call: Call, own: Quantization | None, result: Value) -> None:
-    """Raises Reject unless the error of the first rounding is at most one step of the result."""
+    """Raises Reject if the first rounding may be off by more than one step of the result."""
     wanted = result.quantization
     if call.spec in _EXACT or own is None or wanted is None:
         return
@@ -166,7 +167,7 @@ def _require_fine(call: Call, own: Quantization | None, result: Value) -> None:
 
 
 def _one_type(call: Call) -> Call:
-    """Constants of the other type of 8 bits made of the type that the call computes with."""
+    """Converts 8-bit constants of the other signedness to the type that the call computes with."""
     kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_bytes(v)]
 
     def change(value: Value) -> Value:
@@ -182,7 +183,7 @@ def _one_type(call: Call) -> Call:
 
 
 def _all_unsigned(call: Call) -> Call:
-    """The call on unsigned numbers; what PAD_V2 adds is a number as stored."""
+    """Converts the call to unsigned types, with the pad value of PAD_V2, a raw integer."""
     found = _with(call, _unsigned)
     padded = value_of(call.inputs[0])
     if call.spec != spec.PAD_V2 or padded is None or padded.dtype is not DType.INT8:
@@ -197,7 +198,7 @@ def _unsigned(value: Value) -> Value:
 
 
 def _with(call: Call, change: Change) -> Call:
-    """The call with `change` made to every value in it."""
+    """The call with `change` applied to every value in it."""
 
     def changed(arg: Arg) -> Arg:
         if isinstance(arg, View):

@@ -1,7 +1,7 @@
-"""The refusals that follow from others, and those of one kind.
+"""Root causes of rejections, and their grouping by kind.
 
-A refusal follows from another where it names a node that is refused itself, or a tensor computed by
-a node that is refused for the same reason: what would help the one helps the other.
+A rejection follows from another if its detail names a rejected node, or a tensor computed by a node
+rejected for the same reason: the same remedy helps both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PUNCTUATION = ",;:."
 
 
 def linked(graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]) -> Iterator[Rejection]:
-    """The refusals in the graph's order, each with the first one it follows from, and its kind."""
+    """Yields the rejections in graph order, with the first node each follows from, and its kind."""
     roots: dict[str, str] = {}
     computed: dict[tuple[Reason, str], str] = {}
     for node in graph.nodes:
@@ -32,12 +32,12 @@ def linked(graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]) -> Iterat
 
 
 def noted(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:
-    """Notes with their kinds."""
+    """Creates notes with their kinds from nodes and texts."""
     return tuple(Note(n.name, n.op_type, text, kind(text, n)) for n, text in notes)
 
 
 def kind(text: str, node: GraphNode) -> str:
-    """The text without the names of the node and its tensors, the same for many nodes."""
+    """The text with the names of the node and its tensors as *, so that nodes can be grouped."""
     names = {node.name, *(v.name for p in node.originals for v in (*inputs_of(p), *outputs_of(p)))}
     return " ".join("*" if w.strip(_PUNCTUATION) in names else w for w in text.split(" "))
 

@@ -1,4 +1,4 @@
-"""Whether what a lowering says of its results is what NNAPI will compute."""
+"""Check of a lowering's output shapes against NNAPI's shape inference."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _SHAPE_LIKE = 64  # elements up to which an INT32 constant is read: shapes, axes
 
 
 def check_shapes(call: Call) -> None:
-    """Holds the call's outputs against NNAPI's own shape inference.
+    """Compares the call's output shapes with those of NNAPI's shape inference.
 
-    Raises Reject(SHAPE) when the operands do not fit one another on NNAPI, and SpecError when they
-    do but give other sizes than the lowering says, which is its defect.
+    Raises Reject(SHAPE) if NNAPI rejects the operands as inconsistent. Raises SpecError if it
+    infers other output shapes than the lowering declares, which is a defect of the lowering.
     """
     try:
         inferred = infer(call.spec, operands_of(call), len(call.outputs))
@@ -28,7 +28,7 @@ def check_shapes(call: Call) -> None:
 
 
 def operands_of(call: Call) -> Operands:
-    """The call's operands by name, as NNAPI's shape inference takes them."""
+    """The call's operands by parameter name, in the form that shape inference expects."""
     return {name: _operand(given) for name, given in call.named().items()}
 
 
@@ -57,7 +57,7 @@ def _tensor(arg: Arg) -> Tensor:
 
 
 def _numbers(constant: Constant | None) -> Array | None:
-    """The elements of a constant that may be a shape; None for others, which are not read."""
+    """The elements of a constant that may be a shape; None for others, which are not loaded."""
     if constant is None or constant.dtype is not DType.INT32:
         return None
     small = all(size <= _SHAPE_LIKE for size in constant.shape)

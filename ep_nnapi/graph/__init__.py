@@ -1,1 +1,1 @@
-"""ONNX graphs: values, nodes, the DAG for the partitioner, model files."""
+"""ONNX graphs: values, nodes, the DAG for the partitioner, and model files."""

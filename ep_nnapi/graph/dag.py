@@ -1,4 +1,4 @@
-"""A graph as the partitioner sees it: nodes by id, tensors by name and bytes."""
+"""Conversion of a graph to the partitioner's DAG: node ids, tensor names and tensor bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ep_nnapi.graph.value import Value
 
 
 def dag_of(graph: Graph) -> nx.DiGraph:
-    """The graph with the bytes of each tensor on its edges; constants are no tensors."""
+    """Returns the DAG of node ids, with each tensor's bytes on its edges; constants are left out.
+
+    Tensors that enter or leave the graph are in the node data `inputs` and `outputs`.
+    """
     dag = nx.DiGraph()
     producers: dict[str, int] = {}
     values: dict[str, Value] = {}
@@ -39,7 +42,7 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:
-    """The values that a node reads, constants left out."""
+    """The values that a node reads, without constants."""
     return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.settled))
 
 
@@ -57,7 +60,7 @@ def _read_by(node: GraphNode, values: dict[str, Value]) -> Iterator[tuple[str, V
 
 
 def bytes_of(value: Value) -> int:
-    """A tensor's bytes, a dimension that is not known counted as 1."""
+    """A tensor's bytes; an unknown dimension or item size counts as 1, an unknown rank gives 1."""
     if value.dims is None:
         return 1
     try:

@@ -1,7 +1,7 @@
-"""The read-only view of an ONNX graph that everything else judges: nodes, values, constants.
+"""Read-only view of an ONNX graph: nodes and attributes. The rest of the package works on it.
 
-One adapter fills it from ONNX Runtime's own graph (`ep_nnapi.ort.graph`); tests may build one by
-hand. A QDQ group is one node.
+`ep_nnapi.ort.graph` builds it from ONNX Runtime's graph; tests may build one by hand. A QDQ group
+is one node.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class GraphNode:
     """One ONNX node, or one QDQ group.
 
     id           unique in its graph, stable while the graph lives
-    name         the node's name; an unnamed node goes by its first output
-    domain       "" is ai.onnx
-    since        the operator schema's since_version in force
+    name         the node's name, or that of its first output if unnamed
+    domain       "" for ai.onnx
+    since        since_version of the operator schema that applies
     inputs       None for an omitted optional input
-    implicit     names that inner graphs (If, Loop, Scan) read from this graph
-    claimed_by   the execution provider that has the node already, "" for none
-    members      ids of the ONNX nodes that it stands for (itself, or a whole QDQ group)
-    parts        a QDQ group's nodes as they were, in topological order; () for a single node
-    activation   a QDQ group's Relu or Clip between its operator and the quantization
+    implicit     outer-scope names that the node's subgraphs (If, Loop, Scan) read
+    claimed_by   the execution provider already assigned to the node, "" for none
+    members      ids of the ONNX nodes that it represents (itself, or all of a QDQ group)
+    parts        a QDQ group's original nodes in topological order; () for a single node
+    activation   a QDQ group's Relu or Clip between its operator and QuantizeLinear, or None
     """
 
     id: int
@@ -51,22 +51,22 @@ class GraphNode:
 
     @property
     def quantized(self) -> bool:
-        """Whether it is a group that stands for a computation on quantized tensors."""
+        """True for a group with quantized inputs or outputs."""
         values = (*self.inputs, *self.outputs)
         return bool(self.parts) and any(v is not None and v.quantization for v in values)
 
     @property
     def originals(self) -> tuple[GraphNode, ...]:
-        """The single nodes that it stands for."""
+        """The original ONNX nodes that it represents."""
         return self.parts or (self,)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in topological order.
+    """A graph with its nodes in topological order.
 
-    key    the same for every view of the same graph
-    path   the model's file; "" when it was loaded from memory
+    key    identifies the graph: the same in every view of it
+    path   the model file; "" for a model loaded from memory
     """
 
     key: str

@@ -1,4 +1,4 @@
-"""ONNX models as files: all their graphs, and how large a file can be."""
+"""Access to ONNX model files: subgraphs, edits in place, and the size limit of a file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import onnx
 from onnx import GraphProto, ModelProto
 
 EXTERNAL_ABOVE = 1 << 30
-"""Bytes above which weights go into a file beside the model: Protocol Buffers end at 2 GB."""
+"""Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""
 
 
 def graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """The graph and all inner graphs."""
+    """Yields the graph and all its subgraphs, recursively."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
@@ -25,7 +25,7 @@ def graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def mentions(model: Path, text: bytes) -> bool:
-    """Whether the bytes are anywhere in the file: the names of its parts are plain text."""
+    """True if the file contains the bytes; names in a model file are stored as plain text."""
     if model.stat().st_size == 0:
         return False
     with model.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -34,7 +34,7 @@ def mentions(model: Path, text: bytes) -> bool:
 
 @contextmanager
 def edited(path: Path) -> Iterator[ModelProto]:
-    """The model of an .onnx file, to be changed; weights in files beside it stay there unread."""
+    """Context manager to edit an .onnx file in place; external data is neither read nor moved."""
     proto = onnx.load(str(path), load_external_data=False)
     yield proto
     onnx.save(proto, str(path))
@@ -42,7 +42,7 @@ def edited(path: Path) -> Iterator[ModelProto]:
 
 @contextmanager
 def temporary(out: Path, suffix: str) -> Iterator[Path]:
-    """A name beside `out` with another suffix; the file is gone afterwards."""
+    """Context manager of a path like `out` with another suffix; deletes the file on exit."""
     path = out.with_suffix(suffix)
     try:
         yield path

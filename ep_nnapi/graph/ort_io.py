@@ -1,4 +1,4 @@
-"""ORT-format models as files: their graphs, read where they lie."""
+"""Memory-mapped access to the graphs of ORT-format model files."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Node import Node
 
 @contextmanager
 def opened(path: Path) -> Iterator[Graph]:
-    """The graph of an .ort file, of which only what is looked at is read."""
+    """Context manager of the graph of an .ort file, memory-mapped: only accessed parts are read."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         yield InferenceSession.InferenceSession.GetRootAs(data).Model().Graph()
 
 
 def operators(path: Path) -> frozenset[str]:
-    """The types of the nodes of an .ort file, inner graphs left out."""
+    """The operator types in the main graph of an .ort file, without subgraphs."""
     with opened(path) as graph:
         return frozenset(text(node.OpType()) for node in nodes(graph))
 
 
 def nodes(graph: Graph) -> Iterator[Node]:
-    """Its nodes, in the order of the file."""
+    """Yields the graph's nodes in file order."""
     yield from map(graph.Nodes, range(graph.NodesLength()))
 
 
 def outputs(of: Graph | Node) -> tuple[str, ...]:
-    """The names of what a graph or a node computes."""
+    """The output names of a graph or a node."""
     return tuple(text(name) for name in map(of.Outputs, range(of.OutputsLength())))
 
 
 def inner_graphs(node: Node) -> Iterator[tuple[str, Graph]]:
-    """A node's graphs by the names of its attributes."""
+    """Yields a node's subgraphs, each with the name of its attribute."""
     attribute: Attribute
     for attribute in map(node.Attributes, range(node.AttributesLength())):
         if attribute.G() is not None:
@@ -45,5 +45,5 @@ def inner_graphs(node: Node) -> Iterator[tuple[str, Graph]]:
 
 
 def text(name: bytes) -> str:
-    """A name, which need not be UTF-8, as the provider reads it from ONNX Runtime."""
+    """Decodes a name, possibly invalid UTF-8, as the provider decodes ONNX Runtime's names."""
     return name.decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Nodes of a graph as an ONNX model."""
+"""Conversion of nodes of a graph to an ONNX model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def model_of(
     outputs: Sequence[Value],
     opsets: Mapping[str, int],
 ) -> onnx.ModelProto:
-    """The nodes as an ONNX model; constants are read now and become initializers."""
+    """Returns the nodes as an ONNX model; constants are loaded and become initializers."""
     tensors = [numpy_helper.from_array(c.array, name) for name, c in _constants(nodes).items()]
     return _model(nodes, inputs, outputs, tensors, opsets)
 
@@ -48,12 +48,12 @@ def _model(
     )
     domains = {n.domain for n in nodes} | {""}
     imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in sorted(domains)]
-    # the lowest IR version that has what the opsets need, so that old runtimes load it too
+    # the lowest IR version that the opsets allow, so that older runtimes can load the model
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
 
 def node_of(node: GraphNode) -> onnx.NodeProto:
-    """The node as ONNX writes it."""
+    """Returns the node as a NodeProto."""
     made = helper.make_node(
         node.op_type,
         [v.name if v is not None else "" for v in node.inputs],
@@ -64,7 +64,7 @@ def node_of(node: GraphNode) -> onnx.NodeProto:
     made.attribute.extend(
         helper.make_attribute(name, _attribute(value))
         for name, value in node.attributes.items()
-        if value != ()  # an empty list has no type to write; absent, it is empty all the same
+        if value != ()  # the type of an empty list is unknown; omitting it has the same effect
     )
     return made
 
@@ -78,5 +78,5 @@ def _info(value: Value) -> onnx.ValueInfoProto:
 
 
 def unsized(values: Iterable[Value]) -> list[Value]:
-    """The values without sizes: a model whose ends are such takes and gives tensors of any."""
+    """The values without shapes, for a model whose inputs and outputs may have any shape."""
     return [replace(v, dims=None) for v in values]

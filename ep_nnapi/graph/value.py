@@ -1,4 +1,4 @@
-"""A tensor of the graph: its name, element type, shape, quantization and constant data."""
+"""Tensors of a graph: name, element type, shape, quantization and constant data."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unk
 
 
 MAX_RANK = 4
-"""What most NNAPI operations take. Source: NeuralNetworksTypes.h, "Supported tensor rank"."""
+"""Maximum rank of most NNAPI operations.
+
+Source: NeuralNetworksTypes.h, "Supported tensor rank"."""
 
 READABLE_RANK = 64
-"""Dimensions that a numpy array can have; sizes of tensors with more are not read."""
+"""Maximum rank of a numpy array; the sizes of tensors of higher rank are not read."""
 
 
 def held(shape: Sequence[int]) -> tuple[int, ...]:
-    """The sizes with which NNAPI holds a tensor of that shape: {1} for rank 0, flat above 4."""
+    """The shape of the NNAPI operand for a tensor: (1,) for rank 0, flattened above rank 4."""
     if len(shape) > MAX_RANK:
         return (prod(shape),)
     return tuple(shape) or (1,)
 
 
 class DType(IntEnum):
-    """Element types under ONNX's names and codes (TensorProto.DataType)."""
+    """Element types with ONNX's names and codes (TensorProto.DataType)."""
 
-    UNDEFINED = 0  # not a tensor (a sequence, map or optional), or a type unknown here
+    UNDEFINED = 0  # not a tensor (a sequence, map or optional), or an unknown type
     FLOAT = 1
     UINT8 = 2
     INT8 = 3
@@ -64,14 +66,14 @@ class DType(IntEnum):
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type of one element; raises Reject(DTYPE) when numpy has none."""
+        """The numpy type of one element; raises Reject(DTYPE) if numpy has none."""
         if self not in _NUMPY:
             raise Reject(Reason.DTYPE, f"{self.name} has no numpy type; use a standard type")
         return _NUMPY[self]
 
     @property
     def readable(self) -> bool:
-        """Whether numpy has it, so that constants of it can be read."""
+        """True if numpy has the type, so that constants of it can be read."""
         return self in _NUMPY
 
     @staticmethod
@@ -99,7 +101,10 @@ _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """real = scale * (quantized - zero_point), per tensor or along `axis`."""
+    """Quantization parameters: real = scale * (quantized - zero_point), per tensor or `axis`.
+
+    scale, zero_point   one element per tensor, or one per index along `axis`
+    """
 
     scale: tuple[float, ...]
     zero_point: tuple[int, ...]
@@ -107,15 +112,15 @@ class Quantization:
 
     @property
     def per_tensor(self) -> bool:
-        """Whether one scale holds for the whole tensor."""
+        """True for one scale for the whole tensor."""
         return self.axis is None
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Constant data that is read only when the NNAPI model is written.
+    """Constant data, loaded only when the NNAPI model is built.
 
-    `load()` returns the array; `shape` and `dtype` are known without it.
+    `load()` returns the array; `shape` and `dtype` are known without loading it.
     """
 
     shape: tuple[int, ...]
@@ -124,12 +129,12 @@ class Constant:
 
     @staticmethod
     def of(array: Array) -> Constant:
-        """A constant that holds `array` already."""
+        """Returns a constant of an array in memory."""
         return Constant(array.shape, DType.of(array.dtype), lambda: array)
 
     @property
     def array(self) -> Array:
-        """The data, as the loader gives it (possibly a view)."""
+        """The data as loaded (possibly a view)."""
         return self.load()
 
     @property
@@ -138,32 +143,32 @@ class Constant:
         return len(self.shape)
 
     def map(self, shape: Sequence[int], change: Callable[[Array], Array]) -> Constant:
-        """The constant `change` makes of this one, lazily; `shape` is its result's."""
+        """Applies `change` lazily; `shape` is the shape of its result."""
         return Constant(tuple(shape), self.dtype, lambda: change(self.load()))
 
     def cast(self, dtype: DType) -> Constant:
-        """The same numbers as another element type, lazily."""
+        """Converts the elements to another type, lazily."""
         to = dtype.numpy
         return Constant(self.shape, dtype, lambda: self.load().astype(to))
 
     def transposed(self, perm: Sequence[int]) -> Constant:
-        """Axes permuted as numpy.transpose does, lazily."""
+        """Permutes the axes as numpy.transpose does, lazily."""
         axes = tuple(perm)
         return self.map([self.shape[i] for i in axes], lambda a: a.transpose(axes))
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        """The same elements in another shape (no -1), lazily."""
+        """Reshapes the constant (no -1), lazily."""
         to = tuple(shape)
         return self.map(to, lambda a: a.reshape(to))
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor by name. Asking is checking: `shape` rejects unless every dimension is known.
+    """A named tensor. `shape` and `rank` raise Reject(SHAPE) if a dimension or the rank is unknown.
 
-    settled   a node computes it, and its constant is what that gives for the sizes at hand
-    fits      it is INT64, and INT32 has all its numbers
-    sized_by  the node that must have run before its sizes are known, "" for none
+    settled   True if `constant` is a node's output folded for the current input sizes
+    fits      True for an INT64 tensor whose elements all fit INT32
+    sized_by  the node whose run determines its data-dependent shape, "" for none
     """
 
     name: str
@@ -177,14 +182,14 @@ class Value:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions; raises Reject(SHAPE) when unknown."""
+        """Number of dimensions; raises Reject(SHAPE) if unknown."""
         if self.dims is None:
             raise self._unsized("has no shape; state it in the model")
         return len(self.dims)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes; raises Reject(SHAPE) that names the first dimension that is not known."""
+        """Static shape; raises Reject(SHAPE) that names the first unknown dimension."""
         shape = []
         for i in range(self.rank):
             dim = self.dims[i] if self.dims else None

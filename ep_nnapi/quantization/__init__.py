@@ -1,1 +1,1 @@
-"""Quantization: QDQ groups, QLinear operators, parameters of every value."""
+"""Quantization: QDQ groups, QLinear operators, quantization parameters of values."""

@@ -1,7 +1,8 @@
-"""The quantization of every value of a graph, and its quantized operators as one node each.
+"""Propagation of quantization parameters through a graph, and formation of QDQ groups.
 
-A group is an operator whose floats all come from DequantizeLinear and all go to QuantizeLinear,
-with at most a Relu or Clip before that: on NNAPI it is one operation on quantized tensors.
+A group is an operator with all float inputs from DequantizeLinear and all float outputs to
+QuantizeLinear, possibly through a Relu or Clip. NNAPI has one operation for it, on quantized
+tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, grouped
 from ep_nnapi.quantization.qlinear import FORMS, as_group
 
-# Operators that move elements: what goes in and what comes out are quantized alike.
+# Operators that only move elements: inputs and outputs have the same quantization parameters.
 _CARRIERS = {
     "Concat",
     "DepthToSpace",
@@ -37,7 +38,7 @@ _CARRIERS = {
     "Unsqueeze",
 }
 _ORDERED = {"ArgMax", "ArgMin"}
-"""Operators whose results depend on the order of elements alone, which stored numbers have too."""
+"""Operators that depend only on the order of elements, which quantization preserves."""
 
 
 _BYTES = (DType.UINT8, DType.INT8)
@@ -46,16 +47,17 @@ AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "DynamicQuantizeLinear": ((), (0, 2)),
     "MatMulInteger": (range(4), ()),
 }
-"""Operators on stored numbers: which inputs and outputs are such."""
+"""Operators on raw integers: indices of the inputs and outputs that are not scaled."""
 _STORED = Quantization((1.0,), (0,))
-"""With this, what stands for a number is the number."""
+"""Identity quantization: the real value equals the stored integer."""
 
 
 def quantized(graph: Graph) -> Graph:
-    """The graph with quantization on its values and its quantized operators as groups.
+    """Returns the graph with quantization parameters on its values and with QDQ groups as nodes.
 
-    A value's quantization comes from the node that quantizes or dequantizes it and spreads, both
-    ways, through operators that only move elements. A value quantized in two ways has none.
+    A value's parameters come from the node that quantizes or dequantizes it. They propagate forward
+    and backward through operators that only move elements. A value with conflicting parameters has
+    none.
     """
     if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED) for n in graph.nodes):
         return graph
@@ -72,7 +74,10 @@ def quantized(graph: Graph) -> Graph:
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """A value and the scale and zero point that a node gives for it, or what it is `stored` as."""
+    """A value with the scale and zero point that a node declares for it.
+
+    stored   the quantization of raw integers, in place of scale and zero point
+    """
 
     value: Value
     scale: Value | None = None
@@ -81,7 +86,7 @@ class _Stated:
     stored: Quantization | None = None
 
     def quantization(self) -> Quantization | None:
-        """Per tensor for one scale, along the axis for several; None unless constant."""
+        """Per tensor for one scale, per axis for several; None if not constant or blocked."""
         scale, zero = self.scale, self.zero_point
         if self.stored is not None:
             return self.stored
@@ -98,7 +103,7 @@ class _Stated:
         return Quantization(scales, zeros, self.axis % len(self.value.dims))
 
     def _is_readable(self) -> bool:
-        """Whether what it states is constant and of types of numpy; not so by block."""
+        """True for constants of numpy types with rank 0 or 1; blocked quantization has more."""
         given = [v for v in (self.scale, self.zero_point) if v is not None]
         known = all(v.constant is not None and v.dtype.readable for v in given)
         whole = all(v.constant is not None and v.constant.rank <= 1 for v in given)
@@ -106,7 +111,7 @@ class _Stated:
 
 
 def _stated(node: GraphNode) -> Iterator[_Stated]:
-    """The quantizations that the node states."""
+    """Yields the quantization parameters that the node declares."""
     ins = (*node.inputs, *[None] * 9)
     out = node.outputs[0]
     axis = node.attributes.get("axis", 1)
@@ -128,7 +133,7 @@ def _stated(node: GraphNode) -> Iterator[_Stated]:
 
 
 def _all_stated(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
-    """What the nodes state of each value."""
+    """The quantization parameters that the nodes declare, by value name."""
     found: defaultdict[str, set[Quantization | None]] = defaultdict(set)
     for node in nodes:
         for stated in _stated(node):
@@ -139,7 +144,7 @@ def _all_stated(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None
 def _spread(
     nodes: Sequence[GraphNode], stated: Mapping[str, set[Quantization | None]]
 ) -> Mapping[str, Quantization]:
-    """What is stated alike, carried forward and back through carriers until nothing is added."""
+    """Consistent declarations, propagated through `_CARRIERS` both ways to a fixed point."""
     known = {n: q for n, given in stated.items() if len(given) == 1 for q in given if q is not None}
     carriers = [n for n in nodes if n.op_type in _CARRIERS]
     before = -1
@@ -155,7 +160,7 @@ def _spread(
 
 
 def _carried(node: GraphNode) -> Iterator[Value]:
-    """The values of a carrier that hold its elements."""
+    """Yields the data inputs and outputs of an operator that only moves elements."""
     data = node.inputs if node.op_type == "Concat" else node.inputs[:1]
     for value in (*data, *node.outputs):
         if value is not None:
@@ -163,7 +168,7 @@ def _carried(node: GraphNode) -> Iterator[Value]:
 
 
 def _with(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
-    """The node with quantized values; a constant is quantized as this node says."""
+    """The node with quantized values; for constants, this node's declaration takes precedence."""
     own = {s.value.name: s.quantization() for s in _stated(node) if s.value.constant is not None}
     return _with_all(node, {**known, **{name: q for name, q in own.items() if q is not None}})
 
@@ -177,9 +182,9 @@ def _with_all(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
 
 
 def as_stored(node: GraphNode) -> GraphNode:
-    """A node that only moves bytes which stand for nothing else, as of numbers that they are.
+    """Gives unquantized 8-bit values of a node that only moves elements the identity quantization.
 
-    NNAPI has no bytes but quantized ones.
+    NNAPI's 8-bit tensors are all quantized. Other nodes are returned unchanged.
     """
     moved = tuple(_carried(node))
     bytes_alone = all(v.dtype in _BYTES and v.quantization is None for v in moved)
@@ -190,9 +195,9 @@ def as_stored(node: GraphNode) -> GraphNode:
 
 
 def require_plain(node: GraphNode) -> None:
-    """Raises Reject where a single node computes with stored numbers that stand for others.
+    """Raises Reject(QUANTIZATION) if a single node computes with integers of quantized values.
 
-    NNAPI's operations on quantized tensors compute with the numbers that these stand for.
+    NNAPI's operations on quantized tensors compute with the dequantized values instead.
     """
     found = {
         v.quantization: v.name

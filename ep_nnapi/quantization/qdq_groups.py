@@ -1,4 +1,4 @@
-"""The QDQ groups of a graph: an operator with what dequantizes before and quantizes after it."""
+"""Detection of QDQ groups: an operator with its DequantizeLinear and QuantizeLinear nodes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _OUTSIDE = -1
 
 
 def grouped(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[GraphNode, ...]:
-    """The nodes with their groups as one each, where the last of its members stood.
+    """Replaces each QDQ group by one node, at the position of its last member.
 
-    outputs   the graph's
-    A group's operator has all its floats dequantized or constant, and all it computes quantized,
-    with at most a Relu or Clip before that. Where only constants are dequantized for it, these and
-    the operator are a group with the real numbers as its constants.
+    outputs   the outputs of the graph
+    A group's operator has only dequantized or constant float inputs. All its float outputs are
+    quantized, possibly through a Relu or Clip. If only constants are
+    dequantized for an operator, these and the operator form a group that has the real numbers as
+    its constants.
     """
     edges = _Edges.of(nodes, outputs)
     groups = [g for n in nodes if (g := edges.group(n) or edges.with_constants(n)) is not None]
@@ -44,7 +45,7 @@ def _placed(
 
 @dataclass(frozen=True, slots=True)
 class _Edges:
-    """The graph's edges by value name; _OUTSIDE reads the graph's outputs."""
+    """Producers and consumers by value name; graph outputs have the consumer _OUTSIDE."""
 
     by_id: Mapping[int, GraphNode]
     writer: Mapping[str, GraphNode]
@@ -88,7 +89,7 @@ class _Edges:
         return _standing_for(whole, parts)
 
     def with_constants(self, node: GraphNode) -> GraphNode | None:
-        """`node` with the constants that are dequantized for it as real numbers, or None."""
+        """`node` with its dequantized constants folded to real numbers, or None if it has none."""
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
         sources = [self._dequantized(v, node) for v in node.inputs]
@@ -102,7 +103,7 @@ class _Edges:
         return _standing_for(replace(node, inputs=inputs), (*_once(known), node))
 
     def _dequantized(self, value: Value | None, node: GraphNode) -> GraphNode | None:
-        """The DequantizeLinear that only `node` reads `value` from."""
+        """The DequantizeLinear that computes `value`, if only `node` reads it; else None."""
         if value is None or set(self.readers[value.name]) != {node.id}:
             return None
         source = self.writer.get(value.name)
@@ -119,7 +120,7 @@ class _Edges:
         return after if known else None
 
     def _quantizer(self, value: Value) -> GraphNode | Value | None:
-        """What quantizes `value`; itself where it is no float; None where nothing does."""
+        """The QuantizeLinear of a float `value`, or None; `value` itself if it is not float."""
         if value.dtype not in _FLOATS:
             return value
         after = self._only_reader(value)
@@ -132,7 +133,7 @@ class _Edges:
 
 
 def _once(nodes: Iterable[GraphNode | None]) -> tuple[GraphNode, ...]:
-    """The nodes that are there, each once."""
+    """The nodes without None and without duplicates."""
     return tuple({n.id: n for n in nodes if n is not None}.values())
 
 
@@ -141,7 +142,7 @@ def _standing_for(whole: GraphNode, parts: tuple[GraphNode, ...]) -> GraphNode:
 
 
 def _all_quantized(node: GraphNode, sources: Sequence[GraphNode | None]) -> bool:
-    """Whether no float comes in but dequantized or constant."""
+    """True if every float input is dequantized or constant."""
     pairs = zip(node.inputs, sources, strict=True)
     return all(
         s is not None or v is None or v.constant is not None or v.dtype not in _FLOATS

@@ -1,4 +1,4 @@
-"""Operators on quantized tensors (QLinear...), seen as groups of the plain operator."""
+"""Conversion of QLinear operators to QDQ groups of the equivalent float operators."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 
 Triple: TypeAlias = tuple[int, int, int]
-"""The positions of a tensor, its scale and its zero point among the inputs."""
+"""Input indices of a tensor, its scale and its zero point."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What an operator computes, and where its quantizations stand.
+    """The float operator that a QLinear operator is equivalent to, and its input indices.
 
-    inputs   of the plain operator, in order; with `repeats` the last of them any number of times
-    output   the positions of the output's scale and zero point
-    plain    further inputs that are not quantized, by their position among the plain operator's
-    axes     by input, along which axis several scales lie
-    bias     the position of INT32 numbers whose scale is the product of the others'
+    op_type, since   of the float operator
+    inputs   quantized inputs, in the float operator's order; `repeats`: the last one is variadic
+    output   input indices of the output's scale and zero point
+    plain    unquantized inputs: index in the float operator to index in the QLinear operator
+    axes     by input index, the axis of per-axis scales
+    bias     input index of an INT32 bias, whose scale is the product of the input scales
     """
 
     op_type: str
@@ -36,12 +37,12 @@ class Form:
     bias: int | None = None
 
     def axis(self, node: GraphNode, tensor: int) -> int | None:
-        """Along which axis of that input several scales lie."""
+        """The axis of per-axis scales of that input, or None."""
         found = (self.axes or {}).get(tensor)
         return 0 if found is not None and _integer(node, "transB", 0) else found
 
     def triples(self, node: GraphNode) -> Iterator[Triple]:
-        """The positions of all tensors that the node reads with a quantization."""
+        """Yields the input indices of all quantized inputs of the node."""
         yield from self.inputs
         if self.repeats:
             first = self.inputs[-1][0] + 3
@@ -68,7 +69,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def as_group(node: GraphNode) -> GraphNode:
-    """The node as a group of the plain operator; itself when it is none or cannot be one."""
+    """Returns the node as a QDQ group of the float operator; unchanged if that is not possible."""
     form = FORMS.get(node.op_type)
     if form is None or _integer(node, "channels_last", 0):
         return node
@@ -80,7 +81,8 @@ def as_group(node: GraphNode) -> GraphNode:
         found.insert(position, node.inputs[source])
     if form.bias is not None and len(node.inputs) > form.bias:
         found.append(_bias(node, node.inputs[form.bias]))
-    since = min(form.since, _integer(node, "opset", form.since))  # which Softmax it is
+    # QLinearSoftmax has the opset of its Softmax as an attribute
+    since = min(form.since, _integer(node, "opset", form.since))
     return replace(
         node, op_type=form.op_type, domain="", since=since, inputs=tuple(found), parts=(node,)
     )

@@ -1,1 +1,1 @@
-"""ONNX Runtime sessions on the CPU provider, and libraries of custom operators."""
+"""ONNX Runtime sessions on the CPU provider, and custom operator libraries."""

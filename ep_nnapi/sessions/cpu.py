@@ -1,4 +1,4 @@
-"""ONNX Runtime's CPU provider where others are compared with it: as exact as it can be made."""
+"""Sessions on ONNX Runtime's CPU provider with exact integer products, for comparisons."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ep_nnapi.sessions.custom_ops import register_custom_ops
 CPU = "CPUExecutionProvider"
 
 _EXACT = "session.x64quantprecision"
-"""Computes uint8 x int8 as uint8 x uint8, which no processor saturates.
+"""Session option to compute uint8 x int8 as uint8 x uint8, which saturates on no processor.
 
-It takes effect from optimization level extended on, for constant weights.
+It takes effect for constant weights, from optimization level extended on.
 """
 
 
 _REWRITER = "Avx2WeightS8ToU8Transformer"
-"""The optimizer of ONNX Runtime that does so."""
+"""The ONNX Runtime optimizer that applies `_EXACT`."""
 
 
 def exact_options() -> onnxruntime.SessionOptions:
-    """Session options for exact integer products, which log only what ends a session."""
+    """Session options for exact integer products; only fatal errors are logged."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.add_session_config_entry(_EXACT, "1")
@@ -38,13 +38,13 @@ def session_of(
     providers: Sequence[object] = (CPU,),
     without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A stock session, on the CPU provider unless `providers` says otherwise.
+    """Creates an ONNX Runtime session, by default on the CPU provider.
 
-    options   as `exact_options` makes them, which is the default
-    without   names of ONNX Runtime's optimizers to leave out
-    A model with products of two int8 tensors (QLinearConv, QLinearMatMul, QGemm) has operators
-    without a kernel once ONNX Runtime has made it exact. Such products do not saturate, so the
-    model is then loaded as it is.
+    options   default: `exact_options()`
+    without   names of ONNX Runtime optimizers to disable
+    For products of two int8 tensors (QLinearConv, QLinearMatMul, QGemm), the exactness rewrite
+    creates nodes that have no kernel. Such products do not saturate, so the session is then
+    created without the rewrite.
     """
     chosen = exact_options() if options is None else options
     register_custom_ops(chosen)
@@ -67,19 +67,19 @@ def _opened(
 
 
 def is_exact(options: onnxruntime.SessionOptions) -> bool:
-    """Whether they ask for exact integer products."""
+    """True if the options request exact integer products."""
     try:
         return str(options.get_session_config_entry(_EXACT)) == "1"
-    except RuntimeError:  # ONNX Runtime's way of saying that there is no such entry
+    except RuntimeError:  # raised by ONNX Runtime if there is no such entry
         return False
 
 
 @cache
 def saturates() -> bool:
-    """Whether the CPU provider saturates sums of uint8 x int8 products in 16 bits here.
+    """True if this machine's CPU provider saturates sums of uint8 x int8 products at 16 bits.
 
-    It does on x86-64 processors without VNNI. Asked with two tensors that are fed, which no option
-    makes exact.
+    It does on x86-64 processors without VNNI. The probe feeds both tensors as inputs, for which
+    no session option gives exact products.
     """
     row, column = np.full((1, 64), 255, np.uint8), np.full((64, 1), 127, np.int8)
     given = {"a": row, "b": column}

@@ -1,7 +1,7 @@
-"""Shared libraries of custom operators, registered in every session made while one is in force.
+"""Registration of a custom operator library in every session created within a context.
 
-Sessions are made deep inside of checking, running and preparing, for parts of models too; each of
-them may have nodes of the library, so this is not passed from hand to hand.
+Checking, running and preparing create sessions at many depths, also for parts of models, and each
+may have nodes of the library. A context variable avoids passing it through all calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KNOWN = {"ai.onnx", "com.microsoft"}
 
 @contextmanager
 def custom_ops(library: str | None) -> Iterator[None]:
-    """Registers the library in all sessions that this thread makes within; None: no library."""
+    """Registers the library in all sessions of this thread within the context; None for none."""
     token = _library.set(library)
     try:
         yield
@@ -33,7 +33,7 @@ def custom_ops(library: str | None) -> Iterator[None]:
 
 
 def register_custom_ops(options: onnxruntime.SessionOptions) -> None:
-    """Registers what is in force; raises OptionError for a file that is no such library."""
+    """Registers the context's library, if any; raises OptionError if it cannot be loaded."""
     library = _library.get()
     if library is None:
         return
@@ -45,7 +45,7 @@ def register_custom_ops(options: onnxruntime.SessionOptions) -> None:
 
 
 def advice(error: str) -> str:
-    """What to do where ONNX Runtime says that it does not know an operator's domain."""
+    """Advice for an ONNX Runtime error about an unknown operator domain; "" for other errors."""
     found = _UNKNOWN.search(error)
     if found is None or found["domain"] in _KNOWN:
         return ""

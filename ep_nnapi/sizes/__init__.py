@@ -1,1 +1,1 @@
-"""Sizes of tensors: shape inference, symbolic dimensions, data-dependent shapes."""
+"""Shapes of tensors: shape inference, symbolic dimensions, data-dependent shapes."""

@@ -1,4 +1,4 @@
-"""A graph with symbolic dimensions, bound to the sizes of its inputs."""
+"""Binding of a graph with symbolic dimensions to concrete input shapes."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from ep_nnapi.sizes.symbols import Shapes, settled, symbols
 
 
 def is_dynamic(values: Iterable[Value]) -> bool:
-    """Whether any value has a dimension that is not a number."""
+    """True if any value has a symbolic or unknown dimension, or unknown rank."""
     return not all(map(is_sized, values))
 
 
 def entering(graph: Graph) -> tuple[Value, ...]:
-    """What nodes read and no node computes, constants left out; each once."""
+    """Values that the graph reads and no node computes, without constants and duplicates."""
     written = {v.name for n in graph.nodes for v in outputs_of(n)}
     read = (v for n in graph.nodes for v in inputs_of(n))
     return tuple({v.name: v for v in (*graph.inputs, *read) if v.name not in written}.values())
 
 
 def bound(graph: Graph, shapes: Shapes) -> Graph:
-    """The graph with all that follows from its inputs' `shapes`: sizes, and what is made of them.
+    """The graph with shapes inferred, and shape arithmetic folded, from its inputs' `shapes`.
 
-    A graph input that is settled gives its numbers as well.
+    The elements of a `settled` graph input are used for folding as well.
     """
     return followed(graph, shapes).graph
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A graph bound to sizes.
+    """A graph bound to input shapes.
 
-    agree    no node was found whose inputs do not go together
-    assumed  some nodes read tensors of assumed sizes; who computes these has outputs without sizes
+    agree    True if shape inference found no node with inconsistent inputs
+    assumed  True if some nodes read tensors with assumed shapes; these tensors have no known shape
+             as outputs of the nodes that compute them
     """
 
     graph: Graph
@@ -47,7 +48,10 @@ class Followed:
 
 
 def followed(graph: Graph, shapes: Shapes, assume: Assume | None = None) -> Followed:
-    """The graph as `bound` gives it; what only a run settles has the sizes that `assume` gives."""
+    """Binds like `bound`; tensors with data-dependent shapes get the shapes from `assume`.
+
+    Raises OptionError if `shapes` does not fit the graph's inputs.
+    """
     numbers = symbols(entering(graph), shapes)
     known = {v.name: _substituted(v, shapes, numbers) for v in _values(graph)}
     known.update((v.name, replace(v, dims=shapes[v.name])) for v in graph.inputs if v.settled)
@@ -58,9 +62,9 @@ def followed(graph: Graph, shapes: Shapes, assume: Assume | None = None) -> Foll
 
 
 def completed(graph: Graph) -> Graph:
-    """The graph, whose inputs all have sizes, with those that follow from them.
+    """Infers the remaining shapes of a graph whose inputs all have static shapes.
 
-    ONNX Runtime infers none after an operator that it does not infer.
+    ONNX Runtime infers none downstream of an operator without shape inference.
     """
     found = {v.name: v.dims for v in _values(bound(graph, {}))}
     return _with(graph, {v.name: replace(v, dims=found[v.name]) for v in _values(graph)})
@@ -84,7 +88,7 @@ def _substituted(value: Value, shapes: Shapes, known: Mapping[str, int]) -> Valu
 def _with(
     graph: Graph, known: Mapping[str, Value], assumed: Mapping[str, Value] = MappingProxyType({})
 ) -> Graph:
-    """The graph with values as `known` has them, those that nodes compute as in `assumed`."""
+    """The graph with values replaced from `known`, or `assumed` for the outputs of nodes."""
     computed = {**known, **assumed}
 
     def settled(value: Value | None, known: Mapping[str, Value] = known) -> Value | None:

@@ -1,4 +1,4 @@
-"""Pools with ceil_mode, whose declared output may be larger than what ONNX Runtime computes."""
+"""Output shapes of pools with ceil_mode, which may be declared larger than they are computed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
 def counted(node: GraphNode) -> tuple[Value, ...]:
-    """The node's outputs, whose sizes shape inference gives, as ONNX Runtime computes them.
+    """Corrects the node's inferred output shapes to what ONNX Runtime's kernels compute.
 
-    Its kernels leave out a last window that starts in the padding, as ONNX says; its shape
-    inference does not. There is at most one along each axis.
+    As ONNX specifies, the kernels drop a last window that starts in the end padding; ONNX Runtime's
+    shape inference counts it. There is at most one such window per axis.
     """
     if not overdeclared(node):
         return outputs_of(node)
@@ -25,13 +25,13 @@ def counted(node: GraphNode) -> tuple[Value, ...]:
 
 
 def overdeclared(node: GraphNode) -> bool:
-    """Whether the pool's declared output counts windows that start beyond the last element."""
+    """True if the pool's declared output counts windows that start beyond the last element."""
     return any(axis.beyond for axis in _axes(node))
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A pool's elements along one axis, its windows, their stride and the padding before."""
+    """One spatial axis of a pool: input size, window count, stride and padding at the beginning."""
 
     size: Dim
     count: Dim
@@ -40,19 +40,19 @@ class _Axis:
 
     @property
     def beyond(self) -> bool:
-        """Whether the last window is known to start beyond the last element."""
+        """True if the last window is known to start beyond the last element."""
         if not isinstance(self.size, int) or not isinstance(self.count, int):
             return False
         return (self.count - 1) * self.stride >= self.size + self.begin
 
     @property
     def computed(self) -> Dim:
-        """The windows that count."""
+        """The number of windows that are computed."""
         return self.count - 1 if self.beyond and isinstance(self.count, int) else self.count
 
 
 def _axes(node: GraphNode) -> tuple[_Axis, ...]:
-    """The axes of a pool with ceil_mode whose rank is known; of any other node none."""
+    """The spatial axes of a pool with ceil_mode and known rank; () for any other node."""
     given, x, y = node.attributes, node.inputs[:1], node.outputs[:1]
     if node.domain or node.op_type not in _POOLS or given.get("ceil_mode", 0) != 1:
         return ()

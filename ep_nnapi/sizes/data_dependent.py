@@ -1,4 +1,4 @@
-"""Values whose sizes no size of an input settles, but only what a node finds when it runs."""
+"""Detection of values with data-dependent shapes, which are known only after a node has run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ep_nnapi.sizes.bind import is_dynamic
 
 
 def late(graph: Graph) -> Graph:
-    """The graph, all of whose inputs have sizes, with `sized_by` on the values that have none.
+    """Sets `sized_by` on the values without static shapes of a graph with static input shapes.
 
-    That is the name of the first node without whose run they are not known. A node that reads what
-    has assumed sizes does not depend on that one.
+    `sized_by` is the name of the first node that must run before the shape is known. A node that
+    reads a tensor with an assumed shape does not depend on the node that computes it.
     """
     found: dict[str, str] = {}
     for node in graph.nodes:

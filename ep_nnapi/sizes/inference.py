@@ -1,8 +1,8 @@
-"""What follows from the sizes of a graph's inputs: all other sizes, and what is computed of them.
+"""Shape inference from the sizes of a graph's inputs, and constant folding of shape arithmetic.
 
-An exporter writes much of a model with symbolic sizes as arithmetic on sizes: Shape, Gather, Concat
-and then Reshape, or Range, Equal and then Where. Once the inputs have sizes, the results of such
-arithmetic are constants, and what it gives the sizes of is known.
+Models exported with symbolic dimensions contain arithmetic on sizes: Shape, Gather, Concat and then
+Reshape, or Range, Equal and then Where. Once the inputs have static shapes, the results of such
+arithmetic are constants, and shapes that depend on them are known.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ep_nnapi.sizes.ceil_mode import counted
 from ep_nnapi.sizes.proxies import counterpart
 
 _NUMBERS = 512 * 512
-"""Elements up to which results are computed: a mask over the longest sentence that BERT takes."""
+"""Maximum elements of a folded result: an attention mask for BERT's longest sequence."""
 
 _SHAPE_LIKE = 64
-"""Elements up to which constants are shown to shape inference."""
+"""Maximum elements of constants that are passed to shape inference."""
 
 _ARITHMETIC = frozenset(
     (
@@ -39,32 +39,32 @@ _ARITHMETIC = frozenset(
         *("Squeeze", "Sub", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor"),
     )
 )
-"""Operators whose results are the same on every machine, to the last bit."""
+"""Operators that are folded: their results are bitwise the same on every machine."""
 
 _HOLDERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 _INFERRED = frozenset(("", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"))
-"""Domains of which ONNX Runtime infers sizes."""
+"""Domains for which ONNX Runtime has shape inference."""
 _SELECTING = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
-"""Operators whose results are as large as the data says."""
+"""Operators with data-dependent output shapes."""
 
 _OF_SIZES = frozenset(("Shape", "Size", "EyeLike"))
-"""Those of them that read no elements."""
+"""Operators in `_ARITHMETIC` that read only shapes, no elements."""
 
 Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
-"""Outputs of a node with sizes that they may have when it has run, where nothing says them."""
+"""Function that returns a node's outputs with sample sizes in place of unknown ones."""
 
 
 def is_sized(value: Value) -> bool:
-    """Whether all dimensions of `value` are numbers."""
+    """True if `value` has a static shape."""
     return value.dims is not None and all(isinstance(d, int) for d in value.dims)
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is known of a graph's values, by name.
+    """Result of shape inference and folding: a graph's values by name.
 
-    agree    whether their sizes agree with each other
-    assumed  those with assumed sizes, as they are without them
+    agree    True if the shapes are consistent with each other
+    assumed  the values that have assumed shapes in `values`, here without these
     """
 
     values: Mapping[str, Value]
@@ -78,13 +78,13 @@ def settle(
     declared: Collection[str],
     assume: Assume | None = None,
 ) -> Settled:
-    """`known`, by name, with the sizes and numbers that follow from it.
+    """Infers shapes and folds shape arithmetic, starting from the values in `known`, by name.
 
-    nodes      single ones, in an order in which they can run; `known` has all that they compute
-    declared   what has its sizes from the model's author, which inference may contradict
-    assume     gives sizes to what has none although its node's inputs go together
+    nodes      single nodes in topological order; `known` has all their outputs
+    declared   names of values with shapes declared in the model, which are checked by inference
+    assume     gives shapes to outputs without any, if their node's inputs are consistent
 
-    A value whose numbers follow has them as its constant and is `settled`.
+    A folded value has its elements as its constant and `settled` set.
     """
     found, agree = dict(known), True
     assumed: dict[str, Value] = {}
@@ -115,7 +115,7 @@ def settle(
 
 
 def contradicts(node: GraphNode) -> bool:
-    """Whether the sizes of its output, which ONNX Runtime does not infer, cannot be so."""
+    """True if the declared output shape of a node that ONNX Runtime does not infer is wrong."""
     if counterpart(node) is node or not all(map(is_sized, outputs_of(node))):
         return False
     if not all(is_sized(v) for v in node.inputs if v is not None):
@@ -127,7 +127,7 @@ def contradicts(node: GraphNode) -> bool:
 
 
 def only_declared(node: GraphNode) -> bool:
-    """Whether its outputs have sizes that do not follow from what it reads."""
+    """True if its output shapes are declared and may be data-dependent: inference finds none."""
     if not _data_may_decide(node) or not all(map(is_sized, outputs_of(node))):
         return False
     unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
@@ -138,16 +138,16 @@ def only_declared(node: GraphNode) -> bool:
 
 
 def is_believed(node: GraphNode) -> bool:
-    """Whether its outputs' sizes cannot be checked here: they are as the model's author says.
+    """True if its declared output shapes cannot be verified by shape inference.
 
-    So it is with what holds inner graphs, reads what is no tensor or is of an unknown domain.
+    That holds for nodes with subgraphs, with inputs that are not tensors, and of unknown domains.
     """
     unknown = node.domain not in _INFERRED or node.op_type in _HOLDERS
     return unknown or any(v is not None and v.dtype is DType.UNDEFINED for v in node.inputs)
 
 
 def _data_may_decide(node: GraphNode) -> bool:
-    """Whether a node, whose outputs have sizes, may compute others than these."""
+    """True if a node may compute other, data-dependent shapes than its static output shapes."""
     given = [v for v in node.inputs if v is not None and v.constant is None]
     if node.domain or is_believed(node):
         return False
@@ -157,9 +157,9 @@ def _data_may_decide(node: GraphNode) -> bool:
 
 
 def _sized(node: GraphNode) -> tuple[Value, ...]:
-    """The outputs with the sizes that ONNX's shape inference gives them, as far as it gives any.
+    """The outputs with the sizes that ONNX's shape inference finds; others are unchanged.
 
-    Raises InferenceError where the inputs do not go together.
+    Raises InferenceError if the inputs are inconsistent.
     """
     like = counterpart(node)
     try:
@@ -173,14 +173,14 @@ def _sized(node: GraphNode) -> tuple[Value, ...]:
         )
     except shape_inference.InferenceError:
         raise
-    except Exception:  # an operator that ONNX does not know, or one with inner graphs
+    except Exception:  # no ONNX schema for the operator, or an operator with subgraphs
         return outputs_of(node)
     inferred = tuple(v and _with_sizes(v, types.get(v.name)) for v in node.outputs)
     return counted(replace(node, outputs=inferred))
 
 
 def _reads_beyond(node: GraphNode) -> bool:
-    """Whether it reads past a table's end, as a text does that has no positions left."""
+    """True for a Gather out of range, as of position embeddings for too long a sequence."""
     if node.domain or node.op_type != "Gather":
         return False
     table, indices = node.inputs[:2]
@@ -216,7 +216,7 @@ def _type(value: Value) -> TypeProto:
 
 
 def _tensor(value: Value) -> TensorProto | None:
-    """The numbers of a constant that may be a shape; None for others."""
+    """The elements of a constant that may be a shape; None for others."""
     constant = value.constant
     if constant is None or not value.dtype.readable or prod(constant.shape) > _SHAPE_LIKE:
         return None
@@ -224,15 +224,15 @@ def _tensor(value: Value) -> TensorProto | None:
 
 
 def _computed(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
-    """The outputs with their numbers, where these follow from what is known."""
+    """The outputs, folded to constants where possible."""
     if node.domain or node.op_type not in _ARITHMETIC or not all(map(_is_small, outputs)):
         return outputs
     if node.op_type not in _OF_SIZES and not _are_numbers(node):
         return outputs
     try:
-        with np.errstate(all="ignore"):  # what is divided by zero may never be read
+        with np.errstate(all="ignore"):  # a result of a division by zero may be unused
             arrays = _evaluated(node)
-    except Exception:  # what the sizes at hand make invalid is left to who runs it
+    except Exception:  # invalid for the current sizes: the error is left to the run
         return outputs
     pairs = list(zip(outputs, arrays, strict=True))
     if any(v.dtype.numpy != a.dtype for v, a in pairs):
@@ -241,14 +241,14 @@ def _computed(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
 
 
 def _is_small(value: Value) -> bool:
-    """Whether an output is worth computing; one of unknown size is, from small inputs."""
+    """True if an output is small enough to fold; one of unknown size counts as small."""
     return not is_sized(value) or value.size <= _NUMBERS
 
 
 def _are_numbers(node: GraphNode) -> bool:
     given = [v for v in node.inputs if v is not None]
     if node.op_type == "Range" and any(v.dtype is DType.FLOAT for v in given):
-        return False  # ONNX Runtime adds step after step
+        return False  # ONNX Runtime accumulates the steps, so rounding differs
     return bool(given) and all(
         v.constant is not None and v.dtype.readable and prod(v.constant.shape) <= _NUMBERS
         for v in given
@@ -256,8 +256,8 @@ def _are_numbers(node: GraphNode) -> bool:
 
 
 def _evaluated(node: GraphNode) -> list[Array]:
-    """What the node computes; Shape and its like see an array without elements of their own."""
-    from onnx.reference import ReferenceEvaluator  # imports every operator; few models need one
+    """Evaluates the node; operators in `_OF_SIZES` get a broadcast zero, which takes no memory."""
+    from onnx.reference import ReferenceEvaluator  # slow import, which few models need
 
     given = {v.name: _array(v, node) for v in node.inputs if v is not None}
     graph = helper.make_graph(

@@ -1,7 +1,7 @@
-"""Which 64-bit integers have numbers that fit into 32 bits, by what computes them.
+"""Range analysis of INT64 values, to find those whose elements fit INT32.
 
-NNAPI has no 64-bit integers. Those of a user's own may be of any size, but an index is below a
-size, and what is computed of such by few sums and products stays small.
+NNAPI has no 64-bit integers. A model's INT64 inputs may have any value. But an index is less than a
+size, and a few sums and products of indices stay small.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
 
 Span: TypeAlias = tuple[int, int]
-"""The least and the greatest number that there may be."""
+"""The minimum and the maximum that an element may have."""
 _Spans: TypeAlias = Sequence[Span]
 
 _READ = 4096
-"""Elements up to which constants are read for their numbers."""
+"""Maximum elements of constants that are read for their range."""
 _WIDEST = 2**31 - 1
-"""The most elements along a dimension, or in all, that NNAPI can say."""
+"""The maximum elements along a dimension, or in total, that INT32 can hold."""
 _FITTING = (-(2**31), 2**31 - 1)
 _KINDS: Mapping[DType, Span] = {
     DType.BOOL: (0, 1),
@@ -34,7 +34,7 @@ _KINDS: Mapping[DType, Span] = {
 }
 
 _INDICES = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
-"""Operators that give indices, and which output these are."""
+"""Operators that return indices, with the position of that output."""
 _SIZES = frozenset(("Shape", "Size"))
 _CHOICES: Mapping[str, slice] = {
     **dict.fromkeys(("Concat", "Max", "Min"), slice(None)),
@@ -48,7 +48,7 @@ _CHOICES: Mapping[str, slice] = {
     ),
     "Where": slice(1, 3),
 }
-"""Operators whose results are among the numbers of these inputs."""
+"""Operators whose results are elements of these inputs."""
 _ARITHMETIC: Mapping[str, Callable[[Span, Span], _Spans]] = {
     "Add": lambda a, b: [(a[0] + b[0], a[1] + b[1])],
     "Sub": lambda a, b: [(a[0] - b[1], a[1] - b[0])],
@@ -59,7 +59,7 @@ _ARITHMETIC: Mapping[str, Callable[[Span, Span], _Spans]] = {
 
 
 def fitted(graph: Graph) -> Graph:
-    """The graph with `fits` on the INT64 values whose numbers INT32 has."""
+    """Returns the graph with `fits` set on the INT64 values whose elements all fit INT32."""
     if not any(v is not None and v.dtype is DType.INT64 for n in graph.nodes for v in n.outputs):
         return graph
     found: dict[str, Span] = {}
@@ -81,7 +81,7 @@ def fitted(graph: Graph) -> Graph:
 
 
 def narrowed(node: GraphNode) -> GraphNode:
-    """The node with its INT64 values as INT32, where it computes with such and all of them fit."""
+    """Converts the node's INT64 values to INT32, if all fit and not all are constants."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype is DType.INT64]
     if not all(v.fits for v in values) or all(v.constant is not None for v in values):
         return node
@@ -97,7 +97,7 @@ def narrowed(node: GraphNode) -> GraphNode:
 
 
 def _spans(node: GraphNode, found: Mapping[str, Span]) -> Iterable[tuple[str, Span]]:
-    """The numbers of the node's INT64 outputs, as far as known."""
+    """Yields the known ranges of the node's INT64 outputs, by name."""
     for i, output in enumerate(node.outputs):
         if output is not None and output.dtype is DType.INT64:
             span = _result(node, i, found)
@@ -123,14 +123,14 @@ def _result(node: GraphNode, output: int, found: Mapping[str, Span]) -> Span | N
 
 
 def _longest(node: GraphNode) -> int:
-    """The most elements along any dimension of the first input."""
+    """The largest dimension of the first input, `_WIDEST` if unknown."""
     x = node.inputs[0]
     dims = x.dims if x is not None and x.dims is not None else (None,)
     return max((d if isinstance(d, int) else _WIDEST for d in dims), default=1)
 
 
 def _span(value: Value, found: Mapping[str, Span]) -> Span | None:
-    """The numbers of an integer value, as far as known."""
+    """The range of an integer value, None if unknown."""
     if value.constant is not None and value.dtype.readable:
         if prod(value.constant.shape) > _READ:
             return None

@@ -1,4 +1,4 @@
-"""Operators whose sizes ONNX does not infer, as others that have the same."""
+"""Substitute operators for shape inference of operators that ONNX does not infer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _LIKE_FIRST = frozenset(
         *((_RUNTIME, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
     )
 )
-"""By domain and name, operators whose first output is as large as the first input."""
+"""Domains and types of operators whose first output has the shape of the first input."""
 _FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("MatMul", 2)}
-"""ONNX Runtime's own: the operator that has an activation or factor in it, and its inputs."""
+"""ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
 _SINCE = 13
-"""An opset that has what the others become; sizes follow from inputs in the same way since."""
+"""An opset with all substitutes; later opsets do not change their shape inference."""
 _LIKE = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
-"""Operators that ONNX defines as functions, and others on the same inputs that are none."""
+"""Operators that ONNX defines as functions, and equivalents for shape inference."""
 
 
 def counterpart(node: GraphNode) -> GraphNode:
-    """A node of ONNX that makes the same of its inputs' sizes as `node`; itself if none is known.
+    """Returns an ONNX node with the same shape inference as `node`; `node` if none is known.
 
     Source: ONNX GroupNormalization-18, -21, MeanVarianceNormalization-13, LessOrEqual-12,
     GreaterOrEqual-12, which have no shape inference; com.microsoft schemas of ONNX Runtime.
@@ -77,7 +77,7 @@ def _real(value: Value | None) -> Value | None:
 
 
 def _matrices(node: GraphNode) -> list[Value | None]:
-    """The inputs, those that FusedMatMul transposes with their last two sizes exchanged."""
+    """The inputs; those that FusedMatMul transposes have their last two dimensions swapped."""
     found = list(node.inputs)
     for i, name in enumerate(("transA", "transB")):
         value = found[i]

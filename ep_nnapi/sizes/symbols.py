@@ -1,4 +1,4 @@
-"""Symbolic sizes and the numbers that settle them."""
+"""Symbolic dimensions and their values."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ep_nnapi.errors import OptionError, known
 from ep_nnapi.graph.value import Dim
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
-"""Sizes by tensor name."""
+"""Shapes by tensor name."""
 
 
 class Sized(Protocol):
-    """A tensor with a name and dimensions, None where not even their number is known."""
+    """Protocol of a tensor with a name and dimensions, None for unknown rank."""
 
     @property
     def name(self) -> str:
@@ -25,9 +25,9 @@ class Sized(Protocol):
 
 
 def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
-    """What the symbolic dimensions are when `values` have these shapes.
+    """The values of the symbolic dimensions when `values` have these shapes.
 
-    Raises OptionError for a shape that does not fit.
+    Raises OptionError for a shape that contradicts the declared rank or a declared size.
     """
     found: dict[str, int] = {}
     for value in values:
@@ -42,9 +42,9 @@ def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
 
 
 def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
-    """The same for the inputs of a model, where `fixed` may name symbols with one size, too.
+    """The same for a model's inputs; `fixed` may also map a symbolic dimension to one size.
 
-    Raises OptionError when it names neither an input nor a symbol, or gives a symbol two sizes.
+    Raises OptionError if a name is neither an input nor a symbol, or a symbol gets two sizes.
     """
     names = {v.name for v in inputs}
     there = dict.fromkeys(d for v in inputs for d in v.dims or () if isinstance(d, str))
@@ -63,7 +63,7 @@ def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
 
 
 def settled(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
-    """The dimensions with numbers for the symbols that are known."""
+    """The dimensions with known symbols replaced by their values."""
     return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
 
 

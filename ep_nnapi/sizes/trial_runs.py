@@ -1,6 +1,7 @@
-"""Sizes that a node's outputs may have when it has run, where no shape inference says them.
+"""Sample shapes of node outputs with data-dependent shapes, some of them found by trial runs.
 
-They are samples to judge what follows with; what follows is compiled for the sizes of each run.
+They serve to check the capability of nodes downstream, which are compiled for the actual shapes of
+each run.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import is_sized
 
 _MOST_BYTES = 1 << 26
-"""What the inputs of a trial run may have in all: a picture or a table that a model begins with."""
+"""Maximum total bytes of a trial run's inputs: enough for a model's image or table input."""
 
 Runs: TypeAlias = dict[tuple[int, tuple[object, ...]], tuple[tuple[int, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Gives a node's outputs the sizes that they may have.
+    """Assigns sample shapes to a node's outputs.
 
-    size    of each dimension that is unknown where their number is known
-    opsets  of the graph
-    runs    the sizes found by trial runs so far, by node and the inputs' sizes; shared
+    size    the size of each unknown dimension of an output of known rank
+    opsets  opset versions of the graph
+    runs    cache of trial runs: output shapes by node id and input shapes; shared
     """
 
     size: int
@@ -38,7 +39,7 @@ class Assumption:
     runs: Runs = field(default_factory=dict)
 
     def __call__(self, node: GraphNode) -> Sequence[Value]:
-        """The outputs, those of unknown rank with the sizes of a trial run, if it succeeds."""
+        """The outputs with sample shapes, of a trial run if a rank is unknown and it succeeds."""
         outputs = outputs_of(node)
         if any(v.dims is None for v in outputs) and _can_run(node):
             key = (node.id, tuple(v.dims for v in inputs_of(node)))
@@ -57,7 +58,7 @@ class Assumption:
 
 
 def _can_run(node: GraphNode) -> bool:
-    """Whether the node is one of tensors whose sizes and types are known, with no inner graph."""
+    """True if all inputs have static shapes and numpy types, and no subgraph reads outer values."""
     inputs = inputs_of(node)
     if node.implicit or not all(map(is_sized, inputs)):
         return False
@@ -67,9 +68,9 @@ def _can_run(node: GraphNode) -> bool:
 
 
 def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
-    """The sizes of the outputs when the CPU provider runs the node on ones; () where it cannot.
+    """Runs the node on the CPU provider on ones; returns the output shapes, () on failure.
 
-    Ones are no index out of range and no divisor of zero.
+    Ones avoid division by zero and most indices out of range.
     """
     inputs, outputs = inputs_of(node), outputs_of(node)
     options = exact_options()
@@ -80,18 +81,18 @@ def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, .
         model = model_of([plain], [_unsettled(v) for v in inputs], outputs, opsets)
         session = session_of(model.SerializeToString(), options)
         results = session.run([v.name for v in outputs], {v.name: _sample(v) for v in inputs})
-    except Exception:  # an operator unknown here, or not of these sizes; ONNX Runtime has no base
+    except Exception:  # unknown operator or invalid sizes; ONNX Runtime's errors have no base class
         return ()
     return tuple(np.shape(r) for r in results)
 
 
 def _sample(value: Value) -> Array:
-    """The value's numbers where they follow from sizes, else ones."""
+    """The value's folded elements if known, else ones."""
     if value.constant is not None:
         return value.constant.array
     return np.ones(value.shape, value.dtype.numpy)
 
 
 def _unsettled(value: Value) -> Value:
-    """The value as an input of a model, not a constant of it."""
+    """The value as a model input instead of a folded constant."""
     return replace(value, constant=None) if value.settled else value

@@ -1,4 +1,4 @@
-"""The sizes that a graph with symbolic ones is judged with."""
+"""Selection of sample sizes for symbolic dimensions, for the capability check of a graph."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
 from ep_nnapi.sizes.trial_runs import Assumption, Runs
 
 _DEFAULTS = ((64, 32), (96, 32))
-"""First size and step of the sizes tried for dimensions that nothing settles.
+"""First size and step of the samples for free dimensions, for each of the two samples.
 
-Multiples of 32, which survive the usual five halvings; two samples, so that nothing is taken that
-holds for one size by chance. The second of two, which is a sentence's length, is at most 128: the
-steps up to which recurrent operators are written out.
+Multiples of 32 allow the usual five halvings. Two samples avoid accepting a node that one size
+supports by chance. The second dimension, often the sequence length, is at most 128: the steps up to
+which recurrent operators are unrolled.
 """
 
 _OTHERS = (32, 48, 16, 224, 512, 1)
-"""Sizes tried where those do not go together; 1 last, with which almost everything goes."""
+"""Sizes tried if the defaults are inconsistent; 1 is last, as almost every model allows it."""
 
 _MOST = 1000
-"""Nodes of a graph up to which others are tried: each try follows the sizes through all of them."""
+"""Maximum nodes of a graph for which these are tried: each try infers all shapes again."""
 
 _Numbers: TypeAlias = Mapping[Dim, int]
-"""Sizes by symbolic dimension, those without a name all under None."""
+"""Sizes by symbolic dimension; all unnamed dimensions are under None."""
 
 
 def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
-    """The graph bound to the sizes to judge it with: to one set when `fixed` settles all, else two.
+    """The graph bound to sample sizes: one sample if `fixed` determines all sizes, else two.
 
-    What only a run settles is tried with sizes as a dimension without a name is; not to `assume`
-    any leaves it without.
-    Where the model's own sizes do not allow the usual ones, others are looked for that they do:
-    for one dimension after another, then one size for all.
-    Raises OptionError when `fixed` names no input or does not fit one.
+    assume   give data-dependent dimensions the sample size of unnamed dimensions; False leaves them
+             unknown
+    If the model's static sizes are inconsistent with the default samples, others are searched: for
+    one dimension after another, then one size for all.
+    Raises OptionError if `fixed` names neither an input nor a symbol, or contradicts the model.
     """
     trial = _Trial.of(graph, fixed, assume)
     seen = trial.seen(trial.usual(0))
@@ -55,10 +55,11 @@ def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """One graph, what enters it, the sizes that are given and the dimensions that are not.
+    """A graph, its inputs, the given sizes and the free dimensions.
 
-    assume   whether what only a run settles has sizes, too: those of a dimension without a name
-    runs     what has been found out about these
+    inputs   as `entering` returns them
+    assume   give data-dependent dimensions the size of unnamed dimensions
+    runs     cache of trial runs
     """
 
     graph: Graph
@@ -71,7 +72,7 @@ class _Trial:
 
     @staticmethod
     def of(graph: Graph, fixed: Shapes, assume: bool) -> _Trial:
-        """The trial of `graph`; raises OptionError as `views` does."""
+        """Creates the trial of `graph`; raises OptionError as `views` does."""
         inputs = entering(graph)
         known = fixed_symbols(inputs, fixed)
         dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
@@ -80,13 +81,13 @@ class _Trial:
         return _Trial(graph, inputs, fixed, known, free, assume)
 
     def usual(self, which: int) -> _Numbers:
-        """The sizes that are tried first."""
+        """The default sizes of sample 0 or 1."""
         first, step = _DEFAULTS[which]
         named = {d: first + step * i for i, d in enumerate(self.free)}
         return {**named, None: first}
 
     def seen(self, numbers: _Numbers) -> Followed:
-        """The graph with these sizes, and whether they go together."""
+        """Binds the graph to these sizes; the result says if they are consistent."""
         known: dict[Dim, int] = {**numbers}
         known.update(self.known)
         shapes = {
@@ -100,7 +101,7 @@ class _Trial:
         return followed(self.graph, shapes, assumption)
 
     def possible(self, usual: _Numbers) -> tuple[_Numbers, Graph] | None:
-        """The first sizes other than the `usual` ones that go together; None if none do."""
+        """The first consistent sizes other than `usual`, and the graph; None if there are none."""
         for numbers in self._instead(usual):
             seen = self.seen(numbers)
             if seen.agree:
@@ -108,7 +109,7 @@ class _Trial:
         return None
 
     def differing(self, found: _Numbers, usual: _Numbers) -> Graph:
-        """The graph with `usual` sizes, and those that were `found` where it allows no other."""
+        """The graph with `usual` sizes, or `found` ones for dimensions that need them."""
         seen = self.seen(usual)
         if seen.agree:
             return seen.graph

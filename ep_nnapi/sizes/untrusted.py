@@ -1,4 +1,4 @@
-"""Sizes that a model declares, or ONNX Runtime infers, and that are not what is computed."""
+"""Removal of declared or inferred shapes that may differ from the computed ones."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ep_nnapi.sizes.inference import contradicts, is_believed, only_declared
 
 
 def certain(graph: Graph) -> Graph:
-    """The graph, with sizes forgotten where others than the declared ones are computed.
+    """Sets sizes to unknown where the computed shapes may differ from the declared ones.
 
-    ONNX Runtime's shape inference counts windows of pools that its kernels leave out, and believes
-    the model's author where it infers nothing, as where data decides. The sizes of all that depends
-    on such a node are forgotten, too.
+    ONNX Runtime's shape inference counts pool windows that its kernels drop. Where it infers
+    nothing, as for data-dependent shapes, it trusts the shapes declared in the model. The sizes of
+    all values that depend on such a node become unknown as well. Ranks are unchanged.
     """
     doubtful: set[str] = set()
     for node in graph.nodes:
@@ -36,10 +36,10 @@ def certain(graph: Graph) -> Graph:
 
 
 def believed(graph: Graph) -> frozenset[str]:
-    """The tensors whose sizes rest on what the model's author declares, and nothing can check.
+    """Names of the tensors whose shapes depend on declarations that cannot be verified.
 
-    They come from what holds inner graphs, reads what is no tensor or is of an unknown domain; the
-    inputs of an inner graph are such as well.
+    These are outputs of nodes with subgraphs, with inputs that are not tensors, or of unknown
+    domains, the inputs of a subgraph, and all values that depend on these.
     """
     names = {v.name for v in graph.inputs} if graph.key else set()
     for node in graph.nodes:
