@@ -1,1 +1,1 @@
-"""Costs: the work of nodes, cost models and measured calibrations."""
+"""Cost estimates: work of nodes, cost models and measured calibrations."""

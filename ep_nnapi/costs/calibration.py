@@ -1,7 +1,7 @@
-"""What a device and the CPU beside it were measured to take: calibration.json, and for whom it is.
+"""Calibration files (calibration.json): measured costs of a device and of the host's CPU.
 
-A file is used only for the device, and on the machine, where it was measured; one of a desktop
-says nothing about phones.
+A calibration is valid only for the device and the machine where it was measured. Measurements of a
+desktop are never used to plan for a phone.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ _AGAIN = "measure again with ep-nnapi devices --calibrate"
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """A measured cost model, and what it was measured on.
+    """A measured cost model, with the device and machine it was measured on.
 
     runtime         "host" for this package's own runtime, "system" for any other
-    device          its name and version
-    feature_level   the device's
-    machine         the computer, as `this_machine` names it
+    device          name of the device
+    device_version  version of the device
+    feature_level   feature level of the device
+    machine         the computer, as named by `this_machine`
     model           the measured costs
     """
 
@@ -47,27 +48,27 @@ class Calibration:
 
     @staticmethod
     def of(runtime: str, device: Device, model: CostModel) -> Calibration:
-        """What was just measured here."""
+        """Returns the calibration for a model that was measured on `device` on this machine."""
         kind = _kind(runtime)
         level = device.feature_level
         return Calibration(kind, device.name, device.version, level, this_machine(), model)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the file whole or not at all; raises OptionError where it cannot be written."""
+        """Writes the file atomically; raises OptionError if it cannot be written."""
         write_text(Path(path), json.dumps(self.to_json(), indent=1) + "\n")
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, the content of calibration.json."""
+        """Returns the content of calibration.json as JSON-serializable data."""
         return {"version": VERSION, **asdict(self)}
 
     def refusal(self, options: Options, device: Device) -> str | None:
-        """Why it is of no use to clusters under these options for `device`; None where it is."""
+        """Returns why the calibration is invalid for these options and `device`; None if valid."""
         phone = options.target is RuleSet.BUILTIN or _kind(options.runtime) != HOST
         if phone and self.runtime == HOST:
             wanted = "target builtin-nnapi" if options.target is RuleSet.BUILTIN else "this runtime"
             return f"was measured on a desktop, and {wanted} is a phone's; give one measured there"
         if options.target is RuleSet.BUILTIN and _kind(options.runtime) == HOST:
-            return None  # measured on a phone, to prepare for it elsewhere
+            return None  # measured on a phone; used to prepare models for it on this host
         if (self.runtime, self.device) != (_kind(options.runtime), device.name):
             return (
                 f"is about device {self.device} of runtime {self.runtime}, not {device.name}; "
@@ -84,9 +85,9 @@ class Calibration:
 
 
 def cost_model(options: Options, device: Device) -> CostModel:
-    """The model that estimates go by: the calibration's where one is given, else `PHONE`.
+    """Returns the cost model for estimates: of the option `calibration` if set, else `PHONE`.
 
-    Raises OptionError for a file that cannot be read, is of another version or not for `device`.
+    Raises OptionError if the file cannot be read, has another version or is not for `device`.
     """
     if options.calibration is None:
         return PHONE
@@ -99,7 +100,7 @@ def cost_model(options: Options, device: Device) -> CostModel:
 
 
 def read(path: Path) -> Calibration:
-    """The calibration in a file; raises OptionError in one sentence."""
+    """Returns the calibration stored in a file; raises OptionError with a one-sentence message."""
     try:
         data = json.loads(path.read_text())
     except FileNotFoundError:
@@ -118,7 +119,7 @@ def read(path: Path) -> Calibration:
 
 
 def this_machine() -> str:
-    """The processor and how many there are, in words."""
+    """Returns a description of this machine: architecture, processor name and processor count."""
     return f"{platform.machine()} {_processor()}, {os.cpu_count()} processors"
 
 
@@ -127,7 +128,7 @@ def _kind(runtime: str) -> str:
 
 
 def _processor() -> str:
-    """The processor's name, where Linux tells it."""
+    """Returns the processor's name, from /proc/cpuinfo where it is available."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

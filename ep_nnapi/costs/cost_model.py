@@ -1,4 +1,4 @@
-"""What nodes, borders and clusters cost in microseconds, on the CPU provider and on NNAPI."""
+"""Cost model: estimated microseconds of nodes and clusters on the CPU provider and on NNAPI."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Microseconds on one side, for each node, byte read or written, and multiply-accumulate."""
+    """Costs of one provider in microseconds.
+
+    per_node   for each node that runs
+    per_byte   for each byte read or written
+    per_mac    for each multiply-accumulate, by operator family
+    """
 
     per_node: float
     per_byte: float
     per_mac: Mapping[Family, float]
 
     def time(self, node: GraphNode) -> float:
-        """How long a node takes there; as one without work where this cannot be estimated."""
+        """Returns the estimated time of a node; `per_node` alone if its work cannot be counted."""
         try:
             done = work(node)
-        except Exception:  # a defect of one operator's count, which must not end the planning
+        except Exception:  # a bug in one operator's count must not abort planning
             logger.exception("the work of %s (%s) cannot be counted", node.name, node.op_type)
             return self.per_node
         macs = done.macs * self.per_mac[family_of(node)]
@@ -34,11 +39,11 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class CostModel:
-    """What it takes to leave nodes to the CPU provider, or to take them to NNAPI.
+    """Costs of running nodes on the CPU provider or on NNAPI, in microseconds.
 
-    cpu, nnapi   the two sides
-    per_byte     of a tensor that crosses a border, once
-    per_cluster  of each cluster, each time it runs
+    cpu, nnapi   rates of the two providers
+    per_byte     for each byte of a tensor that enters or leaves a cluster
+    per_cluster  for each run of a cluster
     """
 
     cpu: Rates
@@ -47,7 +52,7 @@ class CostModel:
     per_cluster: float
 
     def costs(self, nodes: Iterable[GraphNode]) -> Costs:
-        """The costs of a graph's nodes, by id."""
+        """Returns the costs of a graph's nodes, by node id."""
         here: dict[Hashable, float] = {}
         there: dict[Hashable, float] = {}
         for node in nodes:
@@ -66,17 +71,17 @@ PHONE = CostModel(
     per_byte=5e-4,
     per_cluster=500.0,
 )
-"""The model without a calibration: a phone whose accelerator computes five times as fast.
+"""The default model without a calibration: a phone whose accelerator is five times as fast.
 
-Round numbers, for the choice depends on their ratios alone:
-- the CPU provider does 20 thousand million multiply-accumulates a second (a few big cores at two
-  vectors of four a cycle, half of that lost), the accelerator 100 thousand million;
-- both read and write the same memory, at 10 GB/s, and take 2 us to get from node to node;
-- a byte at the border costs as much as five inside: it is copied to memory that is shared with
-  the driver's process, and caches are written back, at about 2 GB/s;
-- a cluster waits half a millisecond for its turn: the driver is another process. Android tells
-  makers of drivers that a few milliseconds would drive users back to the CPU.
-So a lone cluster pays from about 12 million multiply-accumulates on: MobileNet does, with 300
-million, and a classifier of small digits does not.
+The numbers are round because the partitioning depends on their ratios alone:
+- the CPU provider computes 20 G multiply-accumulates per second (a few big cores with two 4-wide
+  vector operations per cycle at 50 % efficiency), the accelerator 100 G;
+- both share the same memory at 10 GB/s, with an overhead of 2 us per node;
+- a byte that enters or leaves a cluster costs as much as five bytes inside: it is copied to memory
+  shared with the driver's process, and caches are written back, at about 2 GB/s;
+- a run of a cluster costs half a millisecond of latency, as the driver is another process. Android
+  tells driver vendors that a few milliseconds would make users prefer the CPU.
+A single cluster is therefore faster on NNAPI from about 12 million multiply-accumulates on:
+MobileNet (300 million) is, a small digit classifier is not.
 Source: source.android.com, NNAPI driver implementation best practices, "Reduce minimal latency".
 """

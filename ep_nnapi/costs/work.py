@@ -1,4 +1,4 @@
-"""The work of a node, counted from its sizes: multiply-accumulates, bytes, and of which family."""
+"""Work estimates of nodes from their shapes: multiply-accumulates, bytes and operator family."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 class Family(StrEnum):
-    """Operations whose multiply-accumulates take about the same time.
+    """Operator families with about the same time per multiply-accumulate.
 
-    quantized   convolutions and products of 8-bit numbers
-    function    of single numbers, such as exp: counted in elements
-    other       arithmetic and movement of single numbers: counted in elements, too
+    quantized   convolutions and matrix products of 8-bit tensors
+    function    element-wise functions such as exp: work is counted in elements
+    other       element-wise arithmetic and data movement: work is counted in elements
     """
 
     CONVOLUTION = "convolution"
@@ -34,14 +34,14 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Multiply-accumulates, and bytes read and written (weights included)."""
+    """Multiply-accumulates, and bytes read and written (including weights)."""
 
     macs: int = 0
     bytes: int = 0
 
 
 def work(node: GraphNode) -> Work:
-    """The work of a node; a dimension that is not known counts as 1."""
+    """Returns the work of a node; unknown dimensions count as 1."""
     weights = sum(bytes_of(v) for v in node.inputs if v is not None and v.constant is not None)
     moved = sum(bytes_of(v) for v in (*inputs_of(node), *outputs_of(node)))
     shapes = [_shape(v) for v in node.inputs]
@@ -51,7 +51,7 @@ def work(node: GraphNode) -> Work:
 
 
 def family_of(node: GraphNode) -> Family:
-    """The family of a node's operator, its data and, of a convolution, its groups considered."""
+    """Returns the family of a node, from its operator, data types and convolution groups."""
     if node.op_type in FUNCTIONS:
         return Family.FUNCTION
     family, _ = MACS.get(node.op_type, (Family.OTHER, None))
@@ -71,22 +71,22 @@ def _shape(value: Value | None) -> Shape:
 
 
 def _convolution(inputs: list[Shape], out: Shape) -> int:
-    """Each output element is a sum over one filter [C / group, kH, kW]."""
+    """Counts for each output element one filter [C / group, kH, kW]."""
     return prod(out) * prod(inputs[1][1:])
 
 
 def _transposed(inputs: list[Shape], out: Shape) -> int:
-    """Each input element goes into one filter [O / group, kH, kW]."""
+    """Counts for each input element one filter [O / group, kH, kW]."""
     return prod(inputs[0]) * prod(inputs[1][1:])
 
 
 def _product(inputs: list[Shape], out: Shape) -> int:
-    """Each output element is a sum over the inner dimension."""
+    """Counts for each output element the size of the inner dimension."""
     return prod(out) * (prod(inputs[0]) // max(1, prod(inputs[0][:-1])))
 
 
 def _recurrent(inputs: list[Shape], out: Shape) -> int:
-    """Each step multiplies with the input's weights and the recurrent ones."""
+    """Counts for each step and batch entry the input weights and the recurrent weights."""
     steps = prod(inputs[0][:2])
     return steps * sum(prod(s) for s in inputs[1:3])
 
@@ -103,7 +103,7 @@ MACS: Mapping[str, tuple[Family, Callable[[list[Shape], Shape], int]]] = {
     "GRU": (Family.RECURRENT, _recurrent),
     "RNN": (Family.RECURRENT, _recurrent),
 }
-"""How to count by operator; one that is not here does something with each element it writes."""
+"""Counting functions by operator; for all others the work is the number of output elements."""
 
 FUNCTIONS = frozenset(
     (
@@ -132,4 +132,4 @@ FUNCTIONS = frozenset(
         "Tanh",
     )
 )
-"""Operators that compute a function of each number, mostly through exp."""
+"""Operators that compute a function of each element, mostly with exp."""

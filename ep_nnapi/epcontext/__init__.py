@@ -1,1 +1,1 @@
-"""EPContext: compiled clusters as containers inside ONNX models."""
+"""EPContext nodes: compiled clusters stored as containers in ONNX models."""

@@ -1,6 +1,7 @@
-"""A checksum of an .onnx file within that file: what its contexts' own checksums do not cover.
+"""SHA-256 checksum of a whole .onnx file, stored in a metadata entry of that file.
 
-It is the value of a metadata entry, and of all bytes of the file with zeros in its own place.
+It covers what the checksums of the EPContext containers do not. It is computed over all bytes of
+the file, with ASCII zeros in place of the checksum itself.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from ep_nnapi.errors import ModelError
 _KEY = "ep_nnapi.sha256"
 _ZEROS = "0" * 64
 _ENTRY = _KEY.encode() + b"\x12\x40"
-"""The entry as it is encoded: its key, and that 64 bytes of value (field 2) follow.
+"""The encoded start of the entry: its key, then tag and length (64) of the value (field 2).
 
 Source: ONNX StringStringEntryProto; Protocol Buffers, length-delimited fields.
 """
 
 
 def leave_room(proto: ModelProto) -> None:
-    """Adds the entry, to be filled in once the model has been written."""
+    """Adds the metadata entry with a placeholder; `seal` fills it in once the file is written."""
     entry = proto.metadata_props.add()
     entry.key, entry.value = _KEY, _ZEROS
 
 
 def seal(path: Path) -> None:
-    """Fills in the checksum of a model with room for it."""
+    """Writes the checksum into a model file that has the placeholder of `leave_room`."""
     start, digest = _digest(path)
     with path.open("r+b") as file:
         file.seek(start)
@@ -38,7 +39,7 @@ def seal(path: Path) -> None:
 
 
 def check_seal(path: Path) -> None:
-    """Raises ModelError when the file is not what was sealed."""
+    """Raises ModelError if the checksum of a file is missing or wrong, or the file unreadable."""
     try:
         stat = path.stat()
         intact = _intact(path, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size)
@@ -49,7 +50,7 @@ def check_seal(path: Path) -> None:
 
 
 def check_bytes(data: bytes) -> None:
-    """Raises ModelError when bytes of a sealed model are not what was sealed; others pass."""
+    """Raises ModelError if a model's bytes contain a wrong checksum; models without one pass."""
     start, digest = _digest_of(data)
     if start >= 0 and data[start : start + len(_ZEROS)] != digest.encode():
         raise ModelError("the model is corrupt or was changed; prepare it again")
@@ -57,7 +58,7 @@ def check_bytes(data: bytes) -> None:
 
 @lru_cache(maxsize=64)
 def _intact(path: Path, *_when: int) -> bool:
-    """Whether the checksum is there and right; found once for a file that stays as it is."""
+    """Returns True if the checksum is present and correct; cached while the file is unchanged."""
     start, digest = _digest(path)
     if start < 0:
         return False
@@ -67,13 +68,13 @@ def _intact(path: Path, *_when: int) -> bool:
 
 
 def _digest(path: Path) -> tuple[int, str]:
-    """Where the checksum is, or -1, and what it should be."""
+    """Returns the offset of the checksum in the file (-1 if missing) and its correct value."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return _digest_of(data)
 
 
 def _digest_of(data: bytes | mmap.mmap) -> tuple[int, str]:
-    """As `_digest`, of the file's bytes."""
+    """Returns the same as `_digest`, for the bytes of a file."""
     start = data.rfind(_ENTRY)
     if start < 0:
         return -1, ""

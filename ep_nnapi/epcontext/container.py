@@ -1,9 +1,9 @@
-"""A compiled cluster as bytes: its NNAPI model and border, for a model prepared ahead of time.
+"""Binary container of an EPContext node: the NNAPI model and border of one compiled cluster.
 
     magic | version | header size | SHA-256 of the header | header (JSON) | weights | end
 
-The weights follow in the same bytes, or are in a file beside the prepared model, which the runtime
-maps. Nothing in it is executed: no code, no pickles, and no path that leads out of the folder.
+The weights are embedded, or in a separate file next to the prepared model that is memory-mapped.
+Loading is safe for untrusted data: no code, no pickles, and no path outside of the model's folder.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _MALFORMED = (
     TypeError,
     ValueError,
 )
-_END = b"."  # a string attribute that ended in zeros would lose them
+_END = b"."  # trailing zeros of a string attribute are lost when it is read
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where weights are: from `offset` of a file of `total` bytes, and their digest."""
+    """Location of external weights: `offset` in a file of `total` bytes, and their SHA-256."""
 
     file: str
     offset: int
@@ -60,9 +60,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A cluster's context in two parts, to be joined or kept apart.
+    """A cluster's container before it is written, with embedded or external weights.
 
-    weights   aligned blocks, to be written one after the other from `offset` of their file on
+    header    the JSON header, without the entry "weights"
+    weights   blocks to write one after the other, each padded to `ALIGNMENT`
+    size      bytes of all blocks with their padding
     """
 
     header: dict[str, Any]
@@ -70,27 +72,28 @@ class Packed:
     size: int
 
     def embedded(self) -> bytes:
-        """All of it in one."""
+        """Returns the container with embedded weights."""
         blob = b"".join(_aligned(self.weights))
         digest = hashlib.sha256(blob).hexdigest()
         where = {"file": None, "size": len(blob), "sha256": digest}
         return _sealed({**self.header, "weights": where}) + blob + _END
 
     def beside(self, place: Place) -> bytes:
-        """The part without weights, which are in that place."""
+        """Returns the container without weights, which are stored at `place`."""
         where = {**asdict(place), "size": self.size}
         return _sealed({**self.header, "weights": where}) + _END
 
     def blob(self) -> Iterator[bytes]:
-        """The weights with their padding, block by block."""
+        """Yields the weights with their padding, block by block."""
         yield from _aligned(self.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a context holds: the lowered cluster, and the feature level it needs.
+    """A container's content: the lowered cluster and the feature level it needs.
 
-    size  bytes of weights, in `file` beside the model; None: in the context itself
+    size  bytes of weights
+    file  name of the weights' file next to the model; None if the weights are embedded
     """
 
     lowered: Lowered
@@ -100,7 +103,7 @@ class Context:
 
 
 def pack(lowered: Lowered) -> Packed:
-    """A lowered cluster ready to be written."""
+    """Returns a lowered cluster as a container ready to be written."""
     pool = Pool()
     header = {
         "format": FORMAT_VERSION,
@@ -113,12 +116,12 @@ def pack(lowered: Lowered) -> Packed:
 
 
 def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
-    """The context behind `data`.
+    """Returns the content of a container.
 
-    folder         where the prepared model is; None when it was loaded from memory
-    feature_level  the runtime's
-    Raises ModelError in one sentence: corrupt, truncated, of a newer format, above the level, or
-    with weights outside of the folder.
+    folder         folder of the prepared model; None if the model was loaded from memory
+    feature_level  feature level of the runtime
+    Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
+    newer format, needs a higher feature level, or has weights outside of the folder.
     """
     text, rest = _opened(data)
     try:
@@ -152,7 +155,7 @@ def _sealed(header: Mapping[str, Any]) -> bytes:
 
 
 def _opened(data: bytes) -> tuple[bytes, bytes]:
-    """The header's text, its digest checked, and what follows it."""
+    """Returns the header's text, after checking its digest, and the bytes that follow it."""
     if len(data) < _PRELUDE.size or not data.startswith(_MAGIC):
         raise ModelError("this is no ep-nnapi context, or it is corrupt; prepare the model again")
     _, version, size, digest = _PRELUDE.unpack_from(data)
@@ -171,7 +174,7 @@ def _opened(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) -> Array:
-    """The weights as bytes: mapped where they are in a file, their digest checked."""
+    """Returns the weights as bytes, memory-mapped if external, after checking their digest."""
     if where["file"] is None:
         weights = np.frombuffer(rest, np.uint8)
     else:

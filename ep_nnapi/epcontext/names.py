@@ -1,4 +1,4 @@
-"""Names of EPContext nodes, and which of them are this provider's."""
+"""Operator name and domain of EPContext nodes, and a test for those of this provider."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ep_nnapi.graph.graph import GraphNode
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
 SOURCE = "NnapiPluginExecutionProvider"
-"""What the attribute `source` says of nodes of this provider."""
+"""Value of the attribute `source` in EPContext nodes of this provider."""
 
 
 def is_own(node: GraphNode) -> bool:
-    """Whether the node is a cluster that this provider compiled."""
+    """Returns True if the node is an EPContext node that this provider compiled."""
     kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
     return kind and node.attributes.get("source") == SOURCE

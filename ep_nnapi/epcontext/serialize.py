@@ -1,4 +1,4 @@
-"""An NNAPI model and its border as plain data for JSON, and back, trusting nothing that is read."""
+"""JSON serialization of an NNAPI model and its border; input is validated as untrusted data."""
 
 from __future__ import annotations
 
@@ -22,19 +22,22 @@ from ep_nnapi.nnapi.model import (
 )
 from ep_nnapi.nnapi.spec import BY_NAME
 
-ALIGNMENT = 64  # bytes: a cache line, and what any SIMD load may ask for
+ALIGNMENT = 64  # bytes: a cache line, and enough for any SIMD load
 
 
 @dataclass
 class Pool:
-    """Constants in the order in which they are written, each once."""
+    """Pool of distinct constants in the order in which they are written.
+
+    size  bytes of all constants, each padded to `ALIGNMENT`
+    """
 
     arrays: list[Array] = field(default_factory=list)
     size: int = 0
     _found: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, data: Array) -> tuple[int, int]:
-        """Offset and size of a constant's bytes."""
+        """Adds a constant unless present; returns offset and size of its bytes in the pool."""
         if id(data) not in self._found:
             self._found[id(data)] = (self.size, data.size)
             self.arrays.append(data)
@@ -43,7 +46,7 @@ class Pool:
 
 
 def model_data(model: Model, pool: Pool) -> dict[str, Any]:
-    """A model as plain data, its constants in the pool."""
+    """Returns a model as JSON-serializable data; its constants are added to `pool`."""
     return {
         "operands": [_operand(o, pool) for o in model.operands],
         "operations": [
@@ -70,9 +73,9 @@ def _operand(operand: Operand, pool: Pool) -> list[Any]:
 
 
 def model_from(found: Mapping[str, Any], weights: Array) -> Model:
-    """What `model_data` made, constants lying in `weights`.
+    """Returns the model that `model_data` serialized, with constants as views of `weights`.
 
-    Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for anything else.
+    Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for malformed data.
     """
     return Model(
         tuple(_operand_from(o, weights) for o in found["operands"]),
@@ -124,14 +127,14 @@ def _ints(found: Sequence[Any]) -> tuple[int, ...]:
 
 
 def crossing_data(c: Crossing) -> list[Any]:
-    """What crosses the border, as plain data."""
+    """Returns a tensor's crossing of the border as JSON-serializable data."""
     perm = None if c.perm is None else list(c.perm)
     shape, held = list(c.shape), list(c.nnapi_shape)
     return [c.name, int(c.dtype), shape, c.operand, perm, held, c.nnapi_dtype.str]
 
 
 def crossing_from(found: Sequence[Any]) -> Crossing:
-    """What `crossing_data` made; raises as `model_from`."""
+    """Returns the crossing that `crossing_data` serialized; raises the errors of `model_from`."""
     name, dtype, shape, operand, perm, held, nnapi_dtype = found
     if not isinstance(nnapi_dtype, str) or np.dtype(nnapi_dtype).hasobject:
         raise TypeError(f"{nnapi_dtype!r} is no element type")
@@ -147,7 +150,7 @@ def crossing_from(found: Sequence[Any]) -> Crossing:
 
 
 def check_border(border: Border, model: Model) -> None:
-    """Raises ValueError unless every crossing fits its operand."""
+    """Raises ValueError unless every crossing matches its operand's shape, type and layout."""
     sides: tuple[tuple[Sequence[Crossing], Sequence[int]], ...] = (
         (border.inputs, model.inputs),
         (border.outputs, model.outputs),

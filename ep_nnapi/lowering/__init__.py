@@ -1,1 +1,1 @@
-"""Lowering: the operations of a cluster become one NNAPI model with its border."""
+"""Lowering of a cluster's operations to one NNAPI model and its border."""

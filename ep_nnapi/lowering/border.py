@@ -1,4 +1,4 @@
-"""What the host does at a cluster's edge, once per tensor: permute, reshape, cast, retype."""
+"""Host-side conversion of a cluster's inputs and outputs: permute, reshape and cast."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 
 _SIGN = np.uint8(0x80)
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
-"""`allocate(i, shape)`: a writable array for ONNX output `i`."""
+"""`allocate(i, shape)` returns a writable array for ONNX output `i`."""
 
 
 class OtherSizes(ModelError):
-    """A tensor that reaches a cluster has other sizes than the model declares."""
+    """An input tensor of a cluster has another shape than the model declares."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """One tensor at the edge, as ONNX has it and as the NNAPI model has it.
+    """One input or output of a cluster, as ONNX tensor and as operand of the NNAPI model.
 
-    operand      position among the model's inputs or outputs
-    shape        ONNX's sizes
-    perm         how the model lays it out: its dimension i is ONNX's `perm[i]`; None: the same
-    nnapi_shape  the sizes with which the model holds it (`value.held`)
-    nnapi_dtype  the model's element type
+    operand      position among the NNAPI model's inputs or outputs
+    shape        ONNX shape
+    perm         layout of the operand: its axis i is ONNX axis `perm[i]`; None: same layout
+    nnapi_shape  shape of the operand (`value.held`)
+    nnapi_dtype  element type of the operand
     """
 
     name: str
@@ -42,18 +42,18 @@ class Crossing:
 
     @property
     def plain(self) -> bool:
-        """Whether the model takes the tensor's bytes as they are."""
+        """True if the operand has the same bytes as the ONNX tensor."""
         return self.perm is None and self.dtype.numpy == self.nnapi_dtype
 
     @property
     def _signs_change(self) -> bool:
-        """Whether signed quantized numbers are unsigned ones inside, zero point and all."""
+        """True if an int8 tensor is a uint8 operand: numbers and zero point are offset by 128."""
         return self.dtype is DType.INT8 and self.nnapi_dtype == np.uint8
 
     def enter(self, array: Array) -> Array:
-        """An ONNX tensor as the model wants it; no copy when `plain`.
+        """Returns an ONNX tensor converted for the operand; without a copy if `plain`.
 
-        Raises OtherSizes for one of other sizes than the model declares.
+        Raises OtherSizes if its shape differs from the shape that the model declares.
         """
         if array.shape != self.shape:
             raise OtherSizes(
@@ -67,7 +67,7 @@ class Crossing:
         return np.ascontiguousarray(array, self.nnapi_dtype).reshape(self.nnapi_shape)
 
     def leave(self, array: Array, out: Array) -> None:
-        """The model's tensor written into `out`, an ONNX tensor."""
+        """Converts the operand's contents and writes them into the ONNX tensor `out`."""
         if self._signs_change:
             array, out = array ^ _SIGN, out.view(np.uint8)
         if self.perm is None:
@@ -78,16 +78,16 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """The crossings of one cluster, each with the position of its tensor among ORT's.
+    """The inputs and outputs of one cluster's NNAPI model.
 
-    An input may enter twice (in two layouts) or not at all; each output leaves once.
+    An ONNX input may occur twice (in two layouts) or not at all; each ONNX output occurs once.
     """
 
     inputs: tuple[Crossing, ...]
     outputs: tuple[Crossing, ...]
 
     def bind(self, inputs: Sequence[str], outputs: Sequence[str]) -> BoundBorder:
-        """The border for tensors that come in this order."""
+        """Returns the border bound to ONNX inputs and outputs with these names in this order."""
         ins = {name: i for i, name in enumerate(inputs)}
         outs = {c.name: c for c in self.outputs}
         return BoundBorder(
@@ -98,7 +98,11 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class BoundBorder:
-    """A border whose tensors have positions: model inputs with their tensor, outputs in order."""
+    """A border bound to positions of ONNX tensors.
+
+    inputs   for each model input the position of its ONNX tensor, and its crossing
+    outputs  the crossings in the order of the ONNX outputs
+    """
 
     inputs: tuple[tuple[int, Crossing], ...]
     outputs: tuple[Crossing, ...]
@@ -110,9 +114,9 @@ class BoundBorder:
         allocate: Allocate,
         options: RunOptions,
     ) -> None:
-        """Runs `compilation` on ONNX tensors; results go where `allocate` says.
+        """Runs `compilation` on ONNX tensors and writes the results into arrays of `allocate`.
 
-        An output that crosses as it is is written by the runtime itself, without a copy.
+        The runtime writes a `plain` output directly into its array, without a copy.
         """
         fed = [crossing.enter(arrays[i]) for i, crossing in self.inputs]
         buffers = [allocate(i, c.shape) for i, c in enumerate(self.outputs)]

@@ -1,4 +1,4 @@
-"""Rewrites of a cluster's operations before the model is written: activations fused."""
+"""Fusion of activations and removal of unused operations in a cluster."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}
 
 
 def value_of(arg: Arg) -> Value | None:
-    """The value an operand reads, whatever its layout; None for scalars and what is left out."""
+    """Returns the value of a tensor operand in any layout; None for scalars and omitted ones."""
     if isinstance(arg, View):
         return arg.value
     return arg if isinstance(arg, Value) else None
 
 
 def reads(call: Call) -> tuple[Value, ...]:
-    """The values that a call reads and some call or the outside computes."""
+    """Returns the values that a call reads, without constants."""
     values = (value_of(a) for a in call.inputs)
     return tuple(v for v in values if v is not None and v.constant is None)
 
 
 def writes(call: Call) -> tuple[Value, ...]:
-    """The values that a call computes."""
+    """Returns the values that a call computes."""
     return tuple(o.value if isinstance(o, View) else o for o in call.outputs)
 
 
 def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
-    """The calls without those whose results nobody reads; `kept`: what leaves the cluster."""
+    """Returns the calls without dead code; `kept` names the cluster's outputs."""
     wanted = set(kept)
     found: list[Call] = []
     for call in reversed(calls):
@@ -44,9 +44,10 @@ def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
 
 
 def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
-    """RELU, RELU1 and RELU6 folded into the operation that computes their input.
+    """Returns the calls with RELU, RELU1 and RELU6 fused into the producer of their input.
 
-    Only where nothing else reads that input and it is not in `kept` (what leaves the cluster).
+    An activation is fused only if it is the only reader of that input and the input is not in
+    `kept`, the names of the cluster's outputs.
     """
     readers = Counter(v.name for c in calls for v in reads(c))
     fused: list[Call] = []
@@ -64,12 +65,12 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
 
 
 def call_input(call: Call) -> str:
-    """The name of the value that a one-input call reads."""
+    """Returns the name of the value that a one-input call reads."""
     return reads(call)[0].name
 
 
 def _fusible(call: Call, fused: Sequence[Call], producer: dict[str, int]) -> int | None:
-    """Where the operation stands that may take the activation `call`."""
+    """Returns the position of the operation that the activation `call` can be fused into."""
     if call.spec not in _FUSED or not reads(call):
         return None
     at = producer.get(call_input(call))
@@ -80,7 +81,7 @@ def _fusible(call: Call, fused: Sequence[Call], producer: dict[str, int]) -> int
 
 
 def _with_activation(before: Call, activation: Call) -> Call:
-    """`before`, ending with `activation` and writing its output in the layout it had."""
+    """Returns `before` with `activation` fused; its output keeps the layout."""
     position = next(i for i, p in enumerate(before.params) if p.name == "activation")
     inputs = list(before.inputs)
     inputs[position] = _FUSED[activation.spec]

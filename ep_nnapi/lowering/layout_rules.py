@@ -1,7 +1,7 @@
-"""Operations that can work on permuted tensors, and what becomes of their axes when they do.
+"""Layout propagation rules: rewrites of NNAPI operations to work on permuted tensors.
 
-A row says how the operands of one NNAPI operation change when all its rank-4 tensors are laid out
-with their axes permuted. Operations without a row keep the layout they were lowered with.
+A rule changes the operands of one NNAPI operation for rank-4 tensors whose axes are permuted.
+Operations without a rule keep the layout they were lowered with.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Rule: TypeAlias = Callable[[Call, Perm], Changes | None]
 
 
 def follow(call: Call, perm: Perm) -> Call | None:
-    """`call` on tensors permuted by `perm`, or None when it cannot work on them."""
+    """Returns `call` on tensors permuted by `perm`; None if the operation does not support it."""
     rule = RULES.get(call.spec)
     if rule is None:
         return None
@@ -46,7 +46,7 @@ def _output(out: Value | View, perm: Perm) -> Value | View | None:
 
 
 def permuted(arg: Given, perm: Perm) -> Value | View | None:
-    """A tensor operand permuted; one that broadcasts is given the missing dimensions first."""
+    """Returns a tensor operand permuted after broadcasting its rank; None if that is impossible."""
     if not isinstance(arg, Value):
         return None
     if arg.rank == len(perm):
@@ -60,7 +60,7 @@ def permuted(arg: Given, perm: Perm) -> Value | View | None:
 
 
 def _tensors(*names: str) -> Rule:
-    """The named operands are tensors of the same axes, possibly broadcast."""
+    """Rule for operations whose named operands are tensors with the same axes or broadcast."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
         named = call.named()
@@ -71,7 +71,7 @@ def _tensors(*names: str) -> Rule:
 
 
 def _axis(name: str = "axis", data: str = "input", default: int | None = None) -> Rule:
-    """A scalar axis of operand `data`; where left out it is `default`."""
+    """Rule for operations with a scalar axis `name` of operand `data`, `default` if omitted."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
         named = call.named()
@@ -95,7 +95,7 @@ def _concatenation(call: Call, perm: Perm) -> Changes | None:
 
 
 def _by_axis(*names: str) -> Rule:
-    """The named constants have one entry (or row) for each axis of `input`."""
+    """Rule for operations whose named constants have one entry (or row) per axis of `input`."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
         named = call.named()
@@ -114,14 +114,14 @@ def _rows(arg: Given, perm: Perm) -> Constant | None:
 
 
 def _gather(call: Call, perm: Perm) -> Changes | None:
-    """As an axis, where one row of indexes keeps the rank."""
+    """Renumbers the axis; only for rank-1 indices, which keep the rank of the input."""
     indices = call.named()["indices"]
     one_row = isinstance(indices, Value) and indices.rank == 1
     return _axis()(call, perm) if one_row else None
 
 
 def _strided_slice(call: Call, perm: Perm) -> Changes | None:
-    """Bounds by axis, where no mask says otherwise."""
+    """Reorders the bounds of each axis; only if no mask is set."""
     named = call.named()
     if any(named[f"{mask}_mask"] for mask in ("begin", "end", "shrink_axis")):
         return None
@@ -129,13 +129,13 @@ def _strided_slice(call: Call, perm: Perm) -> Changes | None:
 
 
 def _place(call: Call, perm: Perm) -> Changes | None:
-    """The axis goes: those that stay must keep their order."""
+    """Renumbers an axis that the operation removes; the remaining axes must keep their order."""
     stay = [p for p in perm if p != call.named()["axis"]]
     return _axis()(call, perm) if stay == sorted(stay) else None
 
 
 def _reduction(call: Call, perm: Perm) -> Changes | None:
-    """Axes renumbered; without `keep_dims` the axes that stay must keep their order."""
+    """Renumbers the axes; without `keep_dims` the remaining axes must keep their order."""
     named = call.named()
     x, axes = named["input"], named["axes"]
     if not isinstance(x, Value) or x.rank != len(perm):
@@ -151,7 +151,7 @@ def _reduction(call: Call, perm: Perm) -> Changes | None:
 
 
 def _reshape(call: Call, perm: Perm) -> Changes | None:
-    """A copy follows as it is; else the output, where it is free as its elements stay in order."""
+    """Permutes input and output if their shapes are equal; else the output if no element moves."""
     x, y = call.named()["input"], call.outputs[0]
     if isinstance(y, View) or y.rank != len(perm):
         return None
@@ -162,18 +162,18 @@ def _reshape(call: Call, perm: Perm) -> Changes | None:
 
 
 def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
-    """Whether permuting axes moves no element: the axes longer than 1 stay in order."""
+    """Returns True if the permutation moves no element: axes longer than 1 stay in order."""
     stay = [p for p in perm if shape[p] != 1]
     return stay == sorted(stay)
 
 
 def inverse(perm: Perm) -> Perm:
-    """The permutation that undoes `perm`."""
+    """Returns the inverse of the permutation `perm`."""
     return tuple(perm.index(i) for i in range(len(perm)))
 
 
 def permutation(transpose: Call) -> Perm:
-    """The axes of a TRANSPOSE call; reversed where they are left out."""
+    """Returns the permutation of a TRANSPOSE call; reversed axes if it is omitted."""
     named = transpose.named()
     axes = named.get("perm")
     if isinstance(axes, Value) and axes.constant is not None:
@@ -185,10 +185,10 @@ def permutation(transpose: Call) -> Perm:
 
 
 def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
-    """RESHAPE [N, C, H, W] -> [N, C H W] and FULLY_CONNECTED, flattened from NHWC instead.
+    """Returns RESHAPE [N, C, H, W] -> [N, C H W] and FULLY_CONNECTED rewritten for NHWC input.
 
-    The layer's constant weights [units, C H W] are reordered to match. None when the two are not
-    of that form.
+    The constant weights [units, C H W] are reordered to match. Returns None if the two calls do
+    not have that form.
     """
     x, named = reshape.named()["input"], layer.named()
     y, weights = reshape.outputs[0], named["weights"]
@@ -210,7 +210,7 @@ def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
 
 
 def _constant(arg: Given) -> Constant | None:
-    """The constant behind a tensor operand, as it is laid out."""
+    """Returns the constant of a tensor operand, permuted to the operand's layout."""
     if isinstance(arg, View):
         c = arg.value.constant
         return c.transposed(arg.perm) if c is not None else None
@@ -218,7 +218,7 @@ def _constant(arg: Given) -> Constant | None:
 
 
 def _like(arg: Given, constant: Constant) -> Value:
-    """`constant` under the name and quantization of operand `arg`."""
+    """Returns `constant` as a value with the name and quantization of operand `arg`."""
     value = arg.value if isinstance(arg, View) else arg
     if not isinstance(value, Value):
         raise SpecError("weights are not a tensor")

@@ -1,9 +1,9 @@
-"""Which tensors of a cluster are laid out NHWC, so that the fewest bytes are transposed.
+"""Layout assignment: chooses NHWC tensors in a cluster so that the fewest bytes are transposed.
 
-Convolutions and pools want NHWC, reshapes and matrix products what ONNX says; element-wise
-operations, concatenations, pads and reductions follow either (`follow`). Choosing for each of these
-is a minimum cut between the two camps, a tensor counting its size once however many read it the
-other way (Greig, Porteous and Seheult 1989, the exact binary case).
+Convolutions and pools require NHWC; reshapes and matrix products require ONNX's layout.
+Element-wise operations, concatenations, pads and reductions work in either (`follow`). Their layout
+is chosen by a minimum cut between the two groups. A transposed tensor costs its size once, however
+many nodes read it (Greig, Porteous and Seheult 1989, the exact binary case).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut
 
 @dataclass
 class _Tensor:
-    """One rank-4 value: the cost of transposing it, its writer and readers (None: outside)."""
+    """A rank-4 value: cost of transposing it, writer and readers (None: outside the cluster)."""
 
     cost: int
     writer: int | None = None
@@ -36,13 +36,13 @@ class _Tensor:
 def assign_layouts(
     calls: Sequence[Call], outputs: Collection[str], feature_level: int
 ) -> list[Call]:
-    """The calls, each that is better off with NHWC tensors rewritten to take them as views.
+    """Returns the calls; those that cost less in NHWC are rewritten to take views in NHWC.
 
-    outputs   names of the values that leave the cluster
-    Guarantee: where the model has no transposes of its own, no other choice transposes fewer bytes,
-    each tensor counted once; a tensor at the border is a little cheaper than one inside, and on a
-    tie ONNX's layout stays. Cost: a minimum cut for each connected region of calls that may follow;
-    regions end at convolutions, so they are small.
+    outputs   names of the cluster's outputs
+    Guarantee: if the model has no transposes of its own, no other choice transposes fewer bytes,
+    counting each tensor once. A tensor at the border costs slightly less than one inside. On a tie
+    ONNX's layout is used. Complexity: one minimum cut for each connected region of calls that work
+    in either layout; regions end at convolutions, so they are small.
     """
     tensors = _tensors(calls, outputs)
     followers = _followers(calls, tensors, outputs, feature_level)
@@ -80,7 +80,7 @@ def _followers(
     outputs: Collection[str],
     feature_level: int,
 ) -> dict[int, dict[int, Call]]:
-    """For each call that may take NHWC: the calls that would then change, itself first."""
+    """Returns for each call that can work in NHWC the rewritten calls, itself first."""
     found = {}
     for i, call in enumerate(calls):
         if any(isinstance(a, View) for a in (*call.inputs, *call.outputs)):
@@ -103,7 +103,10 @@ def _legal(call: Call, feature_level: int) -> bool:
 def _flattened(
     calls: Sequence[Call], tensors: Mapping[str, _Tensor], outputs: Collection[str]
 ) -> Iterator[tuple[int, dict[int, Call]]]:
-    """RESHAPE of [N, C, H, W] to [N, C H W] only for a layer whose weights can be reordered."""
+    """Yields rewrites of RESHAPE [N, C, H, W] -> [N, C H W] read only by a FULLY_CONNECTED.
+
+    The weights of that layer must be constants that can be reordered.
+    """
     readers: defaultdict[str, list[int]] = defaultdict(list)
     for i, call in enumerate(calls):
         for value in reads(call):
@@ -122,7 +125,7 @@ def _flattened(
 def _regions(
     tensors: Mapping[str, _Tensor], followers: Mapping[int, Mapping[int, Call]]
 ) -> Iterator[list[str]]:
-    """Tensors grouped by the followers that connect them."""
+    """Yields groups of tensors that are connected by calls that work in either layout."""
     joined = nx.Graph()
     for name, tensor in tensors.items():
         ends = {e for e in (tensor.writer, *tensor.readers) if e in followers}
@@ -137,14 +140,14 @@ def _nhwc_side(
     calls: Sequence[Call],
     followers: Mapping[int, Mapping[int, Call]],
 ) -> set[int]:
-    """The followers of the region that should take NHWC."""
+    """Returns the calls of the region that should work in NHWC."""
     graph = nx.DiGraph()
     graph.add_nodes_from((_NHWC, _AS_ONNX))
     for name in region:
         tensor = tensors[name]
         writer = _end(tensor.writer, name, calls, followers)
         entering, leaving = tensor.writer is None, None in tensor.readers
-        # one auxiliary node a direction: the tensor is paid for once, however many disagree
+        # one auxiliary node per direction: the tensor costs once, however many readers it has
         graph.add_edge(writer, ("is ONNX", name), capacity=8 * tensor.cost - entering)
         graph.add_edge(("is NHWC", name), writer, capacity=8 * tensor.cost - leaving)
         for reader in tensor.readers:
@@ -158,7 +161,7 @@ def _nhwc_side(
 
 
 def _indifferent(reader: int | None, calls: Sequence[Call], tensor: _Tensor) -> bool:
-    """Whether the reader takes either layout as it is: a reshape of elements in the same order."""
+    """Returns True if the reader is a reshape that takes either layout, as no element moves."""
     return reader is not None and tensor.cost == 1 and calls[reader].spec == RESHAPE
 
 
@@ -168,7 +171,7 @@ def _end(
     calls: Sequence[Call],
     followers: Mapping[int, Mapping[int, Call]],
 ) -> int | str:
-    """Where a tensor's writer or reader stands in the cut: free (its number) or at a terminal."""
+    """Returns the cut's node for a tensor's writer or reader: its number if free, or a terminal."""
     if call is None:
         return _AS_ONNX
     if call in followers:
@@ -181,7 +184,7 @@ def _end(
 
 
 def _transposes(call: Call, name: str) -> bool:
-    """Whether the model's own TRANSPOSE is free when tensor `name` is NHWC."""
+    """Returns True if `call` is a TRANSPOSE that costs nothing when tensor `name` is NHWC."""
     if call.spec != TRANSPOSE or not reads(call):
         return False
     perm = permutation(call)

@@ -1,4 +1,4 @@
-"""A cluster's operations written as one NNAPI model, and the border around it."""
+"""Builder of the NNAPI model and the border of a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ep_nnapi.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """One cluster ready to compile; `permutes` are those inside, by their operations' number."""
+    """One cluster ready to compile; `permutes` are those inside, by index of their operation."""
 
     model: Model
     border: Border
@@ -46,18 +46,19 @@ def lower(
     *,
     refused: Collection[Permute] = (),
 ) -> Lowered:
-    """The NNAPI model of a cluster.
+    """Returns the NNAPI model of a cluster with its border.
 
-    calls     of all its nodes, in an order in which they can run
-    inputs    what enters (no constants); outputs: what leaves
-    refused   permutes that the device declines
-    Raises Peel when a permute inside is declined or needs what the feature level lacks.
+    calls     calls of all its nodes, in topological order
+    inputs    inputs of the cluster, without constants
+    outputs   outputs of the cluster
+    refused   permutes that the device declines; default: none
+    Raises Peel if a permute inside is declined or not supported at the feature level.
     """
     leaving = {v.name for v in outputs}
     fused = fuse_activations(needed(calls, leaving), leaving)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec == TRANSPOSE for c in fused):
-        # they make more than the two layouts that were weighed, so that no choice may be better
+        # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
     best = _best(choices, lambda: Forms(inputs, target.feature_level, refused), outputs)
     return _write(best.forms, best.left, target)
@@ -65,13 +66,13 @@ def lower(
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """Calls with all their permutes, and the edges through which values leave."""
+    """Calls with all their permutes, and the edges of the cluster's outputs."""
 
     forms: Forms
     left: Sequence[Edge]
 
     def moved(self) -> int:
-        """How many elements are permuted, inside or at the border."""
+        """Returns the number of elements that are permuted, inside or at the border."""
         inside = (writes(c)[0] for c in self.forms.calls if c.spec == TRANSPOSE)
         edges = (*self.forms.entering, *self.left)
         crossing = (e.value for e in edges if e.perm and not keeps_order(e.value.shape, e.perm))
@@ -81,7 +82,7 @@ class _Placed:
 def _best(
     choices: Sequence[Sequence[Call]], empty: Callable[[], Forms], outputs: Sequence[Value]
 ) -> _Placed:
-    """The choice of calls that permutes least; raises Peel when every choice does."""
+    """Returns the choice that permutes the fewest elements; raises Peel if all choices do."""
     placed: list[_Placed] = []
     peels: list[Peel] = []
     for calls in choices:
@@ -123,7 +124,7 @@ def _crossing(edge: Edge, position: int) -> Crossing:
 
 @dataclass
 class _Writer:
-    """Numbers operands; equal constants are one operand."""
+    """Assigns operand indexes; equal constants share one operand."""
 
     feature_level: int
     operands: list[Operand] = field(default_factory=list)
@@ -131,14 +132,14 @@ class _Writer:
     _constants: dict[Operand, int] = field(default_factory=dict)
 
     def operation(self, call: Call) -> Operation:
-        """The call with numbered operands."""
+        """Returns the operation for a call, with operands by index."""
         match = call.match(self.feature_level)
         inputs = tuple(self._input(i, a, match) for i, a in enumerate(call.inputs))
         outputs = tuple(self.operand(o) for o in call.outputs if isinstance(o, Value))
         return Operation(call.spec, inputs, outputs, call.origin)
 
     def operand(self, value: Value) -> int:
-        """The operand that a run computes for `value`."""
+        """Returns the index of the operand for `value`, which is computed at run time."""
         if value.name not in self._values:
             self._values[value.name] = self._add(_operand(value, value.shape))
         return self._values[value.name]
@@ -161,7 +162,7 @@ class _Writer:
             raise SpecError(f"{value.name} was left without a layout")
         constant = value.constant.transposed(perm) if perm is not None else value.constant
         operand = _operand(value, constant.shape, perm)
-        # a copy: what a constant reads may be ONNX Runtime's memory, which it takes back
+        # a copy: the constant may be a view of memory that ONNX Runtime frees later
         data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
         return self._interned(replace(operand, value=data))
 
@@ -183,7 +184,7 @@ def _code(value: Value) -> OperandCode:
 
 
 def _operand(value: Value, shape: Sequence[int], perm: Sequence[int] | None = None) -> Operand:
-    """The operand that holds `value`."""
+    """Returns the operand for `value`, with its quantization parameters."""
     code, q = _code(value), value.quantization
     dims = held(shape)
     if q is None:

@@ -1,8 +1,8 @@
-"""The layouts in which a cluster's values exist, and the permutes between them.
+"""Insertion of the permutes between the layouts of a cluster's values.
 
-Takes calls whose operands say in which layout they want each value (`View`) and gives calls on
-plain values, one value for each layout, with TRANSPOSE between them where it cannot be avoided.
-The model's own transposes are absorbed: a transposed value is another layout of its source.
+Converts calls whose operands request layouts (`View`) to calls on plain values, with one value for
+each layout and a TRANSPOSE between them only where it cannot be avoided. The model's own
+transposes are absorbed: a transposed value is another layout of its source.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 
 Permute: TypeAlias = tuple[str, Perm]
-"""A permute inside a cluster: of which value, into which layout."""
+"""A permute inside a cluster: name of the value, and the layout it is permuted to."""
 
 
 class Peel(Exception):
-    """Nodes that cannot stay together: between them is a permute that NNAPI or the device lacks.
+    """A permute inside the cluster is not supported, so its nodes cannot be in one cluster.
 
-    nodes    those that need the value permuted
-    writers  those that compute it
+    nodes    names of the nodes that need the permuted value
+    writers  names of the nodes that compute the value
+    reason   why the permute is not supported; `detail` is the message
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Peel(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A value at the border and the plain value that stands for it inside, permuted by `perm`."""
+    """An input or output of a cluster, and the plain value inside, permuted by `perm`."""
 
     value: Value
     inside: Value
@@ -52,7 +53,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A value that the model's own transposes make of `source`."""
+    """A value that is `source` permuted by the model's own transposes."""
 
     source: Value
     perm: Perm
@@ -61,10 +62,13 @@ class _Moved:
 
 @dataclass
 class Forms:
-    """Builds the plain calls of one cluster, one call after another.
+    """Builds the plain calls of one cluster and tracks the layouts of each value.
 
+    inputs    inputs of the cluster
     refused   permutes that the device declines
-    permutes  those there are, by their number among the calls
+    calls     the calls so far, with inserted permutes
+    entering  the edges of the inputs in use, one for each layout
+    permutes  the inserted permutes by their index in `calls`
     """
 
     inputs: Sequence[Value]
@@ -79,7 +83,7 @@ class Forms:
     _copies: dict[str, Value] = field(default_factory=dict)
 
     def place(self, call: Call) -> None:
-        """Adds a call, with every permute that its operands need before it."""
+        """Adds a call, preceded by the permutes that its operands need; raises Peel."""
         if call.spec == TRANSPOSE and reads(call):
             self._move(call)
             return
@@ -90,7 +94,7 @@ class Forms:
         self.calls.append(replace(call, inputs=inputs, outputs=outputs))
 
     def leave(self, value: Value) -> Edge:
-        """The edge through which `value` leaves the cluster."""
+        """Returns the edge of the cluster's output `value`."""
         moved = self._moved.get(value.name)
         if moved is not None:
             return self._leave_moved(value, moved)
@@ -102,7 +106,10 @@ class Forms:
         return Edge(value, inside, perm)
 
     def _leave_moved(self, value: Value, moved: _Moved) -> Edge:
-        """Transposed by NNAPI, as the model says, or at the border where that cannot be."""
+        """Returns the edge of a transposed output: permuted by NNAPI if possible, else on the host.
+
+        The output must not also be a model input, so an input is copied first.
+        """
         perm = None
         try:
             inside = self._form(moved.source, moved.perm, moved.origin, permutes=True)
@@ -150,9 +157,10 @@ class Forms:
         return out
 
     def _form(self, value: Value, perm: Perm, origin: Sequence[str], *, permutes: bool) -> Value:
-        """`value` laid out by `perm`; `permutes`: the model itself transposes, so NNAPI should.
+        """Returns `value` in the layout `perm`, permuted if needed; raises Peel.
 
-        What comes from outside enters permuted where that, or the permute inside, cannot be.
+        permutes   True if the ONNX model transposes here, so that NNAPI should do it
+        An input of the cluster is permuted at the border if `permutes` is False or NNAPI cannot.
         """
         forms = self._made.setdefault(value.name, {})
         if perm in forms:
@@ -179,7 +187,7 @@ class Forms:
     def _enter(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
         as_onnx = perm == tuple(range(value.rank))
-        outside = next(v for v in self.inputs if v.name == value.name)  # may be of another type
+        outside = next(v for v in self.inputs if v.name == value.name)  # its type may differ
         self.entering.append(Edge(outside, inside, None if as_onnx else perm))
         return inside
 
@@ -201,7 +209,7 @@ class Forms:
         return out
 
     def _copy(self, value: Value, origin: Sequence[str]) -> Value:
-        """An operand that is not also a model input, as NNAPI wants of an output."""
+        """Returns a copy of `value`: NNAPI requires that no output is also a model input."""
         if value.name not in self._copies:
             out = replace(value, name=f"{value.name} copied")
             call = RESHAPE(value, shape=_ints(value.shape), out=out)
@@ -211,13 +219,13 @@ class Forms:
 
 
 def _between(made: Perm, wanted: Perm) -> Perm:
-    """The axes by which a tensor laid out by `made` becomes one laid out by `wanted`."""
+    """Returns the permutation from layout `made` to layout `wanted`."""
     back = inverse(made)
     return tuple(back[p] for p in wanted)
 
 
 def _plain(value: Value, perm: Perm) -> Value:
-    """The value that stands for `value` laid out by `perm`."""
+    """Returns the value for `value` in the layout `perm`."""
     if perm == tuple(range(value.rank)):
         return value
     shape = tuple(value.shape[p] for p in perm)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's plugin interface, over the compiled module `_native`."""
+"""ONNX Runtime plugin interface, based on the compiled module `_native`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Builds `ep_nnapi/ort/_native.abi3.so`, which is both the cffi module and ORT's plugin library.
 
-ONNX Runtime's tables of functions only ever grow at the end, so an entry is known by its slot; the
-slots between the ones used are filled with pointers that nobody calls. No header is needed.
+ONNX Runtime only appends to its function tables, so each function has a fixed slot number. Unused
+slots are declared as padding pointers. No ONNX Runtime header is needed.
 Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.31.
 
-Executed by setuptools as a file: it must not import the package.
+setuptools executes this file by path: it must not import the package.
 """
 
 from pathlib import Path
@@ -153,7 +153,7 @@ _CALLBACKS = (
 
 
 def _table(name: str, slots: dict[int, str], first: str = "") -> str:
-    """The C struct `name` with these members at these slots, after the member `first`."""
+    """Returns the C struct `name` with these members at these slots, after the member `first`."""
     lines = [first] if first else []
     following = 0
     for slot, member in sorted(slots.items()):

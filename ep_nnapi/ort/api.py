@@ -1,4 +1,4 @@
-"""ONNX Runtime's C API in Python's terms: statuses as exceptions, strings, configuration."""
+"""Helpers for ONNX Runtime's C API: statuses as exceptions, strings, configuration entries."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class OrtError(NnapiError):
-    """ONNX Runtime refused a call that the plugin made."""
+    """A call from the plugin to ONNX Runtime's C API failed."""
 
 
-# ONNX Runtime's element types are ONNX's, but for the three youngest.
+# ONNX Runtime numbers element types as ONNX does, except the three newest ones.
 # Source: ONNXTensorElementDataType.
 _DTYPES = {
     **{code: DType(code) for code in range(24)},
@@ -27,17 +27,17 @@ _DTYPES = {
 
 
 def dtype(code: int) -> DType:
-    """The element type of an ONNXTensorElementDataType; UNDEFINED for one not known here."""
+    """Returns the element type of an ONNXTensorElementDataType; UNDEFINED if it is unknown."""
     return _DTYPES.get(code, DType.UNDEFINED)
 
 
 def text(string: CData) -> str:
-    """A C string; "" for NULL. What is not UTF-8 survives as surrogates."""
+    """Returns a C string; "" for NULL. Bytes that are not UTF-8 become surrogate escapes."""
     return ffi.string(string).decode("utf-8", "surrogateescape") if string else ""
 
 
 def check(status: CData) -> None:
-    """Raises OrtError with the message of `status`, which it releases; NULL is success."""
+    """Releases `status` and raises OrtError with its message; NULL means success."""
     if status:
         message = text(lib.status_message(status))
         lib.release_status(status)
@@ -45,7 +45,7 @@ def check(status: CData) -> None:
 
 
 def status_of(error: BaseException) -> CData:
-    """An OrtStatus that says `error`: its own sentence, or type and text for a foreign one."""
+    """Returns an OrtStatus for `error`: its message, after the type unless it is an NnapiError."""
     message = str(error)
     if not isinstance(error, NnapiError):
         message = f"{type(error).__name__}: {message}"
@@ -53,7 +53,7 @@ def status_of(error: BaseException) -> CData:
 
 
 def config(options: CData) -> dict[str, str]:
-    """All configuration entries of an OrtSessionOptions."""
+    """Returns all configuration entries of an OrtSessionOptions."""
     pairs = ffi.new("OrtKeyValuePairs **")
     keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")
     count = ffi.new("size_t *")

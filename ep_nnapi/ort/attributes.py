@@ -1,4 +1,4 @@
-"""A node's attributes as Python values."""
+"""Reader of node attributes as Python values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 
 
 class AttributeReader:
-    """Reads attributes through one reusable buffer; not for several threads at once."""
+    """Reads attributes through one reusable buffer; not thread-safe."""
 
     def __init__(self) -> None:
         self._facts: AttributeFacts = ffi.new("AttributeFacts *")
@@ -35,9 +35,10 @@ class AttributeReader:
         self._floats = ffi.cast("float *", self._data)
 
     def read_all(self, handles: Sequence[int]) -> Mapping[str, Attribute]:
-        """By name, without inner graphs, which are seen as graphs of their own.
+        """Returns attributes by name.
 
-        Also without what ONNX Runtime's C API does not read: types and sparse tensors.
+        Omits subgraphs, which ONNX Runtime passes as separate graphs, and types and sparse
+        tensors, which its C API cannot read.
         """
         if not handles:
             return NO_ATTRIBUTES

@@ -1,4 +1,4 @@
-"""One fused node: ONNX Runtime's buffers in, ONNX Runtime's buffers out, nothing copied."""
+"""Zero-copy execution of a fused node on ONNX Runtime's input and output buffers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 _LOOK_AFTER = 5_000_000
-"""Nanoseconds from one look at a run's terminate flag to the next: a look takes some thousands."""
+"""Nanoseconds between checks of a run's terminate flag: one check takes a few thousand."""
 
 
 class Terminated(NnapiError):
-    """The caller has ended the run."""
+    """The caller has terminated the run."""
 
 
 class Termination:
-    """Raises Terminated when it is called after RunOptions.terminate was set for this run."""
+    """Callable that raises Terminated once RunOptions.terminate is set for this run."""
 
     __slots__ = ("_looked",)
 
@@ -36,7 +36,7 @@ class Termination:
         self._looked = time.monotonic_ns()
 
     def __call__(self) -> None:
-        """Looks at the flag, unless it did so just before."""
+        """Checks the flag, unless the last check was less than 5 ms ago."""
         now = time.monotonic_ns()
         if now - self._looked > _LOOK_AFTER:
             self._looked = now
@@ -45,9 +45,9 @@ class Termination:
 
 
 class FusedNode:
-    """Runs one cluster for a session; any number of threads at once.
+    """Runs one cluster for a session; thread-safe.
 
-    The C side has read the inputs when `compute` is entered.
+    The C code has read the input tensors before it calls `compute`.
     """
 
     def __init__(self, runner: Runner, inputs: Sequence[Value], outputs: Sequence[Value]) -> None:
@@ -56,13 +56,13 @@ class FusedNode:
         self._runner = runner
         self._inputs = [(i, value.dtype.numpy) for i, value in enumerate(inputs)]
         self._dtypes = [value.dtype.numpy for value in outputs]
-        # The last shape of each output, its C twin and its size in bytes: most never change.
-        # Replaced as one object, so that threads see either the old one or the new one.
+        # Cache of each output's last shape, as tuple and C array, and its size in bytes.
+        # Each entry is replaced as one tuple, so that threads never see a partial update.
         self._shapes: list[tuple[tuple[int, ...] | None, Any, int]]
         self._shapes = [(None, ffi.NULL, 0)] * len(outputs)
 
     def compute(self, call: Call) -> None:
-        """One run; raises what the runner raises."""
+        """Runs the cluster once; propagates the runner's exceptions."""
         tensors = call.inputs
         inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
         stop = Termination()

@@ -1,4 +1,4 @@
-"""What the plugin asks of a provider: clusters for a graph, and a function to run each."""
+"""Protocols that the plugin requires: provider, cluster and runner."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Stop: TypeAlias = Callable[[], None]
 
 
 class Runner(Protocol):
-    """A compiled cluster with the fused node's order of inputs and outputs; any threads."""
+    """Runs a compiled cluster with the fused node's order of inputs and outputs; thread-safe."""
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes every output into the array that `allocate` gives for it.
+        """Computes each output into the array that `allocate` returns for it.
 
-        inputs     ONNX Runtime's buffers: valid during the call, not to be written
-        allocate   (output index, shape) to the writable buffer of that output, once per output;
-                   what is written there is the result
-        stop       to be called between operations; what it raises ends the run
+        inputs     arrays over ONNX Runtime's buffers: valid during the call, not to be written
+        allocate   maps (output index, shape) to the writable buffer of that output; call it once
+                   per output and write the result there
+        stop       to be called between operations; an exception that it raises ends the run
         """
         ...
 
 
 class Cluster(Protocol):
-    """Nodes that become one node of the session."""
+    """Nodes to fuse into one node of the session."""
 
     @property
     def node_ids(self) -> tuple[int, ...]:
@@ -35,23 +35,24 @@ class Cluster(Protocol):
         ...
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
-        """The runner for inputs and outputs in this order."""
+        """Returns the runner for inputs and outputs in this order."""
         ...
 
 
 class Provider(Protocol):
-    """Decides for one session; made when the session is made.
+    """Chooses the nodes of one session that run on NNAPI; created with the session.
 
-    error   what ended the planning of a graph: ONNX Runtime only logs it, and goes on without
+    error   exception that ended the planning of a graph; ONNX Runtime only logs it, and creates
+            the session without this provider
     """
 
     error: Exception | None
 
     def plan(self, graph: Graph) -> Sequence[Cluster]:
-        """The clusters to take from `graph`, compiled.
+        """Returns the compiled clusters to take from `graph`.
 
-        Constants of `graph` can be loaded during this call only and what they load is a view:
-        copy what is kept. May be called again for the same graph and for inner graphs.
+        Constants of `graph` can only be loaded during this call, as views: copy what is needed
+        later. May be called again for the same graph and for subgraphs.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""The execution provider of one session: GetCapability decides, Compile hands over."""
+"""GetCapability and Compile of the execution provider of one session."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class Ep:
-    """Plans graphs through its provider; Compile follows at once on the plan it belongs to.
+    """Claims nodes in GetCapability and returns their compiled clusters in Compile.
 
-    ONNX Runtime asks again after inlining functions, and for inner graphs one after another,
-    innermost first, each compiled before the next is asked for: only the latest plan counts.
+    ONNX Runtime calls GetCapability again after inlining functions, and for each subgraph,
+    innermost first. It compiles each graph before the next one, so only the latest plan is stored.
     """
 
     def __init__(self, provider: Provider, writes_context: bool = False) -> None:
@@ -36,10 +36,10 @@ class Ep:
         self._interrupt: BaseException | None = None
 
     def claim(self, handle: int, support: CData) -> None:
-        """GetCapability: takes the clusters that the provider plans for this graph.
+        """GetCapability: claims the clusters that the provider plans for this graph.
 
-        ONNX Runtime takes no failure for an answer, and would go on without NNAPI. So that Ctrl-C
-        ends the session, one node is taken then, and compiling it is what fails.
+        ONNX Runtime ignores failures here and would continue without NNAPI. On Ctrl-C, one node is
+        therefore claimed, and Compile fails for it, so that the session's creation ends.
         """
         try:
             self._claim(handle, support)
@@ -71,9 +71,10 @@ class Ep:
             reader.close()
 
     def _unique(self, graph: Graph) -> Graph:
-        """`graph` with a key of its own, the same in every round; the main graph ends a round.
+        """Returns `graph` with a unique key that is the same in each pass over the graphs.
 
-        Holders of equal names in different inner graphs are told apart by a number.
+        The main graph is the last one of a pass. Subgraphs with equal keys, as their parent nodes
+        have equal names, are numbered.
         """
         if not graph.key:
             self._keys.clear()
@@ -83,7 +84,11 @@ class Ep:
         return graph if times == 1 else replace(graph, key=f"{graph.key}#{times}")
 
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
-        """Compile: the cluster of these nodes, bound to the fused node's inputs and outputs."""
+        """Compile: returns the cluster of these nodes, bound to the fused node's tensors.
+
+        Raises OrtError if the nodes were not planned, and NnapiError if ONNX Runtime itself is to
+        write an EPContext model.
+        """
         if self._writes_context:
             raise NnapiError(
                 f"{WRITES_CONTEXT} is set, but what ONNX Runtime itself writes has no checksum; "
@@ -107,5 +112,5 @@ class Ep:
 
 
 def _names(nodes: Iterable[GraphNode]) -> frozenset[str]:
-    """First outputs: they name every node, also an unnamed one."""
+    """Returns the nodes' first outputs, which identify nodes even if they have no name."""
     return frozenset(first_name(node.outputs) for node in nodes)

@@ -1,4 +1,4 @@
-"""The adapter from ONNX Runtime's graph to `ep_nnapi.graph.graph.Graph`."""
+"""Adapter from an OrtGraph to `ep_nnapi.graph.graph.Graph`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """What an OrtGraph consists of, as handles; `parent` is the node that holds it, or 0."""
+    """Members of an OrtGraph, as handles; `parent` is the node whose subgraph it is, or 0."""
 
     name: str
     path: str
@@ -29,11 +29,12 @@ class _Members:
 
 
 def read_graph(handle: int, reader: Reader) -> Graph:
-    """The OrtGraph behind `handle`; nodes in topological order.
+    """Returns the OrtGraph behind `handle`; nodes are in topological order.
 
-    `reader` gives the values and, until it is closed, the constants. Graph inputs include
-    initializers that can be overridden. The key is "" for the model's own graph, else the holding
-    node and its attribute: "If_3.then_branch". What holds the holder is not to be seen.
+    `reader` reads the values and, until it is closed, the constants. Graph inputs include
+    overridable initializers. The key is "" for the model's main graph, else the parent node and its
+    attribute: "If_3.then_branch". The graph of the parent node is not part of the key, as ONNX
+    Runtime does not expose it.
     """
     members = _members(handle)
     return Graph(
@@ -47,10 +48,10 @@ def read_graph(handle: int, reader: Reader) -> Graph:
 
 
 def awaits_inlining(handle: int) -> bool:
-    """Whether the graph is the body of a function: ONNX Runtime asks again once it is inlined.
+    """Returns True if the graph is the body of a function that ONNX Runtime will inline later.
 
-    What was taken before is lost then. Of ONNX's operators with a body only SequenceMap is one; the
-    others have kernels that run their bodies.
+    GetCapability is called again after inlining, and clusters taken before would be lost. Among
+    ONNX's operators with a body, only SequenceMap is a function; the others have kernels.
     """
     parent = _members(handle).parent
     if not parent:
@@ -60,7 +61,7 @@ def awaits_inlining(handle: int) -> bool:
 
 
 def claimable(handle: int) -> int:
-    """The first node of the graph that no provider has; 0 where there is none."""
+    """Returns the first node that is not assigned to a provider; 0 if there is none."""
     for node in _members(handle).nodes:
         if not Reader().node(node).claimed_by:
             return node
@@ -99,7 +100,10 @@ def _key(members: _Members) -> str:
 
 
 def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
-    """What tells inner graphs of one node apart: their handles differ from callback to callback."""
+    """Returns data to identify a subgraph among those of its node.
+
+    Handles cannot identify it, as they differ from callback to callback.
+    """
     outputs = Reader().present(members.outputs)
     return members.name, len(members.nodes), tuple(value.name for value in outputs)
 

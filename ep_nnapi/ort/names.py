@@ -1,4 +1,4 @@
-"""What the provider is called, and how ONNX Runtime spells its options."""
+"""Names of the provider and of its options in ONNX Runtime's session configuration."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 
 EP_NAME = "NnapiPluginExecutionProvider"
 VENDOR = "ep-nnapi"
-WRITES_CONTEXT = "ep.context_enable"  # ONNX Runtime's own entry: "1" asks for a compiled model
+WRITES_CONTEXT = "ep.context_enable"  # ONNX Runtime's own entry: "1" writes an EPContext model
 _OPTION_PREFIX = f"ep.{EP_NAME.lower()}."
 
 
 def semantic_version() -> str:
-    """The package's release as ONNX Runtime demands it, x.y.z; 0.0.0 when it is not installed."""
+    """Returns the package's version as x.y.z for ONNX Runtime; 0.0.0 if it is not installed."""
     try:
         release = re.match(r"\d+\.\d+\.\d+", version("ep-nnapi"))
     except PackageNotFoundError:
@@ -22,7 +22,7 @@ def semantic_version() -> str:
 
 
 def own_entries(entries: Mapping[str, str]) -> dict[str, str]:
-    """The options of this provider among a session's configuration entries.
+    """Returns this provider's options from a session's configuration entries, without prefix.
 
     >>> own_entries({"ep.nnapipluginexecutionprovider.flags": "1", "session.load": "x"})
     {'flags': '1'}

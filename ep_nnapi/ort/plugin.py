@@ -1,7 +1,7 @@
-"""The callbacks that ONNX Runtime reaches through callbacks.c, and what keeps their objects alive.
+"""Python callbacks of the plugin, which ONNX Runtime calls through callbacks.c.
 
-A callback never raises: it answers OK, or FAILED with an OrtStatus that carries the message. Should
-Python not even get to run it, cffi answers FAILED and the C side makes the status.
+A callback never raises: it returns OK, or FAILED with an OrtStatus that has the message. If Python
+fails before the callback's code runs, cffi returns FAILED and the C code creates the status.
 """
 
 from __future__ import annotations
@@ -35,29 +35,30 @@ _CHOSEN_BY_POLICY = (
     "selects it"
 )
 
-# The Python objects behind the C structs, by the struct: C holds only a handle.
+# Python objects by their C struct: C holds only a handle, so this keeps them alive.
 alive: dict[CData, tuple[CData, object]] = {}
 
 
 def _open_provider(entries: Mapping[str, str]) -> Provider:
     from ep_nnapi.provider.provider import (
-        open_provider,  # needs all of the package; ORT needs it late
+        open_provider,  # imports the whole package, which is not needed before a session exists
     )
 
     return open_provider(entries)
 
 
 class Factory:
-    """Makes the execution provider of each session; `open_provider` may be replaced."""
+    """Creates the execution provider of each session; `open_provider` may be replaced."""
 
     def __init__(self, open_provider: OpenProvider) -> None:
         self.open_provider = open_provider
 
     def create_ep(self, options: CData, by_policy: bool) -> Ep:
-        """The provider for a session with these OrtSessionOptions.
+        """Returns the execution provider for a session with these OrtSessionOptions.
 
-        ONNX Runtime's selection policies prefer any CPU device to its own: where one of them has
-        chosen (`by_policy`), and nobody has set an option, every node is left to the CPU provider.
+        ONNX Runtime's selection policies prefer the CPU device of any plugin to its own CPU
+        provider. If a policy selected this provider (`by_policy`) and none of its options is set,
+        all nodes are left to the CPU provider.
         """
         entries = config(options)
         own = own_entries(entries)
@@ -68,12 +69,12 @@ class Factory:
 
 
 class Bystander:
-    """The provider of a session that nobody selected it for: it takes no nodes."""
+    """A provider that takes no nodes, for sessions that did not select it explicitly."""
 
     error: Exception | None = None
 
     def plan(self, graph: Graph) -> Sequence[Cluster]:
-        """No clusters."""
+        """Returns no clusters."""
         return ()
 
 
@@ -82,7 +83,7 @@ _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_ve
 
 
 def _twin(make: Callable[..., CData], itself: object, *arguments: object) -> CData:
-    """A C struct that stands for `itself` until `_release`."""
+    """Returns a new C struct with a handle to `itself`, kept in `alive` until it is released."""
     handle = ffi.new_handle(itself)
     struct = make(handle, *arguments)
     if not struct:
@@ -92,7 +93,7 @@ def _twin(make: Callable[..., CData], itself: object, *arguments: object) -> CDa
 
 
 def _status(function: Callable[_P, None]) -> Callable[_P, int]:
-    """`function` as a callback: its last argument is where an OrtStatus goes."""
+    """Decorator for callbacks: stores an OrtStatus for exceptions in the last argument."""
 
     @wraps(function)
     def callback(*args: _P.args, **kwargs: _P.kwargs) -> int:
@@ -110,7 +111,7 @@ def _status(function: Callable[_P, None]) -> Callable[_P, int]:
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_create_factory(out: CData, status: CData) -> None:
-    """The one factory of this library, which is never freed."""
+    """Returns the only factory of this library, which is never freed."""
     out[0] = _twin(lib.new_factory, factory, *_strings)
 
 
@@ -125,7 +126,7 @@ def py_supported_devices(
     count: CData,
     status: CData,
 ) -> None:
-    """Attaches the provider to the CPU."""
+    """Registers the provider for the CPU hardware device."""
     for i in range(hardware_count):
         if count[0] < capacity and lib.hardware_type(hardware[i]) == _CPU:
             check(lib.add_device(this, hardware[i], devices + count[0]))
@@ -135,14 +136,14 @@ def py_supported_devices(
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_create_ep(this: CData, options: CData, by_policy: int, out: CData, status: CData) -> None:
-    """The provider of one session."""
+    """Creates the execution provider of one session."""
     maker: Factory = ffi.from_handle(this)
     out[0] = _twin(lib.new_ep, maker.create_ep(options, bool(by_policy)), _strings[0])
 
 
 @ffi.def_extern(onerror=_ESCAPED)
 def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
-    """The session is gone."""
+    """Releases the execution provider of a session."""
     del alive[struct]
     lib.free_ep(struct)
 
@@ -150,7 +151,7 @@ def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_get_capability(this: CData, graph: int, support: CData, status: CData) -> None:
-    """Which nodes of a graph the provider takes."""
+    """Claims the nodes of a graph that the provider takes."""
     ep: Ep = ffi.from_handle(this)
     ep.claim(graph, support)
 
@@ -160,7 +161,7 @@ def py_get_capability(this: CData, graph: int, support: CData, status: CData) ->
 def py_compile(
     this: CData, graphs: CData, fused: CData, count: int, out: CData, status: CData
 ) -> None:
-    """A FusedNode for each cluster; those made before a failure are released by ORT."""
+    """Creates a FusedNode for each cluster; ORT releases those created before a failure."""
     ep: Ep = ffi.from_handle(this)
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
@@ -169,7 +170,7 @@ def py_compile(
 
 @ffi.def_extern(onerror=_ESCAPED)
 def py_release_computes(this: CData, structs: CData, count: int) -> None:
-    """The fused nodes are gone."""
+    """Releases fused nodes."""
     for i in range(count):
         if structs[i]:
             del alive[structs[i]]
@@ -178,7 +179,7 @@ def py_release_computes(this: CData, structs: CData, count: int) -> None:
 
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 def py_compute(this: CData, call: Call) -> int:
-    """One run of one fused node: the hot path, so without the wrapper."""
+    """Runs one fused node; without the decorator `_status`, as it is the hot path."""
     node: FusedNode = ffi.from_handle(this)
     try:
         node.compute(call)

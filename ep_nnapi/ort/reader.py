@@ -1,4 +1,4 @@
-"""Reads nodes and values of an OrtGraph during the callback that brought it."""
+"""Reader of an OrtGraph's nodes and values, for the duration of one callback."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """Makes each value once, however many nodes share it; not for several threads at once.
+    """Reads nodes and values, creating one Value for each name; not thread-safe.
 
-    Constants are loaded when asked for, as read-only views over ONNX Runtime's memory that are
-    valid until the callback returns; after `close` loading raises OrtError. An initializer that is
-    also a graph input can be overridden by the session's caller, so it is not constant.
+    Constants are loaded on demand, as read-only views of ONNX Runtime's memory that are valid until
+    the callback returns; after `close`, loading raises OrtError. An initializer that is also a
+    graph input can be overridden by the session's caller, so it is not a constant.
     """
 
     def __init__(self) -> None:
-        self.handles: dict[int, int] = {}  # of the nodes read, by their id
+        self.handles: dict[int, int] = {}  # handles of the nodes read so far, by node id
         self._open = True
         self._values: dict[int, Value | None] = {0: None}
         self._by_name: dict[str, Value | None] = {"": None}
@@ -39,11 +39,11 @@ class Reader:
         self._members = ffi.new("uintptr_t[]", capacity)
 
     def close(self) -> None:
-        """Ends the life of the constants."""
+        """Disallows loading of constants from now on."""
         self._open = False
 
     def node(self, handle: int) -> GraphNode:
-        """One node."""
+        """Returns the node behind a handle; an unnamed one is named after its first output."""
         facts = self._node
         check(lib.read_node(handle, facts, self._members, self._capacity))
         first_implicit = facts.inputs + facts.outputs
@@ -70,12 +70,12 @@ class Reader:
         )
 
     def values(self, handles: Sequence[int]) -> tuple[Value | None, ...]:
-        """The values behind handles; None for an omitted optional one."""
+        """Returns the values behind handles; None for an omitted optional one."""
         known = self._values
         return tuple([known[h] if h in known else self._read_value(h) for h in handles])
 
     def present(self, handles: Sequence[int]) -> tuple[Value, ...]:
-        """The values that are not omitted."""
+        """Returns the values behind handles, without omitted ones."""
         return tuple([value for value in self.values(handles) if value is not None])
 
     def _read_value(self, handle: int) -> Value | None:
@@ -115,5 +115,5 @@ class Reader:
 
 
 def first_name(outputs: Sequence[Value | None]) -> str:
-    """The name of the first output that is there."""
+    """Returns the name of the first output that is not omitted; "" if there is none."""
     return next((value.name for value in outputs if value is not None), "")

@@ -1,4 +1,4 @@
-"""Selecting the provider in a stock ONNX Runtime session."""
+"""Registration and selection of the provider in a standard ONNX Runtime session."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _appended: WeakSet[SessionOptions] = WeakSet()
 
 
 def get_library_path() -> str:
-    """The plugin library, for `onnxruntime.register_execution_provider_library`."""
+    """Returns the plugin library's path for `onnxruntime.register_execution_provider_library`."""
     return _native.__file__
 
 
 def get_ep_names() -> list[str]:
-    """The names of the execution providers in the library."""
+    """Returns the names of the execution providers in the library."""
     return [EP_NAME]
 
 
 def register() -> None:
-    """Makes the provider known to ONNX Runtime in this process; once is enough, more is harmless.
+    """Registers the plugin library with ONNX Runtime in this process; repeated calls do nothing.
 
-    From then on `providers=["NnapiPluginExecutionProvider", "CPUExecutionProvider"]` works too.
+    Afterwards `providers=["NnapiPluginExecutionProvider", "CPUExecutionProvider"]` works too.
     """
     with _lock:
         if not _devices():
@@ -45,10 +45,11 @@ def register() -> None:
 def append_execution_provider(
     session_options: SessionOptions, flags: NnapiFlag | int | str = 0, /, **options: object
 ) -> None:
-    """Makes sessions with these options run on NNAPI; `flags` may also be given by keyword.
+    """Appends the NNAPI provider to session options; `flags` may also be given by keyword.
 
-    The Python twin of OrtSessionOptionsAppendExecutionProvider_Nnapi. Flags and options are checked
-    here, because ONNX Runtime would turn a bad one into a CPU session: raises OptionError.
+    Python equivalent of OrtSessionOptionsAppendExecutionProvider_Nnapi. Raises OptionError for
+    invalid flags or options, and if the provider is appended already. They are checked here because
+    ONNX Runtime would fall back to a CPU session for an invalid one.
     """
     if flags:
         if "flags" in options:

@@ -1,4 +1,4 @@
-"""numpy arrays over ONNX Runtime's buffers."""
+"""Numpy arrays over ONNX Runtime's buffers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def shape_of(tensor: Tensor) -> tuple[int, ...]:
-    """The sizes of `tensor`."""
+    """Returns the shape of `tensor`."""
     return tuple(ffi.unpack(tensor.dims, tensor.rank)) if tensor.rank else ()
 
 
 def view(tensor: Tensor) -> Array:
-    """The data of `tensor` in place, read-only; raises Reject(DTYPE) for a type numpy lacks."""
+    """Returns a read-only view of `tensor`; raises Reject(DTYPE) for a type that numpy lacks."""
     kind = dtype(tensor.dtype).numpy
     data = ffi.buffer(tensor.data, tensor.bytes) if tensor.bytes else b""
     array = np.ndarray(shape_of(tensor), kind, data)

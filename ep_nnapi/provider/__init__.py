@@ -1,1 +1,1 @@
-"""The execution provider of one session: planning, compilation, execution, fallback."""
+"""Execution provider of one session: planning, compilation, execution and fallback."""

@@ -1,4 +1,4 @@
-"""Which of the capable nodes to take, as clusters: all, or what is worth it, within limits."""
+"""Selection of the clusters to run on NNAPI, by the partitioning options and estimated costs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ Ids: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Clusters in an order in which they can run, and the nodes given up, each set with why.
+    """The selected clusters.
 
-    least  clusters that any partition of the same nodes has at least
+    clusters  node ids of each cluster, in topological order
+    given_up  sets of node ids left to the CPU provider, each with its reason
+    least     lower bound on the number of clusters of any partition of the same nodes
     """
 
     clusters: list[Ids]
@@ -30,7 +32,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """Chooses by the user's options and a model of costs."""
+    """Selects clusters by the user's options and a cost model."""
 
     options: Options
     model: CostModel = PHONE
@@ -38,11 +40,11 @@ class Chooser:
     def choose(
         self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
     ) -> Choice:
-        """The clusters of the `capable` nodes that the options want.
+        """Returns the clusters of `capable` nodes that satisfy the options.
 
-        nodes   all of the graph, by id
-        What is too small, or too many, is left out, and the rest chosen again until nothing is:
-        without their neighbours, clusters may no longer be worth it.
+        nodes   all nodes of the graph, by id
+        Clusters beyond min_cluster_nodes or max_clusters are dropped and the rest is selected
+        again, until none is dropped: without their neighbours, clusters may cost more than the CPU.
         """
         costs = self.model.costs(nodes.values() if self._estimates else ())
         able: set[Hashable] = set(capable)
@@ -60,7 +62,7 @@ class Chooser:
 
     @property
     def _estimates(self) -> bool:
-        """Whether costs matter: without them large graphs need not be counted."""
+        """True if the options need cost estimates; else the work of large graphs is not counted."""
         options = self.options
         return options.partitioning is Partitioning.WORTH_IT or options.max_clusters is not None
 
@@ -79,7 +81,10 @@ class Chooser:
         costs: Costs,
         values: dict[tuple[Hashable, ...], float],
     ) -> tuple[Partition, list[tuple[Hashable, ...]]]:
-        """The clusters within the limits and those beyond; `values` receives what each saves."""
+        """Returns the clusters within the limits and those beyond.
+
+        `values` receives the estimated savings of each cluster in microseconds.
+        """
 
         def saved(clusters: list[tuple[Hashable, ...]]) -> Sequence[float]:
             found = savings(dag, clusters, costs)
@@ -98,7 +103,7 @@ class Chooser:
     def _beyond(
         self, cluster: Sequence[Hashable], nodes: Mapping[int, GraphNode], saved: float | None
     ) -> str:
-        """Why a cluster is beyond the limits."""
+        """Returns the reason why a cluster is beyond the limits."""
         least, most = self.options.min_cluster_nodes, self.options.max_clusters
         if len(cluster) < least or saved is None:
             size = _count(cluster, nodes)
@@ -114,7 +119,7 @@ def _ids(nodes: Iterable[Hashable]) -> Ids:
 
 
 def _count(ids: Sequence[Hashable], nodes: Mapping[int, GraphNode]) -> str:
-    """How many nodes; groups that are taken or left as a whole are named where there are any."""
+    """Returns the number of nodes as text, and with QDQ groups the count with each group as one."""
     originals = sum(len(nodes[i].originals) for i in _ids(ids))
     noun = "node" if originals == 1 else "nodes"
     groups = f" ({len(ids)} with each QDQ group as one)" if originals > len(ids) else ""
@@ -128,7 +133,7 @@ def _compared(saved: float) -> str:
 
 
 def _dearer(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:
-    """Why a piece is not worth it, and what would take it all the same."""
+    """Returns the reason why nodes are slower on NNAPI, and the option that takes them anyway."""
     originals = sum(len(nodes[i].originals) for i in _ids(piece.nodes))
     alone = "this node by itself" if originals == 1 else f"these {originals} nodes by themselves"
     return (

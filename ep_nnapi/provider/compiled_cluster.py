@@ -1,4 +1,4 @@
-"""A compiled cluster as ONNX Runtime runs it, with what happens when its device fails."""
+"""Execution of compiled clusters, with fallback when the device fails."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
 Stop: TypeAlias = Callable[[], None]
-"""Called between operations; what it raises ends the run."""
+"""Called between operations; an exception that it raises ends the run."""
 Engine: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 _KEPT_FAILURES = 8
 
 
 class Failures:
-    """The number of times that a cluster's device failed, and what the last of them said.
+    """Number of failures of a cluster's device, and the last few of them.
 
-    Their tracebacks are not kept: the frames would hold arrays over buffers that ONNX Runtime has
-    freed, and memory that grows with every failing run.
+    Tracebacks are dropped: their frames would hold arrays over buffers that ONNX Runtime has freed,
+    and memory would grow with every failing run.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Failures:
         self._last: deque[RuntimeFailure] = deque(maxlen=_KEPT_FAILURES)
 
     def add(self, failure: RuntimeFailure) -> None:
-        """Counts `failure` and keeps a copy of its words."""
+        """Counts `failure` and stores a copy without traceback."""
         self.count += 1
         self._last.append(RuntimeFailure(failure.call, failure.code, failure.detail))
 
     def __iter__(self) -> Iterator[RuntimeFailure]:
-        """The last failures, the latest one last."""
+        """Iterates over the last failures, the latest one last."""
         return iter(tuple(self._last))
 
 
@@ -54,10 +54,10 @@ class Failures:
 class CompiledCluster:
     """One cluster, compiled for one device.
 
-    cpu       its ONNX nodes for the CPU provider, where the options ask for that fallback or
-              tensors may come in other sizes than the model declares
-    failures  of its device so far
-    options   it was compiled with
+    cpu       its ONNX nodes for the CPU provider, if the option `fallback` is CPU or inputs may
+              have other shapes than the model declares; else None
+    failures  failures of its device so far
+    options   options that it was compiled with
     """
 
     node_ids: tuple[int, ...]
@@ -71,18 +71,18 @@ class CompiledCluster:
 
     @property
     def models(self) -> tuple[Model, ...]:
-        """Its one NNAPI model."""
+        """The NNAPI model of this cluster."""
         return (self.lowered.model,)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
-        """What computes the cluster from tensors in this order."""
+        """Returns a runner for inputs and outputs with these names in this order."""
         border = self.lowered.border.bind(input_names, output_names)
         return Runner(self, border, tuple(input_names), tuple(output_names))
 
 
 @dataclass(slots=True)
 class Runner:
-    """Runs a cluster; any number of threads at once."""
+    """Runs a cluster; thread-safe."""
 
     cluster: CompiledCluster
     border: BoundBorder
@@ -93,11 +93,12 @@ class Runner:
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs into what `allocate` gives.
+        """Computes the outputs into the arrays that `allocate` returns.
 
-        When the device fails, the cluster runs as the option `fallback` says, now and from now on,
-        and a warning says so. Raises RuntimeFailure where there is nothing to fall back on.
-        A run with other sizes than the model declares is the CPU provider's; the first one warns.
+        If the device fails, this and all later runs use the option `fallback`, and a warning is
+        logged. Raises RuntimeFailure if there is no fallback.
+        A run with other shapes than the model declares uses the CPU provider; the first one logs a
+        warning. Raises OtherSizes if the cluster has no CPU model.
         """
         if self._stand_in is not None:
             self._stand_in(inputs, allocate, stop)
@@ -117,7 +118,7 @@ class Runner:
             self._for_other_sizes(other)(inputs, once, stop)
 
     def _for_other_sizes(self, other: OtherSizes) -> Engine:
-        """The cluster on the CPU provider, for this run; raises `other` where it is not kept."""
+        """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
         if self.cluster.cpu is None:
             raise other
         with self._lock:
@@ -148,7 +149,7 @@ class Runner:
         return self._stand_in
 
     def _on_reference(self) -> Engine | None:
-        """The same model on the reference device; None when that one failed or may not stand in."""
+        """Returns an engine on the reference device; None if it failed itself or is not allowed."""
         elsewhere = self.cluster.fallback is not Fallback.REFERENCE
         if elsewhere or self.cluster.report.device == REFERENCE_DEVICE:
             return None
@@ -162,7 +163,7 @@ class Runner:
 
 
 def on_cpu(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Engine:
-    """What computes a cluster from its ONNX nodes, with tensors in this order."""
+    """Returns an engine that runs a cluster's ONNX nodes on the CPU provider."""
 
     def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         feeds = dict(zip(inputs, arrays, strict=True))

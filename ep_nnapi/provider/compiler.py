@@ -1,4 +1,4 @@
-"""One cluster's way to a device: lowered, asked about, compiled."""
+"""Lowering and compilation of one cluster for a device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ep_nnapi.target import Target
 
 
 class Declined(Exception):
-    """Nodes that cannot be in a cluster after all; none named means all of them."""
+    """Nodes cannot be in a cluster after all; an empty `names` means all nodes of the cluster."""
 
     def __init__(self, names: Iterable[str], reason: Reason, detail: str) -> None:
         super().__init__(detail)
@@ -42,10 +42,11 @@ class Compiler:
     def lower(
         self, members: Sequence[Judged], inputs: Sequence[Value], outputs: Sequence[Value]
     ) -> Lowered:
-        """The NNAPI model of a cluster that the device says it executes; raises Declined.
+        """Returns the NNAPI model of a cluster, all of it supported by the device.
 
-        A permute that the device declines moves to the border, as long as nothing else is declined;
-        one that cannot parts the nodes on either side of it.
+        If the device declines only permutes, they are moved to the border and lowering is repeated.
+        Raises Declined if the device declines other operations, if the model has no inputs, or if a
+        permute cannot be moved: then it names the nodes before or after it, to split the cluster.
         """
         _check_elements(members, outputs)
         calls = [call for m in members for call in m.calls]
@@ -69,13 +70,13 @@ class Compiler:
             refused.update(lowered.permutes[i] for i in declined)
 
     def ask(self, lowered: Lowered) -> None:
-        """Asks the device about each operation; raises Declined with the nodes it declines."""
+        """Raises Declined with the unsupported nodes unless the device supports all operations."""
         declined = self._declined(lowered)
         if declined:
             raise self._refusal(lowered, declined)
 
     def _declined(self, lowered: Lowered) -> set[int]:
-        """The numbers of the operations that the device declines."""
+        """Returns the indexes of the operations that the device does not support."""
         try:
             answers = self.runtime.supported(lowered.model, self.device)
         except (RuntimeFailure, SpecError) as failure:
@@ -89,7 +90,7 @@ class Compiler:
         return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
 
     def compile(self, lowered: Lowered) -> Compilation:
-        """The model compiled; raises Declined."""
+        """Returns the compiled model; raises Declined if the device fails to compile it."""
         try:
             return self.runtime.compile(lowered.model, self.device, self.options)
         except (RuntimeFailure, SpecError) as failure:
@@ -102,10 +103,10 @@ class Compiler:
         opsets: Mapping[str, int],
         shapes: Shapes,
     ) -> Lowered:
-        """The NNAPI model of a cluster with symbolic sizes, for inputs of these `shapes`.
+        """Returns the NNAPI model of a cluster with symbolic dimensions, for input `shapes`.
 
-        edges   what enters and what leaves
-        Raises Declined where these sizes have no lowering.
+        edges   inputs and outputs of the cluster
+        Raises Declined if the cluster cannot be lowered for these shapes.
         """
         inputs, outputs = edges
         whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
@@ -124,7 +125,7 @@ class Compiler:
 
 
 def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None:
-    """Raises Declined for nodes that compute what leaves the cluster without elements."""
+    """Raises Declined for nodes that compute an output of the cluster without elements."""
     empty = {v.name for v in outputs if v.dims is not None and 0 in v.dims}
     for member in members if empty else ():
         lost = sorted(empty & {v.name for v in outputs_of(member.node)})
@@ -135,7 +136,7 @@ def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None
 
 
 def _cheaper(members: Sequence[Judged], peel: Peel) -> Sequence[str]:
-    """The nodes on that side of a permute whose leaving loses less work; readers on a tie."""
+    """Returns the nodes before or after a permute, whichever have less work; after it on a tie."""
 
     def macs(names: Sequence[str]) -> int:
         left = (m.node for m in members if {p.name for p in m.node.originals} & set(names))

@@ -1,4 +1,4 @@
-"""A cluster's ONNX nodes as a model of their own, for the CPU provider."""
+"""CPU fallback: a cluster's ONNX nodes as a separate model for the CPU provider."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
 
 @dataclass
 class CpuModel:
-    """A model kept on disk, with its weights beside it, until a session is needed after all."""
+    """A model stored on disk with external weights; its session is created on first use."""
 
     folder: Path
     _session: onnxruntime.InferenceSession | None = None
@@ -30,7 +30,7 @@ class CpuModel:
 
     @staticmethod
     def keep(model: onnx.ModelProto) -> CpuModel:
-        """Writes `model` to a folder that lives as long as the result."""
+        """Writes `model` to a temporary folder, which is removed together with the result."""
         kept = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
         weakref.finalize(kept, _remove, kept.folder, os.getpid())
         onnx.save_model(
@@ -43,7 +43,7 @@ class CpuModel:
         return kept
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
-        """The outputs, computed by the CPU provider; its session is made by the first run."""
+        """Returns the outputs computed by the CPU provider; the first run creates the session."""
         with self._lock:
             if self._session is None:
                 self._session = self._open()
@@ -51,13 +51,13 @@ class CpuModel:
 
     def _open(self) -> onnxruntime.InferenceSession:
         options = exact_options()
-        # it runs inside another session's node: spinning threads would starve that one
+        # it runs inside a node of another session: spinning threads would starve that session's
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         path = str(self.folder / "model.onnx")
         return session_of(path, options)
 
 
 def _remove(folder: Path, owner: int) -> None:
-    """Removes a model's folder, unless it is a forked process that ends: the parent uses it."""
+    """Removes a model's folder, but not when a forked child exits: the parent still uses it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

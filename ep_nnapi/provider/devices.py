@@ -1,4 +1,4 @@
-"""Which NNAPI runtime and device a session speaks to."""
+"""Selection of the NNAPI runtime and device of a session."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ OPENERS: dict[str, Callable[[], Runtime]] = {HOST: _host}
 
 
 def open_runtime(name: str) -> Runtime:
-    """The runtime that the option `runtime` names."""
+    """Returns the runtime with the name `name`, a value of the option `runtime`."""
     return OPENERS[name]()
 
 
 def devices(runtime: str = HOST) -> tuple[Device, ...]:
-    """The devices of a runtime, as `ep-nnapi devices` prints them."""
+    """Returns the devices of a runtime, as printed by `ep-nnapi devices`; default: "host"."""
     return tuple(open_runtime(runtime).devices())
 
 
 def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:
-    """The one device that clusters are compiled for.
+    """Returns the device that clusters are compiled for.
 
-    The named one; else the first accelerator, or the first of all where there is none. CPU_ONLY and
-    CPU_DISABLED restrict the choice as Android documents them. Raises OptionError when none is
-    left.
+    It is the device named `name`; if that is None, the first one that is not a CPU, else the first
+    one. CPU_ONLY and CPU_DISABLED restrict the choice as Android documents them.
+    Raises OptionError if the name is unknown or no device is left.
     """
     left = runtime.devices()
     if name is not None:
@@ -56,6 +56,6 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
 
 
 def fallback_device() -> tuple[Runtime, Device]:
-    """The runtime and device that stand in when a device fails: the host's reference device."""
+    """Returns the runtime and device to use when a device fails: the host's reference device."""
     runtime = open_runtime(HOST)
     return runtime, choose_device(runtime, REFERENCE_DEVICE, NnapiFlag.NONE)

@@ -1,4 +1,4 @@
-"""A cluster with symbolic sizes: compiled for the sizes of each run, and kept for the next."""
+"""Clusters with symbolic dimensions: compiled for the shapes of each run, with an LRU cache."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _Key: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 @dataclass(frozen=True, slots=True)
 class DynamicCluster:
-    """One cluster whose models depend on the sizes of its inputs.
+    """One cluster whose NNAPI model depends on the shapes of its inputs.
 
-    nodes    with constants of their own, which outlive the graph
-    models   as they are for the sizes that it was judged with
-    kept     how many sets of sizes are kept compiled
-    numbers  the inputs whose numbers decide on sizes inside: sets of sizes differ by these, too
+    nodes    its nodes, with copies of their constants that outlive the graph
+    models   NNAPI models for the sample shapes that its capability was checked with
+    kept     maximum number of compiled variants in the cache
+    numbers  inputs whose contents determine shapes inside; they are part of the cache's key
     """
 
     node_ids: tuple[int, ...]
@@ -51,11 +51,14 @@ class DynamicCluster:
     _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
-        """What computes the cluster from tensors in this order."""
+        """Returns a runner for inputs and outputs with these names in this order."""
         return DynamicRunner(self, tuple(input_names), tuple(output_names))
 
     def specialize(self, given: Mapping[str, Array]) -> CompiledCluster:
-        """The cluster compiled for inputs like these, of which it keeps none; raises Declined."""
+        """Returns the cluster compiled for the shapes of these inputs; raises Declined.
+
+        The result does not reference the arrays.
+        """
         shapes = {name: array.shape for name, array in given.items()}
         edges = (tuple(self._settled(v, given[v.name]) for v in self.inputs), self.outputs)
         lowered = self.compiler.lower_for(self.nodes, edges, self.opsets, shapes)
@@ -73,13 +76,13 @@ class DynamicCluster:
         )
 
     def _settled(self, value: Value, array: Array) -> Value:
-        """The input, with its numbers where these decide on sizes."""
+        """Returns the input, with its contents as a constant if these determine shapes."""
         if value.name not in self.numbers:
             return value
         return replace(value, constant=Constant.of(array.copy()), settled=True)
 
     def on_cpu(self) -> CpuModel:
-        """Its ONNX nodes for the CPU provider, which takes any sizes: written once."""
+        """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
         if not self._on_cpu:
             nodes = [part for n in self.nodes for part in n.originals]
             model = model_of(nodes, unsized(self.inputs), unsized(self.outputs), self.opsets)
@@ -89,7 +92,7 @@ class DynamicCluster:
 
 @dataclass(slots=True)
 class DynamicRunner:
-    """Runs a dynamic cluster; any number of threads at once, also with different sizes."""
+    """Runs a dynamic cluster; thread-safe, also for concurrent runs with different shapes."""
 
     cluster: DynamicCluster
     inputs: tuple[str, ...]
@@ -100,13 +103,16 @@ class DynamicRunner:
     _cpu: Engine | None = None
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs; the first run with new sizes compiles for them."""
+        """Computes the outputs; compiles the cluster on the first run with new shapes.
+
+        Shapes for which that fails run on the CPU provider, and a warning is logged.
+        """
         named = dict(zip(self.inputs, inputs, strict=True))
         numbers = tuple(named[name].tobytes() for name in self.cluster.numbers)
         key = (tuple(a.shape for a in inputs), numbers)
         engine = self._known(key)
         if engine is None:
-            with self._compiling:  # others wait for it only with sizes that are new as well
+            with self._compiling:  # blocks only other runs that have new shapes
                 engine = self._known(key) or self._keep(key, self._specialized(named))
         engine(inputs, allocate, stop)
 
@@ -117,7 +123,7 @@ class DynamicRunner:
             return self._engines.get(key)
 
     def _keep(self, key: _Key, engine: Engine) -> Engine:
-        """Keeps `engine` for runs with the same sizes, and forgets what was used longest ago."""
+        """Adds `engine` to the cache and evicts the least recently used ones; returns `engine`."""
         with self._lock:
             self._engines[key] = engine
             while len(self._engines) > self.cluster.kept:
@@ -129,7 +135,7 @@ class DynamicRunner:
             return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:
             why = f"{declined.reason}: {declined.detail}"
-        except Exception as error:  # a defect of ep-nnapi, or sizes that contradict the model
+        except Exception as error:  # a bug in ep-nnapi, or shapes that contradict the model
             why = f"cannot be compiled: {error}"
         logger.warning(
             "sizes %s of the cluster of %s run on the CPU provider: %s",
@@ -143,7 +149,7 @@ class DynamicRunner:
 
 
 def retained(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
-    """The nodes with copies of their constants, each once, which outlive the graph."""
+    """Returns the nodes with copies of their constants, each copied once, to outlive the graph."""
     copies: dict[str, Constant] = {}
 
     def keep(value: Value | None) -> Value | None:

@@ -1,4 +1,4 @@
-"""Clusters that were compiled ahead of time: EPContext nodes and what is behind them."""
+"""Loading of EPContext nodes: clusters that were compiled ahead of time."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ep_nnapi.report import ClusterReport
 
 @dataclass(frozen=True, slots=True)
 class UnusableCluster:
-    """A context that cannot be used: taken all the same, so that Compile can say why.
+    """An EPContext node that cannot be used; it is claimed so that Compile can report the error.
 
-    Left alone, the node would end the session as an unknown operator.
+    If it were not claimed, the session would fail with an unknown operator instead.
     """
 
     node_ids: tuple[int, ...]
@@ -41,7 +41,10 @@ class UnusableCluster:
 def load(
     node: GraphNode, graph: Graph, compiler: Compiler, options: Options
 ) -> CompiledCluster | UnusableCluster:
-    """The cluster behind an EPContext node of `graph`, compiled for the compiler's device."""
+    """Returns the cluster of an EPContext node of `graph`, compiled for the compiler's device.
+
+    Returns an UnusableCluster if the container is invalid or the device declines it.
+    """
     values = (*inputs_of(node), *outputs_of(node))
     report = ClusterReport(
         (node.name,),
@@ -67,7 +70,10 @@ def load(
 
 
 def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
-    """What the node holds; raises ModelError when it is corrupt, too new, or not for this level."""
+    """Returns the node's lowered cluster.
+
+    Raises ModelError if it is corrupt, too new, or needs a higher feature level.
+    """
     data = node.attributes.get("ep_cache_context")
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")

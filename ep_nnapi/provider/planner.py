@@ -1,7 +1,7 @@
-"""From a graph to compiled clusters: judge, partition, lower, ask the device, compile.
+"""Planner: from a graph to compiled clusters (capability, partitioning, lowering, compilation).
 
-What a device declines goes back to the CPU provider and the partition is made again, until every
-cluster compiles: an error later would end the session.
+Nodes that the device declines fall back to the CPU provider and the graph is partitioned again,
+until every cluster compiles: a failure in ONNX Runtime's Compile would end the session.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ logger = logging.getLogger(__name__)
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
 Readers: TypeAlias = Mapping[str, frozenset[int]]
-"""For each value the ids of the nodes that read it; -1 stands for the graph's outputs."""
+"""The ids of the nodes that read each value; -1 represents the graph's outputs."""
 
 _TRIES = 24
-"""Compilations spent on one cluster that failed in spite of a yes: they may take seconds each."""
+"""Maximum compilations to find the failing nodes of one cluster, as each may take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The clusters of one graph, the report on all its nodes, and the names of the capable."""
+    """The clusters of one graph, the report on all its nodes, and the names of capable nodes."""
 
     clusters: tuple[Cluster, ...]
     report: GraphReport
@@ -52,7 +52,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans graphs with one compiler, the user's options and a model of costs."""
+    """Plans graphs with one compiler, the user's options and a cost model."""
 
     compiler: Compiler
     options: Options
@@ -60,7 +60,7 @@ class Planner:
     clock: Clock = time.monotonic
 
     def plan(self, graph: Graph) -> Plan:
-        """The clusters to take, each compiled, and why the other nodes are left."""
+        """Returns the compiled clusters, and the reasons why the other nodes are not taken."""
         own = [n for n in graph.nodes if is_own(n)]
         progress = Progress(self.clock)
         verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
@@ -96,7 +96,7 @@ class Planner:
         readers: Readers,
         built: dict[tuple[int, ...], Cluster],
     ) -> None:
-        """Builds the cluster, or refuses those of its nodes that stand in the way."""
+        """Adds the compiled cluster to `built`, or rejects the nodes that prevent compilation."""
         try:
             built[cluster] = self._build(cluster, verdicts, readers)
         except Declined as no:
@@ -113,10 +113,10 @@ class Planner:
         readers: Readers,
         tries: Iterator[int],
     ) -> Sequence[int]:
-        """The nodes without which the rest of a cluster compiles, by halving it.
+        """Returns the nodes without which the rest of a cluster compiles, found by bisection.
 
-        The device said yes to each operation and failed all the same. When neither half fails, or
-        the tries are used up, it is the whole.
+        Used when the device reports all operations as supported but fails to compile them. Returns
+        the whole cluster if neither half fails or `tries` is exhausted.
         """
         middle = len(cluster) // 2
         found: list[int] = []
@@ -131,7 +131,7 @@ class Planner:
         return found or cluster
 
     def _build(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
-        """The cluster compiled; raises Declined, also for a defect, which must not end the plan."""
+        """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
             return self._compiled(cluster, verdicts, readers)
         except Declined:
@@ -192,7 +192,7 @@ class Planner:
 
 
 def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
-    """The nodes by id, as what they cost is counted: with the sizes that are known for certain."""
+    """Returns the nodes by id, with the known shapes, for counting their costs."""
     if len(verdicts.samples) > 1:
         return verdicts.nodes
     judged = {i: m.node for i, m in verdicts.samples[0].items()}
@@ -200,7 +200,7 @@ def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
 
 
 def _settled(inputs: Iterable[Value], judged: Iterable[GraphNode]) -> tuple[str, ...]:
-    """The inputs whose numbers the nodes of a cluster were judged with, as sizes follow of them."""
+    """Returns the names of inputs whose contents determine shapes inside the cluster."""
     settled = {v.name for n in judged for v in inputs_of(n) if v.settled}
     return tuple(v.name for v in inputs if v.name in settled)
 
@@ -216,7 +216,7 @@ def _readers(graph: Graph) -> Readers:
 
 
 def _crossing(nodes: Sequence[GraphNode], readers: Readers) -> tuple[list[Value], list[Value]]:
-    """What enters and what leaves the nodes, each once."""
+    """Returns the inputs and the outputs of a set of nodes, each once."""
     ids = {n.id for n in nodes}
     written = {v.name for n in nodes for v in outputs_of(n)}
     entering = {v.name: v for n in nodes for v in inputs_of(n) if v.name not in written}

@@ -1,4 +1,4 @@
-"""The provider behind one session: options in, plans out. The ORT plugin is a thin user of it."""
+"""Provider of one session: takes options, plans graphs, reports. Used by the ORT plugin."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ep_nnapi.provider.replan import continued
 from ep_nnapi.report import Report, combine
 
 COLLECT = "collect_report"
-"""A session option by which this package's own `check` asks to be given the report."""
+"""Session option with which this package's own `check` requests the report."""
 
 _expected: dict[str, Provider] = {}
 
@@ -39,7 +39,7 @@ class Provider:
         self.error: Exception | None = None
 
     def plan(self, graph: Graph) -> tuple[Cluster, ...]:
-        """The clusters to take from `graph`, compiled. May be asked again for the same graph."""
+        """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         plan = self._planner.plan(graph)
         with self._lock:
             before = self._plans.get(graph.key)
@@ -51,25 +51,25 @@ class Provider:
 
     @property
     def report(self) -> Report:
-        """On all graphs planned so far, inner graphs first."""
+        """The report on all graphs planned so far, inner graphs first."""
         with self._lock:
             graphs = [plan.report for plan in self._plans.values()]
         return combine(self.target.feature_level, str(self.target.rules), graphs)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
-        """Of all graphs planned so far."""
+        """The clusters of all graphs planned so far."""
         with self._lock:
             return tuple(c for plan in self._plans.values() for c in plan.clusters)
 
     @property
     def failures(self) -> tuple[RuntimeFailure, ...]:
-        """Of devices, in runs of this session so far: the last few of each cluster."""
+        """The last few device failures of each cluster, in the runs of this session so far."""
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 
 def open_provider(entries: Mapping[str, str]) -> Provider:
-    """The provider for a session's option strings; raises OptionError."""
+    """Returns the provider for a session's option strings; raises OptionError for invalid ones."""
     given = dict(entries)
     expected = _expected.get(given.pop(COLLECT, ""))
     provider = expected if expected is not None else Provider(_parsed(given))
@@ -88,10 +88,10 @@ def _parsed(given: Mapping[str, str]) -> Options:
 
 
 def expect(ticket: str, provider: Provider) -> None:
-    """Makes `provider` the one of the session that carries `ticket`, until `forget`."""
+    """Registers `provider` for the session whose option COLLECT is `ticket`, until `forget`."""
     _expected[ticket] = provider
 
 
 def forget(ticket: str) -> None:
-    """Ends what `expect` began."""
+    """Removes the provider that `expect` registered for `ticket`."""
     _expected.pop(ticket, None)

@@ -1,4 +1,4 @@
-"""Plans of one graph, one after another: ONNX Runtime asks again when it has inlined functions."""
+"""Merging of successive plans: ONNX Runtime calls GetCapability again after inlining functions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ep_nnapi.report import GraphReport
 
 
 def continued(before: Plan, plan: Plan, graph: Graph) -> Plan:
-    """`plan` with what is in place already since the plan `before` for the same graph.
+    """Returns `plan` merged with the clusters and rejections of the earlier plan `before`.
 
-    What was taken then is one node of ours for each cluster now; what was left is with another
-    provider, unless it was inlined, and keeps the reason that it was left for.
+    In `graph`, each cluster of `before` is one fused node of this provider. Nodes rejected before
+    are assigned to another provider, unless they were inlined; they keep their rejection reason.
     """
     ours = {n.name for n in graph.nodes if n.claimed_by == SOURCE}
     left = {n.name for n in graph.nodes if n.claimed_by and n.claimed_by != SOURCE}
