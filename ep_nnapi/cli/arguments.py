@@ -1,4 +1,4 @@
-"""The arguments of the verbs `check`, `run` and `listing`, and what all parsers have in common."""
+"""Arguments of the commands `check`, `run`, `listing` and `lib`, and shared parser code."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ep_nnapi.preparation.job import Level
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are OptionErrors."""
+    """An argument parser that raises OptionError."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        """Raises OptionError: one sentence, exit code 2."""
+        """Raises OptionError, for which `main` returns exit code 2."""
         raise OptionError(f"{message}; see {self.prog} --help")
 
 
 class _ShowVersion(argparse.Action):
-    """Prints the versions of this package and of onnxruntime, and ends."""
+    """Prints the versions of this package and of onnxruntime, then exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print(f"ep-nnapi {version('ep-nnapi')} (onnxruntime {version('onnxruntime')})")
@@ -28,7 +28,7 @@ class _ShowVersion(argparse.Action):
 
 
 class _ShowOptions(argparse.Action):
-    """Prints the provider's options with their meaning, and ends."""
+    """Prints the provider's options with their help, then exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         shown = argparse.ArgumentParser(prog=parser.prog, usage=argparse.SUPPRESS, add_help=False)
@@ -40,7 +40,7 @@ class _ShowOptions(argparse.Action):
 
 
 def dashed(arguments: Iterable[str]) -> list[str]:
-    """The arguments with the names of options spelled with dashes; values stay as they are."""
+    """Returns the arguments with underscores in option names replaced by dashes."""
     found, ended = [], False
     for argument in arguments:
         ended = ended or argument == "--"
@@ -56,7 +56,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(parser: argparse.ArgumentParser, what: str) -> None:
-    """Adds the model and the options of the table, the provider's shown by --help-options."""
+    """Adds the model and all options; --help shows the provider's only with --help-options."""
     parser.add_argument("model", help=what)
     names = ", ".join(_flag(o) for o in _provider_options()[:3])
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(given: argparse.Namespace) -> dict[str, object]:
-    """The options of the table that are given, checked; raises OptionError."""
+    """Returns the given options after validation; raises OptionError."""
     values = {o.name: getattr(given, o.name) for o in OPTIONS}
     chosen = {name: value for name, value in values.items() if value is not None}
     parse(chosen)
@@ -84,7 +84,7 @@ def options_of(given: argparse.Namespace) -> dict[str, object]:
 
 
 def add_check(parser: argparse.ArgumentParser) -> None:
-    """Adds what only `check` has."""
+    """Adds the arguments specific to `check`."""
     parser.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
     parser.add_argument(
         "--levels", action="store_true", help="one row for each feature level instead"
@@ -102,7 +102,7 @@ def add_check(parser: argparse.ArgumentParser) -> None:
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds what only `run` has."""
+    """Adds the arguments specific to `run`."""
     parser.add_argument(
         "--input",
         action="append",
@@ -122,7 +122,7 @@ def add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def add_listing(parser: argparse.ArgumentParser) -> None:
-    """Adds what only `listing` has."""
+    """Adds the arguments specific to `listing`."""
     parser.add_argument(
         "--weights",
         action="store_true",
@@ -131,7 +131,7 @@ def add_listing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_lib(parser: argparse.ArgumentParser) -> None:
-    """Adds what `lib` prints instead of the path."""
+    """Adds the arguments of `lib`, each of which replaces the default output (the path)."""
     parser.add_argument("--cflags", action="store_true", help="flags that compile C or C++ with it")
     parser.add_argument("--libs", action="store_true", help="flags that link a program with it")
     others = parser.add_mutually_exclusive_group()

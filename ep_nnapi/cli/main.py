@@ -1,6 +1,7 @@
-"""The command line: parses, makes one library call, prints its result.
+"""Entry point of the command line: parse arguments, call one library function, print its result.
 
-What a verb calls is imported when it is called: preparing leaves ONNX Runtime to other processes.
+Each command imports its modules when it is called. `prepare` thus avoids importing ONNX Runtime,
+which only its worker processes need.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Runs one verb; the exit code is 0 done, 1 negative, 2 unusable input, 3 NNAPI failed."""
+    """Runs one command; returns 0 done, 1 negative result, 2 unusable input, or 3 NNAPI failed."""
     try:
         parsed = _parser().parse_args(dashed(sys.argv[1:] if given is None else given))
         verb: Callable[[argparse.Namespace], int] = parsed.verb
@@ -120,7 +121,7 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
-    """The model at each feature level: the default one flatters old phones."""
+    """Prints a report for each feature level, as old phones support less than the default one."""
     from ep_nnapi.diagnostics.check import check
     from ep_nnapi.provider.devices import open_runtime
 

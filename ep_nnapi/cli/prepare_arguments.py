@@ -1,4 +1,4 @@
-"""The arguments of the verb `prepare`, and the call that they stand for."""
+"""Arguments of the command `prepare`, and the call to the library function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Adds them, the options of the table being there already."""
+    """Adds the arguments specific to `prepare`; the shared options are already there."""
     _of_the_result(parser.add_argument)
     _of_the_work(parser.add_argument)
     _of_the_comparison(parser.add_argument)
@@ -91,7 +91,7 @@ def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
 def call(
     given: argparse.Namespace, options: dict[str, object], progress: Progress | None
 ) -> Preparation:
-    """Prepares as the arguments say, with the provider's options."""
+    """Calls `prepare` with the parsed arguments and the provider's options."""
     from ep_nnapi.preparation.batch import prepare
 
     if given.no_verify and (given.input or given.tolerance is not None):

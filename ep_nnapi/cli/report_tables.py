@@ -1,4 +1,4 @@
-"""How a report looks: clusters by their operators, causes before what follows from them."""
+"""Printing of a report: tables of clusters, of notes, and of rejected nodes by reason."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ep_nnapi.report import Report
 
 
 def report(found: Report) -> None:
-    """Clusters, notes on what is in them, then refusals with their reasons."""
+    """Prints clusters, notes on their nodes, and rejected nodes with reasons."""
     line(f"{found.summary}.")
     if found.clusters:
         line(f"{found.proof}.")
@@ -39,7 +39,10 @@ def _nodes(number: int) -> str:
 
 
 def _rejections(found: Report) -> None:
-    """Causes grouped by reason, the most frequent first, with what to do about each."""
+    """Prints rejections by reason with advice, the most frequent reason first.
+
+    Rejections that follow from the rejection of another node are only counted.
+    """
     of_node = {r.node: r for r in found.rejections}
     causes = [r for r in found.rejections if not r.follows]
     follow = Counter(of_node[r.follows].reason for r in found.rejections if r.follows)
@@ -56,7 +59,7 @@ def _rejections(found: Report) -> None:
 
 
 def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
-    """What to do, and whose rules would take the nodes as they are."""
+    """Returns advice, and the name of another target that takes the nodes unchanged."""
     others = [r.taken_by for r in refused if r.taken_by]
     if not others:
         return ADVICE[reason]
@@ -68,7 +71,7 @@ def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
 
 
 def _folded(found: Iterable[Rejection | Note]) -> Iterable[tuple[str, ...]]:
-    """A row for each operator and kind of detail: how many, the first and the last, one detail."""
+    """Yields a row for each operator and kind of detail: count, first and last node, detail."""
     groups: dict[tuple[str, str], list[Rejection | Note]] = {}
     for each in found:
         groups.setdefault((each.op_type, each.kind or each.detail), []).append(each)

@@ -1,4 +1,4 @@
-"""Results as JSON that every reader takes: without Infinity and NaN, which the standard lacks."""
+"""Conversion of results to standard JSON, which has neither Infinity nor NaN."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import isfinite, isnan
 
 
 def strict(data: object) -> object:
-    """The data with null for numbers that are not finite; `KEY_reason` beside each says why."""
+    """Returns the data with null for numbers that are not finite, explained by `KEY_reason`."""
     if isinstance(data, Mapping):
         found = {key: strict(value) for key, value in data.items()}
         reasons = {f"{key}_reason": _reason(value) for key, value in data.items()}

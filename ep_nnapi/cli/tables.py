@@ -1,6 +1,6 @@
-"""How results look on a terminal and, as full-width lines, in a pipe.
+"""Printing of results on a terminal or, as full-width lines, to a pipe.
 
-What draws on terminals is imported when there is one: most commands answer to a pipe.
+rich is imported only if the output is a terminal, since most commands write to a pipe.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ep_nnapi.preparation.manifest import Prepared
     from ep_nnapi.report import Report
 
-_A_SECOND = 2  # times a bar is drawn: what it shows are whole seconds
+_A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 
 
 def compiled(found: Sequence[Content]) -> None:
-    """What was compiled ahead of time, one row for each cluster."""
+    """Prints one row for each cluster compiled ahead of time."""
     line()
     line("Compiled ahead of time:")
     head = ("node", "level", "operations", "inputs", "outputs", "weights", "from")
@@ -38,7 +38,7 @@ def compiled(found: Sequence[Content]) -> None:
 
 
 def levels(reports: Sequence[Report]) -> None:
-    """One row for each feature level."""
+    """Prints one row for each feature level."""
     table(
         ("level", "nodes", "taken", "clusters", "border bytes"),
         (
@@ -55,7 +55,7 @@ def levels(reports: Sequence[Report]) -> None:
 
 
 def run_result(result: RunResult) -> None:
-    """The report, what was recognised, and the differences."""
+    """Prints the report, predicted classes if there are labels, differences and latency."""
     report_printing.report(result.report)
     line()
     if result.recognised is not None and result.labels is not None:
@@ -80,7 +80,7 @@ def run_result(result: RunResult) -> None:
 
 
 def _differences(result: RunResult) -> None:
-    """How far each output is, and what that shows."""
+    """Prints the difference of each output and the verdict."""
     table(
         ("output", "kind", f"largest difference from {result.against}", "spread"),
         ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),
@@ -102,7 +102,7 @@ def _number(found: float | None) -> str:
 
 
 def _blame(result: RunResult) -> str:
-    """Whether a device's own arithmetic makes the difference."""
+    """Returns a sentence on whether a device's own arithmetic causes the difference."""
     devices = ", ".join(sorted({c.device for c in result.report.clusters}))
     on_reference = max(d.relative for d in result.on_reference)
     if not any(d.beyond for d in result.on_reference):
@@ -111,7 +111,7 @@ def _blame(result: RunResult) -> str:
 
 
 def run_data(result: RunResult) -> dict[str, object]:
-    """A run as plain data."""
+    """Returns the result of a run as plain data for JSON."""
     data: dict[str, object] = {
         "report": result.report.to_json(),
         "verdict": result.verdict.to_json(),
@@ -130,7 +130,7 @@ def run_data(result: RunResult) -> dict[str, object]:
 
 @contextmanager
 def progress() -> Iterator[Callable[[int, int], None] | None]:
-    """What shows how many models are done, on a terminal; nothing elsewhere."""
+    """Yields a function that updates a progress bar, or None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -147,7 +147,7 @@ def progress() -> Iterator[Callable[[int, int], None] | None]:
 
 
 def preparation(done: Preparation) -> None:
-    """One row for each model, and where all of it is written down."""
+    """Prints one row for each model, and the path of the manifest."""
     table(
         ("model", "status", "clusters", "taken", "difference", "output"),
         (_prepared_row(m) for m in done.models),
@@ -168,7 +168,7 @@ def _prepared_row(model: Prepared) -> tuple[str, ...]:
 
 
 def ops(known: Sequence[OperatorInfo]) -> None:
-    """One line for each operator."""
+    """Prints one row for each operator."""
     rows = (
         (
             f"{o.domain}:{o.op_type}" if o.domain else o.op_type,
@@ -184,7 +184,7 @@ def ops(known: Sequence[OperatorInfo]) -> None:
 
 
 def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
-    """The devices as plain data."""
+    """Returns the devices as plain data for JSON."""
     return [
         {
             "name": d.name,
@@ -197,13 +197,13 @@ def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
 
 
 def devices(found: Sequence[Device]) -> None:
-    """One line for each device."""
+    """Prints one row for each device."""
     rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
     table(("device", "type", "version", "feature level"), rows)
 
 
 def calibration(found: Calibration) -> None:
-    """What it takes on either side, one line for each kind of cost."""
+    """Prints one row for each kind of cost, with the CPU provider's and the device's."""
     cpu, nnapi = found.model.cpu, found.model.nnapi
     rows: list[tuple[str, float | None, float]] = [
         ("cluster", None, found.model.per_cluster),

@@ -1,8 +1,8 @@
-"""Lines, and tables on a terminal or, as full-width lines, in a pipe.
+"""Printing of lines and tables on a terminal or, as full-width lines, to a pipe.
 
-Names of nodes and files are foreign text: all that is printed for people goes through here.
+Names of nodes and files are untrusted text, so all output for people is escaped here.
 
-What draws on terminals is imported when there is one: most commands answer to a pipe.
+rich is imported only if the output is a terminal, since most commands write to a pipe.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Iterable, Sequence
 
 from ep_nnapi.errors import printable
 
-_WHOLE = 15  # columns of so many characters are numbers and short names, which are not wrapped
+_WHOLE = 15  # columns up to this width hold numbers and short names and are not wrapped
 
 
 def line(text: str = "", *, error: bool = False) -> None:
-    """One line on stdout or stderr, with newlines and terminal sequences in it escaped."""
+    """Prints a line to stdout or stderr, with newlines and terminal sequences escaped."""
     print(printable(text), file=sys.stderr if error else sys.stdout)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on a terminal; in a pipe, columns aligned by blanks and no trailing ones."""
+    """Prints a table; to a pipe, as columns aligned by spaces, without trailing spaces."""
     lines = [[printable(cell) for cell in row] for row in (columns, *rows)]
     widths = [max(len(row[i]) for row in lines) for i in range(len(columns))]
     if sys.stdout.isatty():
@@ -33,7 +33,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
-    """On a terminal: the last column alone is wrapped where that suffices; no name is cut."""
+    """Draws a table on a terminal; wraps only the last column if possible and truncates nothing."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""Measures what a device and the CPU provider beside it take, for estimates: `calibrate`."""
+"""Calibration of the cost model by measuring a device and the CPU provider: `calibrate`."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import CPU
 
 Key: TypeAlias = tuple[int, int] | Family
-"""A probe: a chain by its size and length, or the one of a family."""
+"""Identifies a probe: the size and length of a chain, or an operator family."""
 Times: TypeAlias = Mapping[Key, float]
-"""Microseconds of a run; a probe that the device does not take is missing."""
+"""Microseconds per run of each probe; without the probes that the device does not support."""
 
-_SECONDS = 0.25  # for each of 22 sessions: some six seconds in all
-_LEAST = 2  # runs, however long they take
+_SECONDS = 0.25  # for each of 22 sessions: about six seconds in all
+_LEAST = 2  # minimum number of runs
 
 
 def calibrate(
@@ -38,10 +38,10 @@ def calibrate(
 ) -> Calibration:
     """Measures a device and the CPU provider, and writes calibration.json to `path`.
 
-    device   by name; the runtime's choice without
-    Takes some seconds, in stock sessions such as a user makes; the machine should be idle. The file
-    is written whole or not at all. Raises OptionError (there is no such device, or it takes nothing
-    that could be measured; `path` cannot be written) and RuntimeFailure.
+    device   name of the device (default: the runtime's choice)
+    Takes several seconds, in ordinary ONNX Runtime sessions; the machine should be idle. The write
+    is atomic. Raises OptionError (there is no such device, it cannot run the probes, or `path`
+    cannot be written) and RuntimeFailure.
     """
     options = parse({"device": device, "runtime": runtime, "fallback": Fallback.NONE})
     opened = open_runtime(options.runtime)
@@ -58,14 +58,14 @@ def calibrate(
 
 
 def probes() -> dict[Key, Probe]:
-    """What is measured."""
+    """Returns all probe models to measure."""
     found: dict[Key, Probe] = dict(of_families())
     found.update({(s, n): chain(n, s) for s in (SMALL, LARGE) for n in (SHORT, LONG)})
     return found
 
 
 def measured(found: Mapping[Key, Probe], options: Options | None) -> dict[Key, float]:
-    """The times of the probes on NNAPI under `options`; without, on the CPU provider."""
+    """Returns the probes' times on NNAPI under `options`, or on the CPU provider if None."""
     times = {}
     for key, probe in found.items():
         if options is None:
@@ -81,7 +81,7 @@ def measured(found: Mapping[Key, Probe], options: Options | None) -> dict[Key, f
 
 
 def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None = None) -> float:
-    """Microseconds of the fastest run: what else the machine does only adds to it."""
+    """Returns the microseconds of the fastest run, as other load only makes runs slower."""
     feeds = probe.feeds
     outputs_of(session, feeds, provider)
     best, runs, began = float("inf"), 0, perf_counter()
@@ -93,12 +93,13 @@ def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None 
 
 
 def solved(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
-    """The model of costs that explains the times.
+    """Returns the cost model fitted to the measured times.
 
-    A chain's time is a start and a step for each node. The step of the small chain is that of a
-    node, what the large one takes more is for its bytes; the start on NNAPI, less that of a session
-    on the CPU, is a cluster's, and what it is more with large tensors is for bytes at the border.
-    What a family takes beyond that is for its multiply-accumulates. None is less than 0.
+    A chain's time is a start time plus a step time for each node. The step time with small tensors
+    is the cost per node, and its increase with large tensors the cost per byte. The start time on
+    NNAPI less that on the CPU is the cost per cluster, and its increase with large tensors the cost
+    per byte of the cluster's inputs and outputs. The rest of a family probe's time is the cost per
+    multiply-accumulate (MAC). No cost is negative.
     """
     here, there = _floor(found, cpu), _floor(found, nnapi)
     more = {size: there.start[size] - here.start[size] for size in (SMALL, LARGE)}
@@ -109,7 +110,7 @@ def solved(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
     for family in Family:
         probe = found[family]
         on_cpu[family] = here.per_mac(probe, cpu[family] - here.start[SMALL])
-        # what the device does not take costs the same there: it is never asked for
+        # unused for families that the device does not support, so any number will do
         on_nnapi[family] = on_cpu[family]
         if family in nnapi:
             outside = here.start[SMALL] + per_cluster + probe.border * per_byte
@@ -124,14 +125,14 @@ def solved(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    """What chains show of one side; `start` is the time before the first node, by size."""
+    """Costs of a provider found from chains; `start` is the time before the first node, by size."""
 
     start: Mapping[int, float]
     per_node: float
     per_byte: float
 
     def per_mac(self, probe: Probe, time: float) -> float:
-        """Of a probe whose nodes take so long."""
+        """Returns the time per MAC of a probe whose nodes take `time` in all."""
         known = self.per_node * len(probe.judged) + self.per_byte * probe.bytes
         return _ratio(time - known, probe.macs)
 

@@ -1,4 +1,4 @@
-"""What the provider says of a model, asked through the very session that would run it."""
+"""Reports on device placement, from the provider in a real ONNX Runtime session: `check`."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 
 
 def check(model: ModelSource, **options: object) -> Report:
-    """Which nodes of `model` run on NNAPI under `options`, and why the others do not.
+    """Returns which nodes of `model` run on NNAPI under `options`, and why the others do not.
 
-    model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or what
-            torch.onnx.export returns
-    Asks a stock ONNX Runtime session that runs nothing, so the answer is the provider's.
+    model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or the result of
+            torch.onnx.export
+    Creates a stock ONNX Runtime session without running it, so placement is as in real sessions.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
     return planned(model, **options).report
 
 
 def planned(model: ModelSource, **options: object) -> Provider:
-    """The provider after it has planned `model`; raises as `check`."""
+    """Returns the provider after it has partitioned `model`; raises as `check`."""
     chosen = parse(options)
     with custom_ops(chosen.custom_ops_library):
         provider = planned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
@@ -47,7 +47,7 @@ def planned(model: ModelSource, **options: object) -> Provider:
 
 
 def planned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
-    """The provider after it has planned `model` as ONNX Runtime optimizes it at `level`."""
+    """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`."""
     with collecting(options) as (strings, found):
         session = _plan(model, strings, level)
         provider = found()
@@ -57,9 +57,10 @@ def planned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
 
 @contextmanager
 def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Option strings for one session, and a function that gives the provider it opened.
+    """Yields option strings for one session, and a function that returns the session's provider.
 
-    Raises OptionError at once, where ONNX Runtime would print it and go on without NNAPI.
+    That function raises the provider's error, which ONNX Runtime would only print before it
+    continues without NNAPI. Raises OptionError for invalid options.
     """
     provider, ticket = Provider(options), uuid.uuid4().hex
 
@@ -80,7 +81,7 @@ def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], 
 
 
 def source(model: ModelSource) -> str | bytes:
-    """What ONNX Runtime loads: bytes, or the path of an existing, non-empty file."""
+    """Returns bytes, or the path of an existing, non-empty file; raises ModelError otherwise."""
     model = loadable(model)
     if isinstance(model, bytes):
         if not model:
@@ -100,7 +101,7 @@ def source(model: ModelSource) -> str | bytes:
 
 
 def quiet_options() -> onnxruntime.SessionOptions:
-    """Session options that log only what ends a session."""
+    """Returns session options that log only fatal errors."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     return options
@@ -112,28 +113,28 @@ def open_session(
     providers: list[object],
     without: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A stock session; raises ModelError in one sentence when the model cannot be loaded.
+    """Returns a stock session; raises ModelError if the model cannot be loaded.
 
-    without   names of ONNX Runtime's optimizers to leave out
+    without   names of ONNX Runtime's optimizers to disable
     """
     called = "the model" if isinstance(model, bytes) else model
     try:
         return session_of(model, options, providers, without)
     except OptionError:
         raise
-    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         said = first_line(error) + advice(str(error))
         raise ModelError(f"{called}: ONNX Runtime cannot load it: {said}") from None
 
 
 def first_line(error: Exception) -> str:
-    """An ONNX Runtime error without its prefix of codes and source lines."""
+    """Returns the first line of an ONNX Runtime error, without error codes and source locations."""
     return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """An input of a session: `dims` holds a name or None where any size goes."""
+    """An input of a session: in `dims`, a name is a symbolic dimension, None an unknown one."""
 
     name: str
     type: str
@@ -141,22 +142,22 @@ class Input:
 
 
 def inputs_of(session: onnxruntime.InferenceSession) -> list[Input]:
-    """The inputs of a session, in order."""
+    """Returns the inputs of a session, in order."""
     return [Input(i.name, i.type, tuple(i.shape)) for i in session.get_inputs()]
 
 
 def _plan(
     model: str | bytes, strings: dict[str, str], level: _Level
 ) -> onnxruntime.InferenceSession:
-    """Has ONNX Runtime ask for the plan, with the least work around it.
+    """Creates a session that partitions the model, with as little other work as possible.
 
-    At most basic optimization comes before the question; what would come after is turned off.
-    Assigning only, as for saving in ORT format, would write a file and end at 2 GB.
+    Only basic optimizations run before partitioning; later steps are disabled where possible.
+    Saving in ORT format would skip compilation, but writes a file and is limited to 2 GB.
     """
     register()
     options = quiet_options()
     options.graph_optimization_level = level
     options.add_session_config_entry("session.disable_prepacking", "1")
-    options.intra_op_num_threads = 1  # and no arena, since nothing runs
+    options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False
     return open_session(model, options, [(EP_NAME, strings), CPU])

@@ -1,4 +1,4 @@
-"""Inputs for a run: read from .npy, .npz and image files, or drawn at random."""
+"""Model inputs, read from .npy, .npz and image files or generated at random."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, settled
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
-_UNNAMED = "arr_{}"  # how numpy.savez calls arrays without a name, from 0 on
+_UNNAMED = "arr_{}"  # numpy.savez's name for unnamed arrays, counted from 0
 _UNREADABLE = (
     AttributeError,
     EOFError,
@@ -30,7 +30,7 @@ _UNREADABLE = (
     OSError,
     OverflowError,
     RecursionError,
-    RuntimeError,  # of zipfile, for an encrypted archive
+    RuntimeError,  # from zipfile, for an encrypted archive
     SyntaxError,
     TypeError,
     ValueError,
@@ -40,7 +40,7 @@ _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What numpy and zipfile raise for bytes that somebody else put together."""
+"""Exceptions that numpy and zipfile raise for malformed files."""
 _NUMPY = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -59,7 +59,7 @@ _NUMPY = {
 
 @dataclass(frozen=True, slots=True)
 class InputSpec:
-    """An input of the model: `dims` holds None or a name where any size goes."""
+    """An input of the model: in `dims`, a name is a symbolic dimension, None an unknown one."""
 
     name: str
     dtype: np.dtype[np.generic]
@@ -68,29 +68,29 @@ class InputSpec:
 
 @dataclass(frozen=True, slots=True)
 class Feeds:
-    """One dictionary of inputs for each run, and what the rows are known to be (or None)."""
+    """One dictionary of inputs for each run, and the class labels of the rows (or None)."""
 
     runs: tuple[Mapping[str, Array], ...]
     labels: Array | None = None
 
 
 def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> InputSpec:
-    """An input as ONNX Runtime describes it; raises OptionError for a type numpy does not have."""
+    """Returns the spec of an ONNX Runtime input; raises OptionError for types not in numpy."""
     if type_name not in _NUMPY:
         raise OptionError(f"input {name} is {type_name}, which cannot be fed from a file")
     return InputSpec(name, np.dtype(_NUMPY[type_name]), tuple(dims))
 
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
-    """The inputs with the sizes that `fixed` settles; raises OptionError where it cannot."""
+    """Returns the inputs with the shapes of `fixed`; raises OptionError if these do not fit."""
     sizes = fixed_symbols(inputs, fixed)
     return [replace(s, dims=fixed.get(s.name) or settled(s.dims, sizes)) for s in inputs]
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
-    """Standard normal floats, small non-negative integers; unknown sizes are 1.
+    """Returns random inputs for one run: standard normal floats, integers 0 and 1.
 
-    Raises ModelError for sizes that no memory holds.
+    Symbolic and unknown dimensions become 1. Raises ModelError for shapes that exceed memory.
     """
     rng = np.random.default_rng(seed)
     return Feeds(({spec.name: _drawn(spec, rng) for spec in inputs},))
@@ -107,11 +107,11 @@ def _drawn(spec: InputSpec, rng: np.random.Generator) -> Array:
 
 
 def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
-    """What the files hold, for the model's inputs.
+    """Returns the model's inputs read from files.
 
-    path        `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs; an .npz has
-                arrays named as the inputs, or by numpy (arr_0, in the inputs' order), and may have
-                `labels`; the rows of an only input may have the plural of its name
+    paths       `x.npy`, `x.npz`, `x.png`, or `name=x.npy` for one of several inputs. Arrays in an
+                .npz have the inputs' names or numpy's (arr_0, in the order of the inputs), and a
+                single input may have the plural of its name. `labels` may hold class labels
     More rows than the model's fixed first dimension become several runs. Raises OptionError.
     """
     labels: Array | None = None
@@ -128,10 +128,10 @@ def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
 
 
 def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
-    """What is given, as files or arrays; random numbers where that is nothing.
+    """Returns the given inputs, read from files or taken from arrays; random if none are given.
 
-    Arrays are by name, in the order of the inputs, or one for the only input; rows as of files.
-    Raises OptionError.
+    Arrays are a dictionary by name, a list in the order of the inputs, or one array for a single
+    input; extra rows become several runs, as in `read_feeds`. Raises OptionError.
     """
     paths = paths_of(given)
     if paths is not None:
@@ -177,11 +177,12 @@ def _read(path: Path, name: str | None, inputs: Sequence[InputSpec]) -> dict[str
 
 
 def _arrays(path: Path) -> dict[str, Array]:
-    """The arrays of a .npy (under "") or .npz file; raises as `_read` catches.
+    """Returns the arrays of an .npy (under the name "") or .npz file.
 
-    A .npy file is mapped first, which fails where its header promises more than the file has.
+    Maps an .npy file first, which fails if its header claims more data than the file has. Raises
+    exceptions that `_read` catches.
     """
-    with np.errstate(all="ignore"):  # sizes whose product overflows
+    with np.errstate(all="ignore"):  # the product of malformed sizes overflows
         loaded = np.load(path, mmap_mode="r", allow_pickle=False)
     if isinstance(loaded, np.ndarray):
         return {"": np.array(loaded)}
@@ -204,7 +205,7 @@ def _memory() -> int:
 def _named(
     found: Mapping[str, Array], name: str | None, inputs: Sequence[InputSpec], path: Path
 ) -> dict[str, Array]:
-    """The arrays under the names of inputs."""
+    """Returns the arrays by input name."""
     names = {s.name for s in inputs}
     if set(found) <= names:
         return dict(found)
@@ -221,7 +222,7 @@ def _named(
 
 
 def _image(path: Path, spec: InputSpec) -> Array:
-    """An image as [1, C, H, W] (or [1, H, W, C]) in 0 to 1 (integers: 0 to 255), resized to fit."""
+    """Returns an image as NCHW or NHWC with N = 1, resized; floats 0 to 1, integers 0 to 255."""
     try:
         from PIL import Image
     except ImportError:
@@ -248,9 +249,9 @@ def _image(path: Path, spec: InputSpec) -> Array:
 def _rows(
     arrays: Mapping[str, Array], inputs: Sequence[InputSpec]
 ) -> tuple[Mapping[str, Array], ...]:
-    """One run, or one for each row where the model takes one row at a time.
+    """Returns the inputs of each run, splitting rows by the model's fixed first dimension.
 
-    An input whose first dimension is not fixed goes whole into every run.
+    An input whose first dimension is not fixed is used whole in every run.
     """
     specs = {s.name: s for s in inputs}
     typed = {name: _typed(array, specs[name]) for name, array in arrays.items()}
@@ -269,7 +270,7 @@ def _rows(
 
 
 def _typed(array: Array, spec: InputSpec) -> Array:
-    """The array in the input's type; raises OptionError when its shape cannot fit."""
+    """Returns the array in the input's dtype; raises OptionError if it does not fit."""
     fits = array.ndim == len(spec.dims) and all(
         not isinstance(want, int) or have == want or (i == 0 and want and have % want == 0)
         for i, (have, want) in enumerate(zip(array.shape, spec.dims, strict=True))

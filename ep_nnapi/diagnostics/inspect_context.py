@@ -1,4 +1,4 @@
-"""What is inside a model of clusters that were compiled ahead of time."""
+"""Inspection of the compiled clusters in a model with EPContext nodes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ from ep_nnapi.target import MAX_FEATURE_LEVEL
 class Content:
     """One compiled cluster.
 
-    feature_level    what a runtime must offer
-    operations       of NNAPI, and the ONNX nodes that they come from
-    inputs, outputs  as "name TYPE [sizes]"
-    weights          bytes, in `file` beside the model; None: in the model itself
+    feature_level    the lowest NNAPI feature level that can run it
+    operations       number of NNAPI operations
+    nodes            names of the ONNX nodes that they were lowered from
+    inputs, outputs  as "name TYPE [shape]"
+    weights          size in bytes
+    file             file next to the model that holds the weights; None: the model itself
     """
 
     name: str
@@ -39,21 +41,21 @@ class Content:
 
     @property
     def row(self) -> tuple[str, ...]:
-        """The same as text."""
+        """The fields as strings for a table."""
         weights = f"{self.weights} bytes in {self.file or 'the model'}"
         inputs, outputs, nodes = map("; ".join, (self.inputs, self.outputs, self.nodes))
         sizes = (str(self.feature_level), str(self.operations))
         return (self.name, *sizes, inputs, outputs, weights, nodes)
 
     def to_json(self) -> dict[str, object]:
-        """Plain data."""
+        """Returns plain data for JSON."""
         return asdict(self)
 
 
 def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
-    """The compiled clusters of a model, in its order; none in other models.
+    """Returns the compiled clusters of a model in graph order; empty for other models.
 
-    Raises ModelError where one is corrupt.
+    Raises ModelError if a context is corrupt.
     """
     folder = None if isinstance(model, bytes) else Path(model).parent
     return tuple(
@@ -65,7 +67,7 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
 
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
-    """The model; an empty one where there is no such node, which is cheap to find out."""
+    """Returns the parsed model, or an empty one if a fast text search finds no EPContext node."""
     if not isinstance(model, bytes):
         path = Path(model)
         if not path.is_file() or not mentions(path, CONTEXT_OP.encode()):
@@ -74,7 +76,7 @@ def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
     try:
         return onnx.load_model_from_string(model)
     except (DecodeError, UnicodeDecodeError):
-        return ModelProto()  # an .ort file, or one that loading it has more to say about
+        return ModelProto()  # an .ort file, or malformed; loading it reports errors
 
 
 def _is_own(node: NodeProto) -> bool:

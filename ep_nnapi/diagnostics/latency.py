@@ -1,4 +1,4 @@
-"""How long runs take."""
+"""Latency measurement."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
-_SECONDS = 0.5  # of measuring a side, beyond its first run
+_SECONDS = 0.5  # of measurement for each session, after its warm-up run
 _MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """The median of so many runs, in milliseconds."""
+    """Median time of a number of runs, in milliseconds."""
 
     milliseconds: float
     runs: int
@@ -21,14 +21,14 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of one run with the first inputs on either side; None where the CPU provider cannot run."""
+    """Latency of a run with the first inputs on each provider; `cpu` is None if it cannot run."""
 
     nnapi: Timed
     cpu: Timed | None
 
 
 def measured(run: Callable[[], object]) -> Timed:
-    """How long a run takes, after one that is not counted."""
+    """Returns the median time of a run, after one warm-up run."""
     run()
     times: list[float] = []
     while not times or (sum(times) < _SECONDS and len(times) < _MOST):

@@ -1,6 +1,6 @@
-"""What Python callers give as a model and as inputs.
+"""Conversion of the models and inputs that Python callers may pass.
 
-onnx and numpy are imported for what is in memory only: to prepare files takes neither here.
+onnx and numpy are imported only for data in memory, so that preparing files needs neither here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ORT_MARK = b"ORTM"  # the FlatBuffers identifier of the ORT format, at offset 4
 
 
 class ExportedProgram(Protocol):
-    """What torch.onnx.export returns (ONNXProgram), of which this much is used."""
+    """The part used here of what torch.onnx.export returns (ONNXProgram)."""
 
     @property
     def model_proto(self) -> ModelProto:
@@ -32,14 +32,14 @@ class ExportedProgram(Protocol):
 
 ModelSource: TypeAlias = "str | PathLike[str] | bytes | ModelProto | ExportedProgram"
 Loadable: TypeAlias = str | PathLike[str] | bytes
-"""What `loadable` makes of it."""
+"""The result types of `loadable`."""
 
 Inputs: TypeAlias = object
-"""Paths as `read_feeds` takes them, an array, a dictionary from names to arrays, or a list."""
+"""Paths as for `read_feeds`, an array, a dictionary from names to arrays, or a list of arrays."""
 
 
 def loadable(model: object) -> Loadable:
-    """A path, or the bytes of a model; raises ModelError for what is neither and holds no model."""
+    """Returns a path or the bytes of a model; raises ModelError for unsupported types."""
     if isinstance(model, str | PathLike | bytes):
         return model
     if isinstance(model, bytearray | memoryview):
@@ -54,7 +54,7 @@ def loadable(model: object) -> Loadable:
         )
     try:
         return bytes(proto.SerializeToString())
-    except Exception as error:  # Protocol Buffers raise by their version above 2 GB
+    except Exception as error:  # above 2 GB; the type varies between protobuf versions
         raise ModelError(
             f"the model cannot be written as bytes ({error}); save it with external data and give "
             "its path"
@@ -63,7 +63,7 @@ def loadable(model: object) -> Loadable:
 
 @contextmanager
 def as_files(model: object, inputs: Inputs) -> Iterator[tuple[Path, tuple[str, ...]]]:
-    """Paths of the model and of inputs, for other processes; what is in memory is written first."""
+    """Yields paths of the model and inputs; writes data in memory to temporary files."""
     given = loadable(model)
     with TemporaryDirectory(prefix="ep-nnapi-") as folder:
         if isinstance(given, bytes):
@@ -75,7 +75,7 @@ def as_files(model: object, inputs: Inputs) -> Iterator[tuple[Path, tuple[str, .
 
 
 def paths_of(inputs: Inputs) -> tuple[str, ...] | None:
-    """The paths, where inputs are given so; None for arrays."""
+    """Returns inputs given as paths; None for arrays."""
     if inputs is None:
         return ()
     if isinstance(inputs, str | PathLike):
@@ -86,7 +86,7 @@ def paths_of(inputs: Inputs) -> tuple[str, ...] | None:
 
 
 def arrays_of(inputs: Inputs) -> dict[str, Array] | tuple[Array, ...]:
-    """Arrays by name, or in the order of the model's inputs; raises OptionError for all else."""
+    """Returns arrays by name, or in the order of inputs; raises OptionError for other types."""
     if isinstance(inputs, Mapping):
         return {str(name): _array(str(name), value) for name, value in inputs.items()}
     if isinstance(inputs, list | tuple):

@@ -1,4 +1,4 @@
-"""Kinds of outputs, and how near to each other two computations of each kind must be."""
+"""Kinds of model outputs, and the tolerance for comparing outputs of each kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Array
 
 
 class Kind(StrEnum):
-    """What an output is, as far as it decides how near is near enough."""
+    """Kind of an output, which determines its tolerance."""
 
     FLOAT32 = "float32"
     FLOAT16 = "float16"
@@ -22,23 +22,23 @@ class Kind(StrEnum):
 
 
 TOLERANCES: Mapping[Kind, float] = {
-    Kind.FLOAT32: 1e-4,  # sums of float32 products in another order, through up to fifty layers
-    Kind.FLOAT16: 2.0**-7,  # the same number of roundings as for float32, eight of 2 ** -10
-    Kind.QUANTIZED: 0.05,  # a tie may go to either step, 1/255 of a range; layers add them up
+    Kind.FLOAT32: 1e-4,  # float32 accumulation in another order, over up to 50 layers
+    Kind.FLOAT16: 2.0**-7,  # as many roundings as float32, eight of 2 ** -10
+    Kind.QUANTIZED: 0.05,  # ties may round to either step, 1/255 of a range; layers add up
     Kind.INTEGER: 0.0,
-    Kind.BOXES: 1e-3,  # corners are sums of an anchor and of a float32 that went through a network
+    Kind.BOXES: 1e-3,  # corners: an anchor plus a float32 network output
 }
-"""How far outputs of a kind may be apart, relative to their spread."""
+"""Largest allowed difference of outputs by kind, relative to their spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What a model says of its outputs.
+    """Properties of a model that determine the kinds and tolerances of its outputs.
 
-    quantized   it has quantized layers
-    half        it computes in float16
-    steps       the quantum of outputs that are dequantized or quantized last, by name
-    boxes       outputs whose rows are detections, in an order that near ties decide
+    quantized   True if it has quantized layers
+    half        True if it computes in float16
+    steps       quantization scale of outputs that are dequantized last, by name
+    boxes       outputs whose rows are detections, with an order that depends on near ties
     """
 
     quantized: bool = False
@@ -47,7 +47,7 @@ class Traits:
     boxes: frozenset[str] = frozenset()
 
     def kind(self, name: str, array: Array) -> Kind:
-        """The kind of an output."""
+        """Returns the kind of an output."""
         if name in self.boxes:
             return Kind.BOXES
         if self.quantized:

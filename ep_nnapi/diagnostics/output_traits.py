@@ -1,4 +1,4 @@
-"""What a model says of its outputs, as far as it decides how near is near enough."""
+"""Detection of the model properties that determine tolerances for its outputs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ep_nnapi.diagnostics.real_valued import FORMULAS
 from ep_nnapi.diagnostics.reference_run import loaded
 
 _MOVES = frozenset(("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice"))
-"""Operators whose outputs have the quantum of their first input."""
+"""Operators whose outputs keep the quantization scale of their first input."""
 
 _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
 
 
 def traits_of(model: Loadable, *, half: bool = False) -> Traits:
-    """Of an .onnx file its graph; of an .ort file whether quantized operators are named in it.
+    """Returns the traits of a model; for .ort files only `quantized`, from operator names in it.
 
-    half   float32 may be computed in float16, whatever the model says
+    half   True if float32 may be computed in float16, whatever types the model has
     """
     proto = loaded(model)
     if proto is None:
@@ -51,7 +51,7 @@ def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:
-    """Whether weights, inputs or casts are float16."""
+    """Returns True if initializers, inputs or casts are float16."""
     half = TensorProto.FLOAT16
     return (
         any(t.data_type == half for t in graph.initializer)
@@ -63,7 +63,7 @@ def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:
 def _step(
     name: str, makers: Mapping[str, onnx.NodeProto], tensors: Mapping[str, onnx.TensorProto]
 ) -> float | None:
-    """The quantum of a value that was dequantized last; None where it has none."""
+    """Returns the scale of a value computed by DequantizeLinear, or None for other values."""
     node = makers.get(name)
     while node is not None and node.op_type in _MOVES:
         node = makers.get(node.input[0])
@@ -73,7 +73,7 @@ def _step(
 
 
 def _is_detected(name: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
-    """Whether a value depends on which boxes were chosen."""
+    """Returns True if a value depends on the output of NonMaxSuppression."""
     seen: set[str] = set()
     left = [name]
     while left:
@@ -89,7 +89,7 @@ def _is_detected(name: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
 
 
 def _is_quantized(model: Loadable) -> bool:
-    """Whether an operator's name says so: names are plain text in .ort files."""
+    """Returns True if the file contains the name of a quantized operator as plain text."""
     if isinstance(model, bytes):
         return any(name in model for name in _NAMES)
     with (

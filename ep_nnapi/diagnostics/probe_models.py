@@ -1,4 +1,4 @@
-"""Small models that show what a device takes: chains of additions, and one of each family."""
+"""Small models for measuring devices: chains of additions, and one for each operator family."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.quantization.propagate import quantized
 
 OPSETS = {"": 17}
-SMALL, LARGE = 64, 1 << 17  # floats: next to none, and what networks for phones have
+SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
 SHORT, LONG = 1, 9  # additions in a chain
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Nodes in a row, from one input to one output."""
+    """A sequence of nodes from one input to one output."""
 
     nodes: tuple[GraphNode, ...]
 
@@ -33,7 +33,7 @@ class Probe:
 
     @property
     def feeds(self) -> Mapping[str, Array]:
-        """Small numbers for its input, none of them special."""
+        """Input data: evenly spaced small numbers."""
         x = self._input
         numbers = np.linspace(0, 1, int(np.prod(x.shape)), dtype=np.float32).reshape(x.shape)
         return {
@@ -42,7 +42,7 @@ class Probe:
 
     @property
     def border(self) -> int:
-        """Bytes that come in and go out."""
+        """Size of the input and the output, in bytes."""
         return bytes_of(self._input) + bytes_of(self._output)
 
     @property
@@ -55,30 +55,30 @@ class Probe:
 
     @property
     def judged(self) -> tuple[GraphNode, ...]:
-        """Its nodes as they are judged and counted, a QDQ group as one."""
+        """The nodes as the cost model counts them, with a QDQ group as one node."""
         graph = Graph("probe", self.nodes, (self._input,), (self._output,), OPSETS)
         return quantized(graph).nodes
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of all its nodes."""
+        """Number of multiply-accumulates of all nodes."""
         return sum(work(n).macs for n in self.judged)
 
     @property
     def bytes(self) -> int:
-        """Bytes that its nodes read and write."""
+        """Number of bytes that all nodes read and write."""
         return sum(work(n).bytes for n in self.judged)
 
 
 def chain(length: int, size: int) -> Probe:
-    """Additions of the input to the sum so far: x + x, + x and so on."""
+    """Returns a chain of `length` additions: x + x, + x and so on, with `size` floats."""
     x = _float("x", size)
     sums = [x, *(_float(f"sum{i}", size) for i in range(length))]
     return Probe(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
 
 
 def of_families() -> Iterator[tuple[Family, Probe]]:
-    """A node of each family, as large as they are in networks for phones."""
+    """Yields a probe for each operator family, with sizes typical of mobile networks."""
     image = _float("x", 1, 32, 56, 56)
     pads = {"pads": (1, 1, 1, 1)}
     for family, probe in (
@@ -103,7 +103,7 @@ def _float(name: str, *shape: int) -> Value:
 
 
 def _weights(*shape: int) -> Value:
-    """A constant with small numbers, none of them special."""
+    """Returns a constant with small varied numbers."""
     count = int(np.prod(shape))
     array = (np.arange(count, dtype=np.float32) % 17 / 16 - 0.4).reshape(shape)
     return _constant(f"w{count}", array)
@@ -134,7 +134,7 @@ def _lstm(steps: int, size: int) -> Probe:
 
 
 def _quantized(image: Value, filters: tuple[int, ...]) -> Probe:
-    """A convolution as a QDQ group."""
+    """Returns a convolution as a QDQ group."""
     scale, zero = (
         _constant("s", np.array(0.02, np.float32)),
         _constant("z", np.array(100, np.uint8)),

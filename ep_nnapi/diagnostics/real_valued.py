@@ -1,7 +1,7 @@
-"""Quantized operators as formulas of real numbers: stored numbers are scaled but not rounded.
+"""Decomposition of quantized operators into float64 ONNX nodes, without rounding.
 
-A stored number becomes a float64 tensor of what it would be between two steps, clipped to its
-type's range, because quantizers leave a Relu to that. Each formula adds ONNX nodes.
+A quantized tensor becomes a float64 tensor of unrounded quantized values. It is still clipped to
+the range of its type, since quantizers often represent Relu by that clipping alone.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ _LIMITS: Mapping[int, tuple[float, float]] = {
     TensorProto.INT16: (-32768.0, 32767.0),
 }
 STORED = frozenset((*_LIMITS, TensorProto.INT32))
-"""Types of stored numbers, and of sums of their products."""
+"""Types of quantized tensors and of their int32 accumulators."""
 
 
 class Unknown(Exception):
-    """There is no formula for it; the message names it."""
+    """An operator or attribute without a decomposition; the message names it."""
 
 
 @dataclass
 class Formulas:
-    """Nodes of a graph that is written anew.
+    """Builder for the float64 version of a graph.
 
-    types     element types of the original's values, by name
-    ranks     their numbers of dimensions
-    carried   stored values that are float64 in the new graph
+    types     element types of the original graph's values, by name
+    ranks     ranks of the original graph's values, by name
+    nodes     nodes of the new graph
+    tensors   constants added to the new graph
+    carried   names of quantized values that are float64 in the new graph
     """
 
     types: Mapping[str, int]
@@ -43,35 +45,35 @@ class Formulas:
     carried: set[str] = field(default_factory=set)
 
     def constant(self, number: object, dtype: type = np.float64) -> str:
-        """The name of a new constant."""
+        """Adds a constant and returns its name."""
         name = f"{len(self.tensors)}~constant"
         self.tensors.append(numpy_helper.from_array(np.asarray(number, dtype), name))
         return name
 
     def add(self, op_type: str, *inputs: str, to: str | None = None) -> str:
-        """The output of a new node, `to` if it has a name already."""
+        """Adds a node and returns the name of its output: `to`, or a new name."""
         name = to or f"{len(self.nodes)}~{op_type}"
         self.nodes.append(helper.make_node(op_type, list(inputs), [name]))
         return name
 
     def attach(self, name: str, value: object) -> None:
-        """Gives the newest node an attribute."""
+        """Adds an attribute to the last added node."""
         self.nodes[-1].attribute.append(helper.make_attribute(name, value))
 
     def cast(self, name: str, dtype: int, to: str | None = None) -> str:
-        """The value in another type."""
+        """Adds a cast to `dtype` and returns the name of its output."""
         made = self.add("Cast", name, to=to)
         self.attach("to", dtype)
         return made
 
     def number(self, name: str) -> str:
-        """The value in float64."""
+        """Returns the name of a quantized value in float64; other values are unchanged."""
         if name in self.carried or self.types.get(name, 0) not in STORED:
             return name
         return self.cast(name, TensorProto.DOUBLE)
 
     def real(self, given: Sequence[str], axis: int | None = None) -> str:
-        """(stored - zero point) * scale, per channel along `axis` where the scale has a rank."""
+        """Adds (stored - zero point) * scale, per channel along `axis` if the scale has rank 1."""
         stored, scale, *zero = given
         scale, *zeros = (self._along(n, stored, axis) for n in (scale, *(z for z in zero if z)))
         number = self.number(stored)
@@ -79,7 +81,7 @@ class Formulas:
         return self.add("Mul", number, scale)
 
     def stored(self, real: str, given: Sequence[str], to: str, axis: int | None = None) -> str:
-        """Real / scale + zero point, within the range of the stored type."""
+        """Adds real / scale + zero point, clipped to the range of the quantized type."""
         scale, *zero = (self._along(n, to, axis) for n in given if n)
         number = self.add("Div", real, scale)
         number = self.add("Add", number, zero[0]) if zero else number
@@ -94,7 +96,7 @@ class Formulas:
         return found
 
     def _along(self, name: str, of: str, axis: int | None) -> str:
-        """A scale or zero point in float64, shaped to go along `axis`."""
+        """Returns a scale or zero point in float64, reshaped to broadcast along `axis`."""
         number, rank = self.number(name), self.ranks.get(name, 0)
         if rank == 0 or axis is None or axis >= self.ranks[of]:
             return number
@@ -106,7 +108,7 @@ class Formulas:
 
 
 def attribute(node: onnx.NodeProto, name: str, default: object) -> object:
-    """The value of an attribute."""
+    """Returns the value of an attribute, or `default` if the node lacks it."""
     found = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     return found.get(name, default)
 
@@ -126,7 +128,7 @@ def _dequantize(f: Formulas, node: onnx.NodeProto) -> None:
 
 
 def _dynamic_quantize(f: Formulas, node: onnx.NodeProto) -> None:
-    """Stored as it is: scale 1, zero point 0."""
+    """Passes the input through unchanged, with scale 1 and zero point 0."""
     f.add("Identity", node.input[0], to=node.output[0])
     for name, number in zip(node.output[1:], (1.0, 0.0), strict=True):
         f.add("Identity", f.constant(number), to=name)
@@ -134,7 +136,7 @@ def _dynamic_quantize(f: Formulas, node: onnx.NodeProto) -> None:
 
 
 def _without_zero(f: Formulas, stored: str, zero: str, axis: int) -> str:
-    """Stored numbers less their zero point, which may be one for each index along `axis`."""
+    """Adds stored - zero point, with a zero point per tensor or per index along `axis`."""
     number = f.number(stored)
     if not zero:
         return number
@@ -161,7 +163,7 @@ def _conv_integer(f: Formulas, node: onnx.NodeProto) -> None:
 def _convolution(f: Formulas, node: onnx.NodeProto, *inputs: str, to: str | None = None) -> str:
     if attribute(node, "channels_last", 0):
         raise Unknown("QLinearConv with channels_last")
-    narrow = [f.cast(name, TensorProto.FLOAT) for name in inputs]  # there is no float64 kernel
+    narrow = [f.cast(name, TensorProto.FLOAT) for name in inputs]  # no float64 Conv kernel on CPU
     made = f.add("Conv", *narrow)
     f.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
     return f.cast(made, TensorProto.DOUBLE, to)
@@ -246,4 +248,4 @@ FORMULAS: Mapping[str, Callable[[Formulas, onnx.NodeProto], None]] = {
     "QLinearGlobalAveragePool": _one("GlobalAveragePool"),
     "QLinearConcat": _concat,
 }
-"""Each adds the nodes for one node of the original."""
+"""Functions that add the nodes for one quantized node, by operator type."""

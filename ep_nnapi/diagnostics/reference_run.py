@@ -1,7 +1,7 @@
-"""A third opinion: the model computed more exactly than either side does.
+"""High-precision reference outputs of a model, for judging NNAPI and the CPU provider.
 
-In float64 wherever the CPU provider has kernels for it, in float32 elsewhere, and without rounding
-to the steps of quantized numbers.
+Computed in float64 where the CPU provider has float64 kernels, else in float32, and without
+rounding of quantized values.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ _TYPES = {
     "tensor(int32)": TensorProto.INT32,
 }
 _LACKING = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)")
-"""How ONNX Runtime names an operator that it has no float64 kernel, or no float64 type, for."""
+"""Matches ONNX Runtime errors that name an operator without float64 kernel or type support."""
 
 
 def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third | None:
-    """The outputs of each run, computed more exactly; None where that cannot be done.
+    """Returns high-precision outputs of each run; None if they cannot be computed.
 
-    It cannot for .ort files, and for some operators with inner graphs or of ONNX Runtime's own.
+    Not supported: .ort files, models with functions, some operators with subgraphs and some contrib
+    operators.
     """
     try:
         proto = loaded(model)
@@ -48,7 +49,7 @@ def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third
             return None
         session, narrow = _session(proto)
         found = [_outputs(session, feeds) for feeds in runs]
-    except Exception:  # whatever ONNX or its runtime say of a graph that nobody wrote
+    except Exception:  # rewritten graphs can fail in ONNX and in ONNX Runtime in any way
         return None
     quantized = any(node.op_type in FORMULAS for node in proto.graph.node)
     described = "the model's formula without rounding to steps" if quantized else "float64"
@@ -57,7 +58,7 @@ def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third
 
 
 def loaded(model: Loadable) -> onnx.ModelProto | None:
-    """The model as ONNX describes it; None for what is no .onnx file."""
+    """Returns the parsed ONNX model, or None if it is not an .onnx file or has no nodes."""
     try:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
     except (DecodeError, UnicodeDecodeError, OSError):
@@ -66,7 +67,7 @@ def loaded(model: Loadable) -> onnx.ModelProto | None:
 
 
 def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[str]]:
-    """A session in float64, and the operators that it computes in float32."""
+    """Returns a float64 session, and the types of operators that it computes in float32."""
     types, ranks = _described(proto)
     narrow: set[str] = set()
     while True:
@@ -75,7 +76,7 @@ def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         try:
             return session_of(wide.SerializeToString(), options), narrow
-        except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
             found = _LACKING.search(str(error))
             lacking = next((g for g in found.groups() if g), "") if found else ""
             if not lacking or lacking in narrow:
@@ -93,7 +94,7 @@ def _outputs(
 
 
 def _described(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
-    """The element type and the rank of each value, as ONNX Runtime infers them."""
+    """Returns the element type and the rank of each value, as inferred by ONNX Runtime."""
     seen = onnx.ModelProto()
     seen.CopyFrom(proto)
     have = {o.name for o in seen.graph.output}
@@ -112,14 +113,14 @@ def _described(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
 
 
 class _Wide:
-    """A model written anew in float64."""
+    """Rewrites a model to float64, except for operators in `narrow`, which stay float32."""
 
     def __init__(self, formulas: Formulas, narrow: set[str]) -> None:
         self.f = formulas
         self.narrow = narrow
 
     def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
-        """The whole of it."""
+        """Returns the rewritten model."""
         made = onnx.ModelProto()
         made.CopyFrom(proto)
         graph = made.graph
@@ -160,7 +161,7 @@ class _Wide:
             self.f.nodes.append(node)
 
     def _as_it_is(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
-        """The node in the types that it has had, or in float32."""
+        """Adds the node with the given types of its inputs, casting from and to float64."""
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
         inner = any(a.HasField("g") for a in node.attribute)
@@ -177,7 +178,7 @@ class _Wide:
             self.f.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
 
     def _is_carrying(self, node: onnx.NodeProto, output: str) -> bool:
-        """Whether an output is float64 in the new graph."""
+        """Returns True if an output is float64 in the new graph; updates `carried`."""
         kind = self.f.types.get(output, 0)
         if kind in STORED and any(
             n in self.f.carried and self.f.types.get(n) == kind for n in node.input
@@ -186,7 +187,7 @@ class _Wide:
         return self._is_wide(output)
 
     def _widened(self, node: onnx.NodeProto) -> None:
-        """The node in float64; what it does to stored numbers it does to what stands for them."""
+        """Adds the node in float64; it also processes quantized values in their float64 version."""
         made = onnx.NodeProto()
         made.CopyFrom(node)
         kinds = {self.f.types.get(n) for n in node.input if n in self.f.carried}
@@ -207,7 +208,7 @@ def _wide_tensor(tensor: onnx.TensorProto) -> onnx.TensorProto:
 
 
 def _wide_attribute(given: onnx.AttributeProto) -> onnx.AttributeProto:
-    """The attribute, where it says what a float output holds or is, for float64."""
+    """Returns the attribute, with a float output type or float output data changed to float64."""
     if given.name == "dtype" and given.i in _FLOATS:
         return helper.make_attribute("dtype", TensorProto.DOUBLE)
     if given.name == "value" and given.HasField("t"):

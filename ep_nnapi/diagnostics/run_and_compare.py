@@ -1,4 +1,4 @@
-"""A model run on NNAPI and on the CPU provider, and how far the two are apart."""
+"""Running a model on NNAPI and on the CPU provider, and comparing the outputs: `run`."""
 
 from __future__ import annotations
 
@@ -57,15 +57,17 @@ _SATURATES = (
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run gave.
+    """Result of `run`.
 
-    outputs       one dictionary a run
-    verdict       how far the outputs are from what they are compared with, and which side is off
-    on_reference  the same on nnapi-reference, where another device differs beyond the tolerance
-    failures      of devices, where another engine stood in
-    recognised    the largest output of each row, where the rows have labels
-    against       what computed what the outputs are compared with; None: nothing did
-    latency       of a run on either side, where it was asked for
+    report        device placement
+    outputs       one dictionary for each run
+    verdict       differences from the expected outputs, and which provider is less accurate
+    on_reference  differences of nnapi-reference, if another device exceeds the tolerance
+    failures      device failures after which a fallback computed the outputs
+    recognised    index of the largest output of each row, if the rows have labels
+    labels        class labels of the rows, if given
+    against       what computed the expected outputs; None if there are none
+    latency       latency on both providers, if requested
     """
 
     report: Report
@@ -80,7 +82,7 @@ class RunResult:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        """One for each output, over all runs; none where there is nothing to compare with."""
+        """One difference for each output, over all runs; empty without expected outputs."""
         return self.verdict.differences
 
     @property
@@ -92,7 +94,7 @@ class RunResult:
 _Run: TypeAlias = tuple[
     RunResult, onnxruntime.InferenceSession, onnxruntime.InferenceSession | None, Feeds
 ]
-"""A result, with the sessions on NNAPI and on the CPU provider and the inputs that gave it."""
+"""A result, the sessions on NNAPI and on the CPU provider, and the inputs."""
 
 
 def run(
@@ -104,18 +106,19 @@ def run(
     latency: bool = False,
     **options: object,
 ) -> RunResult:
-    """Runs `model` with the inputs (random ones without), beside the CPU provider.
+    """Runs `model` on NNAPI and on the CPU provider and compares the outputs.
 
-    model      as `check` takes it
-    inputs     paths as `read_feeds` takes them; or an array, a dictionary from names to arrays, or
-               arrays in the order of the model's inputs
-    tolerance  relative to an output's spread (default: by its kind). Beyond it a more exact
-               computation says which side is further off, and the reference device whether
-               that is a device's arithmetic or a defect of the lowering
-    latency    measure a run on either side, after those that are compared
-    Clusters that were compiled ahead of time are nothing that the CPU provider can run: another
-    device is compared with nnapi-reference, and nnapi-reference with nothing.
-    Raises ModelError, OptionError and RuntimeFailure (a device failed, nothing stood in).
+    model      as for `check`
+    inputs     paths as for `read_feeds`; or an array, a dictionary from names to arrays, or
+               arrays in the order of the model's inputs (default: random numbers)
+    seed       of random inputs
+    tolerance  relative to an output's spread (default: by its kind). Beyond it, a more exact
+               computation determines which provider is less accurate, and nnapi-reference whether
+               the cause is a device's arithmetic or a defect of the lowering
+    latency    also measure the latency on both providers, after the compared runs
+    The CPU provider cannot run clusters compiled ahead of time. Other devices are then compared
+    with nnapi-reference, and nnapi-reference with nothing.
+    Raises ModelError, OptionError and RuntimeFailure (a device failed without fallback).
     """
     model = source(model)
     with custom_ops(parse(options).custom_ops_library):
@@ -161,9 +164,10 @@ def compared(
     *,
     half: bool = False,
 ) -> Verdict:
-    """The verdict on outputs of NNAPI and of the CPU provider for the same inputs.
+    """Returns the verdict on outputs of NNAPI and of the CPU provider for the same inputs.
 
-    half   NNAPI may compute float32 in float16
+    sides  the outputs of NNAPI and of the CPU provider
+    half   True if NNAPI may compute float32 in float16
     """
     traits = traits_of(model, half=half)
     found = differences_of(*sides, traits, tolerance)
@@ -174,7 +178,7 @@ def compared(
 
 
 def relaxed(options: Mapping[str, object]) -> bool:
-    """Whether float32 may be computed in float16."""
+    """Returns True if the options allow float16 computation of float32."""
     return NnapiFlag.USE_FP16 in parse(options).flags
 
 
@@ -185,7 +189,7 @@ def _run_compiled(
     tolerance: float | None,
     options: Mapping[str, object],
 ) -> _Run:
-    """Compares a device with the reference, which is right by definition."""
+    """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = _nnapi_session(model, options)
     feeds = _feeds(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
@@ -199,7 +203,7 @@ def _run_compiled(
 
 
 def _feeds(session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: Fixed) -> Feeds:
-    """What is given, or random numbers of the sizes that are fixed."""
+    """Returns the given inputs, or random ones, with the fixed shapes."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))
     return given_feeds(inputs, specs, seed)
@@ -225,7 +229,7 @@ def _on_reference(report: Report) -> bool:
 def on_nnapi(
     model: ModelSource, feeds: Feeds, options: Mapping[str, object]
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
-    """The provider and the outputs of each run of a stock session on it."""
+    """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
     provider, session = _nnapi_session(model, options)
     return provider, [outputs_of(session, f, provider) for f in feeds.runs]
 
@@ -242,11 +246,11 @@ def _nnapi_session(
 def outputs_of(
     session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
 ) -> Mapping[str, Array]:
-    """One run's outputs; a device's failure is raised as it was, where the session has one."""
+    """Returns one run's outputs; raises the device's RuntimeFailure, or else ModelError."""
     names = [o.name for o in session.get_outputs()]
     try:
         values = session.run(names, dict(feeds))
-    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
         if provider is not None and provider.failures:
             raise provider.failures[-1] from None
         raise ModelError(f"the model cannot run: {first_line(error)}") from None
@@ -254,7 +258,7 @@ def outputs_of(
 
 
 def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
-    """An output by its name, a sequence as one array for each element."""
+    """Yields the arrays of an output by name; a sequence yields one array for each element."""
     if isinstance(value, list):
         for i, element in enumerate(value):
             yield from _arrays(f"{name}[{i}]", element)
@@ -265,6 +269,6 @@ def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
 
 
 def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:
-    """The class of each row: where the first output is largest."""
+    """Returns the predicted class of each row: the argmax of the first output."""
     scores = np.concatenate([np.atleast_2d(next(iter(o.values()))) for o in outputs])
     return scores.reshape(len(scores), -1).argmax(axis=1) if len(scores) == count else None

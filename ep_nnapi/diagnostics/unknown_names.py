@@ -1,4 +1,4 @@
-"""Names in options that a model does not have: mistakes of the user that would change nothing."""
+"""Validation of names in options against a model; unknown names would have no effect."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ep_nnapi.sizes.symbols import Sized, fixed_symbols
 
 
 def check_fixed(options: Options, inputs: Sequence[Sized]) -> None:
-    """Raises OptionError where `fix` does not fit the inputs of the model."""
+    """Raises OptionError if `fix` does not fit the inputs of the model."""
     fixed_symbols(inputs, dict(options.fix))
 
 
 def check_excluded(options: Options, report: Report) -> None:
-    """Raises OptionError where `exclude` or `partitioning_stop_ops` names nothing.
+    """Raises OptionError if `exclude` or `partitioning_stop_ops` has an unknown name.
 
-    A node's name must be one of the model's, as ONNX Runtime shows them; an operator type one that
-    exists, for it may go with many models.
+    Node names must exist in the model as ONNX Runtime presents it. Operator types need only be
+    known to ONNX Runtime, since the same options may be used with many models.
     """
     nodes = {name for c in report.clusters for name in c.nodes}
     nodes.update(r.node for r in report.rejections)
@@ -36,14 +36,14 @@ def check_excluded(options: Options, report: Report) -> None:
 
 def _strange(given: Sequence[str], known: set[str]) -> Iterable[str]:
     unknown = [name for name in given if name not in known]
-    if not unknown:  # the common case, which needs no list of all operators
+    if not unknown:  # common case, which needs no list of all operators
         return ()
     types = _operator_types()
     return (name for name in unknown if name not in types)
 
 
 def _operator_types() -> frozenset[str]:
-    """All that ONNX Runtime has, its contrib operators included."""
+    """Returns all operator types of ONNX Runtime, including contrib operators."""
     from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
     return frozenset(schema.name for schema in get_all_operator_schema())

@@ -1,7 +1,7 @@
-"""One judge of results: how far outputs are apart, what is near enough, and which side is off.
+"""Comparison of outputs: differences, tolerances, and a verdict on the less accurate provider.
 
-What is near enough depends on an output's kind, and is relative to the spread of its own values:
-the largest less the smallest, over all runs. Beyond it a third, more exact computation decides.
+The tolerance depends on an output's kind. It is relative to the spread of the output: its largest
+value less its smallest, over all runs. Beyond it, a third and more exact computation decides.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ Runs = Sequence[Mapping[str, Array]]
 """The outputs of each run, by name."""
 
 _FURTHER = 1.5
-"""Two computations that round equally well have by chance largest errors that differ by less."""
+"""Smallest significant ratio of errors; equally accurate computations stay below it."""
 
 _ROUNDINGS = 4
-"""Roundings of the largest value that are no difference, where it is large beside the spread."""
+"""Rounding errors of the largest value that count as equal; matters if the spread is small."""
 
 _PAIRS = 1 << 22
-"""Rows of boxes times rows up to which they are matched with each other: 32 MB a column."""
+"""Largest number of pairs of box rows to match with each other: 32 MB for each column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one output is from what it is compared with, over all runs.
+    """Difference of one output from its expected values, over all runs.
 
-    absolute   the largest difference; None where shapes differ or only one side is a number
-    largest    the largest magnitude of a number there
-    spread     the largest number less the smallest; of a single number its magnitude
-    tolerance  what may be, relative to the spread
-    floor      a difference that rounding alone makes; None where the tolerance was given
+    absolute   the largest difference; None if shapes differ or only one of two values is finite
+    largest    the largest magnitude of the expected values
+    spread     the largest expected value less the smallest; the magnitude of a single value
+    tolerance  the largest allowed difference, relative to the spread
+    floor      a difference explained by rounding alone; None if the user gave a tolerance
     """
 
     output: str
@@ -50,7 +50,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """`absolute` over the spread; of outputs without a spread 0 or infinite."""
+        """`absolute` divided by `spread`; 0 or infinite for outputs without a spread."""
         if self.absolute is None:
             return inf
         if self.absolute == 0.0:
@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def beyond(self) -> bool:
-        """Whether it is more than may be."""
+        """True if it exceeds the tolerance."""
         if self.absolute is None:
             return True
         rounded = self.floor is not None and self.absolute <= self.floor
@@ -67,11 +67,11 @@ class Difference:
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether any computation of constants, or of no numbers, would have agreed as well."""
+        """True if it agrees, but is constant or has no finite values, which proves nothing."""
         return self.spread == 0.0 and not self.beyond
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, without infinite numbers."""
+        """Returns plain data for JSON, without infinite numbers."""
         relative = self.relative
         return {
             "output": self.output,
@@ -87,7 +87,7 @@ class Difference:
 
 
 class Side(StrEnum):
-    """Who is further off from a third, more exact computation."""
+    """The less accurate provider, compared with a third, more exact computation."""
 
     NONE = "none"  # within the tolerance
     NNAPI = "nnapi"
@@ -98,7 +98,7 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Third:
-    """A more exact computation of the same model: its outputs, and what it is, in words."""
+    """A more exact computation of the same model: its outputs and a description."""
 
     outputs: Runs
     described: str
@@ -106,12 +106,13 @@ class Third:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison shows.
+    """Result of a comparison.
 
-    side        who is further off, where they differ beyond the tolerance
-    errors      of NNAPI and of the CPU, relative to the spread, in the output that decided
-    described   what these errors are against
-    note        why a side is off, where that is known
+    differences  one for each output
+    side         the less accurate provider, if they differ beyond the tolerance
+    errors       errors of NNAPI and of the CPU in the decisive output, relative to its spread
+    described    description of the computation that these errors refer to
+    note         a known cause of the error, if any
     """
 
     differences: tuple[Difference, ...] = ()
@@ -122,12 +123,12 @@ class Verdict:
 
     @property
     def negative(self) -> bool:
-        """Whether NNAPI is the side that is further off, or may be."""
+        """True if NNAPI is less accurate, or may be."""
         return self.side in (Side.NNAPI, Side.UNKNOWN)
 
     @property
     def shows_nothing(self) -> bool:
-        """Whether no output could have told a wrong computation from a right one."""
+        """True if every output is constant or has no finite values, so nothing was verified."""
         found = self.differences
         return bool(found) and all(d.shows_nothing for d in found)
 
@@ -137,7 +138,7 @@ class Verdict:
         return max((d.relative for d in self.differences), default=0.0)
 
     def to_json(self) -> dict[str, object]:
-        """Plain data."""
+        """Returns plain data for JSON."""
         nnapi, cpu = self.errors or (None, None)
         return {
             "side": str(self.side),
@@ -152,9 +153,9 @@ class Verdict:
 def differences_of(
     got: Runs, want: Runs, traits: Traits | None = None, tolerance: float | None = None
 ) -> tuple[Difference, ...]:
-    """How far each output is from what it should be; `tolerance` replaces that of each kind."""
+    """Returns the difference of each output; `tolerance` replaces the defaults of the kinds."""
     chosen = traits or Traits()
-    none = np.empty(0)  # sequences may be longer in one run than in another
+    none = np.empty(0)  # lengths of sequences may differ between runs
     names = dict.fromkeys(name for w in (*want, *got) for name in w)
     return tuple(
         _difference(
@@ -186,7 +187,7 @@ def _difference(
 
 
 def _extent(arrays: Sequence[Array]) -> tuple[float, float]:
-    """The largest magnitude and the spread of the finite numbers of an output."""
+    """Returns the largest magnitude and the spread of the finite values of an output."""
     flat = np.concatenate([a.astype(np.float64).ravel() for a in arrays])
     numbers = flat[np.isfinite(flat)]
     if not numbers.size:
@@ -196,7 +197,7 @@ def _extent(arrays: Sequence[Array]) -> tuple[float, float]:
 
 
 def _apart(got: Array, want: Array, kind: Kind) -> float | None:
-    """The largest difference; None where shapes differ or only one is a number."""
+    """Returns the largest difference; None if shapes differ or only one value is finite."""
     a, b = got.astype(np.float64), want.astype(np.float64)
     found = None
     if a.shape == b.shape:
@@ -211,7 +212,7 @@ def _apart(got: Array, want: Array, kind: Kind) -> float | None:
 
 
 def _matched(got: Array, want: Array) -> float | None:
-    """The largest difference between rows and those nearest to them, in either direction."""
+    """Returns the largest distance from a row to its nearest row in the other array, both ways."""
     if got.ndim < 1 or want.ndim != got.ndim or got.shape[1:] != want.shape[1:]:
         return None
     a, b = got.reshape(len(got), -1), want.reshape(len(want), -1)
@@ -228,10 +229,11 @@ def _matched(got: Array, want: Array) -> float | None:
 def judged(
     got: Runs, want: Runs, found: tuple[Difference, ...], third: Callable[[], Third | None]
 ) -> Verdict:
-    """Who is further off, where outputs differ by more than may be.
+    """Returns the verdict, with the less accurate provider if a difference exceeds its tolerance.
 
-    got     NNAPI's outputs, and `want` the CPU provider's
-    third   computes the model more exactly, or cannot; asked only where there is a need to
+    got     NNAPI's outputs
+    want    the CPU provider's outputs
+    third   returns a more exact computation, or None; called only if needed
     """
     beyond = [d for d in found if d.beyond]
     if not beyond:
@@ -253,12 +255,12 @@ def judged(
 
 
 def _further(nnapi: Difference | None, cpu: Difference | None) -> Side:
-    """Who is further off in one output, from their differences from the exact one."""
+    """Returns the less accurate provider for one output, from the errors of both."""
     if nnapi is None or cpu is None or cpu.absolute is None or not cpu.spread:
         return Side.UNKNOWN
     if nnapi.absolute is None:
         return Side.NNAPI
-    if min(nnapi.relative, cpu.relative) > 1:  # what agrees with neither tells nothing
+    if min(nnapi.relative, cpu.relative) > 1:  # the third computation agrees with neither
         return Side.UNKNOWN
     if nnapi.absolute > _FURTHER * cpu.absolute:
         return Side.NNAPI

@@ -1,4 +1,4 @@
-"""A verdict in sentences, for `run` and for what `prepare` refuses."""
+"""Text of verdicts, for `run` and for errors of `prepare`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOTHING = "This comparison shows nothing: "
 
 
 def measured(found: Sequence[Difference]) -> str:
-    """The output that is furthest from what may be, and how far."""
+    """Returns a sentence on the output with the largest difference and its tolerance."""
     worst = max(found, key=lambda d: (d.beyond, d.relative))
     if worst.absolute is None:
         return f"{worst.output} has another shape, or numbers on one side only: no tolerance is met"
@@ -21,7 +21,7 @@ def measured(found: Sequence[Difference]) -> str:
 
 
 def blamed(verdict: Verdict) -> str:
-    """Who is further off; empty where no one had to be asked."""
+    """Returns a sentence on the less accurate provider; empty if all is within tolerance."""
     if verdict.side is Side.NONE:
         return ""
     if verdict.errors is None:
@@ -40,7 +40,7 @@ def blamed(verdict: Verdict) -> str:
 
 
 def sentences(verdict: Verdict) -> list[str]:
-    """All that there is to say."""
+    """Returns all sentences for a verdict."""
     found = verdict.differences
     if not found:
         return []

@@ -1,1 +1,1 @@
-"""Offline preparation: models optimized, compiled, verified and written."""
+"""Offline preparation: optimize, compile, verify and write models."""

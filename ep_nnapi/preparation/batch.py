@@ -1,4 +1,4 @@
-"""Models prepared side by side, each in a process of its own, and a manifest of what came out."""
+"""Parallel preparation of models in worker processes, with a manifest of the results."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from ep_nnapi.preparation.task import Task, clean, failed, locked, prepare_one
 from ep_nnapi.preparation.worker_pool import Crew, Limits, limits_of, workers_of
 
 MANIFEST = "manifest.json"
-_SAVE_EVERY = 1.0  # seconds: a killed run loses no more than these from its manifest,
-_SAVE_SHARE = 20  # or, where many models make saving slow, than so many times what it takes
-_FILE_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}")  # .txt, .tflite, but not the 2 of v1.2
+_SAVE_EVERY = 1.0  # seconds between saves: the most that a killed run loses from its manifest
+_SAVE_SHARE = 20  # where saving is slow, the pause is this multiple of its duration instead
+_FILE_SUFFIX = re.compile(r"\.[A-Za-z]\w{0,7}")  # matches .txt and .tflite, but not the .2 of v1.2
 Progress: TypeAlias = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What became of the models, in their order; `manifest` is where it is written down."""
+    """Results for the models, in input order, and the path of the manifest that lists them."""
 
     models: tuple[Prepared, ...]
     manifest: Path
 
     @property
     def failed(self) -> tuple[Prepared, ...]:
-        """Those that failed."""
+        """The models that failed."""
         return tuple(m for m in self.models if m.error is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where results go: a folder, and what the names of files about all of it begin with."""
+    """Output location: a folder, and a name prefix for the files shared by all its models."""
 
     root: Path
     prefix: str = ""
@@ -69,22 +69,22 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     progress: Progress | None = None,
     **options: object,
 ) -> Preparation:
-    """Prepares a model, or every .onnx file of a directory, for use without this step.
+    """Prepares a model, or every .onnx file of a directory, offline and writes the results.
 
-    model     as `check` takes it, or a directory; in memory, it is called model
-    out       a directory, or for one model a file, whose suffix then says the format
+    model     as for `check`, or a directory; the output of an in-memory model is named model
+    out       a directory, or for one model a file, whose suffix then selects the format
     verify    compare each with the original on nnapi-reference, in a process without the original
-    inputs    what to compare on, as `run` takes them (default: random numbers)
+    inputs    inputs for this comparison, as for `run` (default: random numbers)
     tolerance relative to an output's spread (default: by its kind, 1e-4 for float32)
-    jobs      models at a time (default: one for each CPU)
+    jobs      number of models prepared in parallel (default: one for each CPU)
     timeout   seconds for one model, all its steps together
-    memory    GB for each of its worker processes (default: half of the machine's)
-    executor  runs the models instead: any of concurrent.futures, or a cluster's
-    progress  called with the numbers of models done and of all
+    memory    GB for each worker process (default: half of the machine's memory)
+    executor  any concurrent.futures.Executor, local or of a compute cluster, to run the models
+    progress  called with the number of finished models and the total
     options   optimization_level, format, target_platform, optimization_style,
               enable_type_reduction, embed, and the provider's
-    A model that fails does not stop the others, and leaves nothing behind; when there is only one,
-    ModelError or OptionError says why. Raises OptionError for options that do not go together.
+    A model that fails does not stop the others and leaves no output. For a single unusable model,
+    raises ModelError with the reason. Raises OptionError for options that cannot be combined.
     """
     target = Path(out).absolute()
     job = _job(target, options)
@@ -123,7 +123,7 @@ def _prepared(
 
 
 def _about(model: Path, error: str) -> str:
-    """The error with the model's name."""
+    """Returns the error message, prefixed with the model's path if it lacks its name."""
     return error if model.name in error else f"{model}: {error}"
 
 
@@ -134,7 +134,7 @@ def _verification(inputs: Sequence[str], tolerance: float | None) -> Verificatio
 
 
 def _absolute(given: str) -> str:
-    """`[NAME=]FILE` with the file where it is from everywhere."""
+    """Returns `[NAME=]FILE` with an absolute path."""
     name, equals, file = given.partition("=")
     if not equals or Path(given).exists():
         return str(Path(given).absolute())
@@ -142,7 +142,7 @@ def _absolute(given: str) -> str:
 
 
 def _job(target: Path, options: dict[str, object]) -> Job:
-    """The job, its format told by the output's suffix where it is not given."""
+    """Returns the job; without an explicit format, the suffix of an output file selects it."""
     if not _names_file(target) or options.get("format") is not None:
         return job_of({k: v for k, v in options.items() if k != "format" or v is not None})
     return job_of({**options, "format": target.suffix.lower().removeprefix(".")})
@@ -153,7 +153,7 @@ def _names_file(target: Path) -> bool:
 
 
 def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Path, str]]]:
-    """Models and their outputs' names within the place."""
+    """Returns the output location, and each model with the name of its output there."""
     if source.is_dir():
         return _pairs_of_directory(source, target, job)
     if not source.is_file():
@@ -180,7 +180,7 @@ def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Pat
 
 
 def _real(path: Path) -> Path:
-    """The path without links; Path.resolve raises where a link leads to itself."""
+    """Returns the path with symlinks resolved; unlike Path.resolve, accepts symlink loops."""
     return Path(os.path.realpath(path))
 
 
@@ -218,7 +218,7 @@ def _all(
     submit: Callable[[Task], Future[Prepared]],
     progress: Progress | None,
 ) -> tuple[Prepared, ...]:
-    """Every task's result, in the order of the tasks; the manifest grows as they come."""
+    """Runs all tasks and returns their results in order, saving the manifest periodically."""
     entries: dict[str, Prepared] = {}
     saved, pause = time.monotonic(), _SAVE_EVERY
     futures = {submit(task): task for task in tasks}
@@ -235,7 +235,7 @@ def _all(
                 _write_down(place, entries)
                 saved = time.monotonic()
                 pause = max(_SAVE_EVERY, _SAVE_SHARE * (saved - began))
-    finally:  # when interrupted, those not begun do not begin
+    finally:  # on interruption, do not start pending tasks
         for future in futures:
             future.cancel()
     _write_down(place, entries)
@@ -243,7 +243,7 @@ def _all(
 
 
 def _write_down(place: _Place, entries: Mapping[str, Prepared]) -> None:
-    """Writes what all share, with what earlier runs and others meanwhile have made and is there."""
+    """Writes the shared files, merged with entries of other runs whose outputs still exist."""
     with locked(place.root):
         before = manifest.read(place.manifest)
         there = {
@@ -257,10 +257,10 @@ def _write_down(place: _Place, entries: Mapping[str, Prepared]) -> None:
 
 
 def _result(future: Future[Prepared], task: Task) -> Prepared:
-    """A task's result; an executor that broke is this model's failure."""
+    """Returns a task's result; an exception in the executor becomes a failed entry."""
     try:
         return future.result()
-    except Exception as error:  # executors fail in ways of their own
+    except Exception as error:  # executors have no common exception type
         return failed(task, f"the executor failed: {error!r}")
 
 
@@ -278,7 +278,7 @@ def _tasks(
 
 
 def _compared(how: Verification | None) -> dict[str, object] | None:
-    """The verification with digests of its files, which may change."""
+    """Returns the verification as plain data, with digests to detect changed input files."""
     if how is None:
         return None
     files = {given: Path(given.rpartition("=")[2]) for given in how.inputs}
@@ -290,7 +290,7 @@ def _compared(how: Verification | None) -> dict[str, object] | None:
 
 
 def _versions(calibration: str | None) -> dict[str, str]:
-    """Of the packages, and the digest of the calibration, which may change."""
+    """Returns the packages' versions, with a digest to detect a changed calibration file."""
     versions = {name: version(name) for name in ("ep-nnapi", "onnxruntime", "onnx")}
     if calibration is not None and Path(calibration).is_file():
         versions["calibration"] = digest_of(Path(calibration))

@@ -1,4 +1,4 @@
-"""What a model keeps in other files: its external data."""
+"""Files and size of a model's external data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ep_nnapi.graph.onnx_io import mentions
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """The files, and how many of their bytes are the model's."""
+    """A model's external data: the files, and the number of bytes its tensors occupy in them."""
 
     files: tuple[Path, ...] = ()
     bytes: int = 0
 
 
 def elsewhere(model: Path) -> Elsewhere:
-    """What a readable model keeps in other files; nothing for one that is not."""
+    """Returns the external data of a model; empty for .ort files and unreadable models."""
     if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
         return Elsewhere()
     try:
@@ -40,14 +40,14 @@ def elsewhere(model: Path) -> Elsewhere:
 
 
 def _length(place: Mapping[str, str], folder: Path) -> int:
-    """A tensor's bytes: as stated, else all that follows its offset."""
+    """Returns a tensor's size in bytes: its `length`, or else the rest of the file."""
     file = folder / place.get("location", "")
     if not file.is_file():
         return 0
     try:
         end = file.stat().st_size - int(place.get("offset", 0))
         return max(0, min(end, int(place.get("length", end))))
-    except ValueError:  # no numbers, as ONNX Runtime will say
+    except ValueError:  # malformed; ONNX Runtime reports it on load
         return 0
 
 

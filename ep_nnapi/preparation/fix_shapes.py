@@ -1,4 +1,4 @@
-"""A model as it is prepared: inputs of the sizes that `fix` gives them, no constants among them."""
+"""Model rewriting before preparation: static input shapes from `fix`, no constant inputs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
 
 _OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
-"""The IR version from which on an initializer among the inputs can be overridden: 4."""
+"""IR version 4: from here on, an initializer that is also listed as an input is overridable."""
 _IR_VERSION_FIRST = b"\x08"
-"""The byte with which a model begins whose first field is its IR version: those of all writers."""
+"""Tag byte of the `ir_version` field, which all common writers put first in the file."""
 
 
 @contextmanager
 def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
-    """The model and the job with the sizes of `job.options.fix` written in, beside `out`.
+    """Yields a temporary model with the shapes of `job.options.fix`, and a job without `fix`.
 
-    Initializers that IR version 3 lists among the inputs are constants to ONNX Runtime; what it
-    saves may have lost one and still ask for it. They are inputs no longer.
-    As they are where nothing is to be done. Raises OptionError for names and sizes that the model
-    does not have, ModelError for a model that cannot be read.
+    The model is written next to `out`. Initializers that IR version 3 lists as inputs are removed
+    from the inputs: ONNX Runtime treats them as constants, but may save a model that lacks the
+    initializer and still requires the input. Yields the arguments if there is nothing to change.
+    Raises OptionError for names and sizes that the model does not have, ModelError for a model
+    that cannot be read.
     """
     if not job.options.fix and not _lists_constants(model):
         yield model, job
@@ -46,7 +47,7 @@ def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
 
 
 def write_sizes(proto: ModelProto, shapes: Shapes) -> None:
-    """Sets the inputs' sizes, and their symbols wherever else they stand."""
+    """Sets the inputs' shapes, and replaces the symbolic dimensions they fix in all graphs."""
     constants = {t.name for t in proto.graph.initializer}
     inputs = [_Input(i.name, _dims(i)) for i in proto.graph.input if i.name not in constants]
     known = fixed_symbols(inputs, shapes)
@@ -82,7 +83,7 @@ def _write(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
 
 
 def _lists_constants(model: Path) -> bool:
-    """Whether it is an .onnx file of an IR version in which inputs may be constants."""
+    """Returns True for an .onnx file with an IR version whose inputs may be constants (below 4)."""
     if model.suffix.lower() == ".ort":
         return False
     with model.open("rb") as file:
@@ -90,13 +91,13 @@ def _lists_constants(model: Path) -> bool:
             return file.read(1)[0:1] < bytes([_OVERRIDABLE_FROM])
     try:
         proto = onnx.load(str(model), load_external_data=False)
-    except (DecodeError, ValueError):  # as ONNX Runtime will say
+    except (DecodeError, ValueError):  # ONNX Runtime reports it on load
         return False
     return bool(proto.ir_version < _OVERRIDABLE_FROM)
 
 
 def _unlist(proto: ModelProto) -> None:
-    """Takes initializers out of the inputs; they stay constants in the next IR version, too."""
+    """Removes initializers from the inputs and sets IR version 4, where they stay constants."""
     constants = {t.name for t in proto.graph.initializer}
     inputs = [i for i in proto.graph.input if i.name not in constants]
     del proto.graph.input[:]

@@ -1,8 +1,9 @@
-"""Claimed nodes that ONNX Runtime fuses all the same, and how it is kept from that.
+"""Protection of nodes assigned to NNAPI from ONNX Runtime's CPU fusions.
 
-Its extended fusions leave the nodes of other providers alone but for some that ask of one node only
-who runs it, or of none: attention's MatMul and Add become Gemm, MatMulInteger with what follows it
-MatMulIntegerToFloat. None of them fuses across a tensor that another node reads too.
+Most extended fusions skip nodes assigned to other providers. Some check the assignment of only one
+node or of none: MatMul and Add in attention become Gemm, and MatMulInteger with the nodes after it
+becomes MatMulIntegerToFloat. No fusion spans a tensor with a second consumer, so an extra consumer
+prevents it.
 Source: onnxruntime 1.31, MatMulAddFusion at TransformerLevel::Level2, MatMulIntegerToFloatFusion.
 """
 
@@ -24,19 +25,19 @@ _READER = "ep_nnapi_reader_"
 
 
 def is_kept(saved: Path, report: Report) -> bool:
-    """Whether the clusters of `report` are in the .ort file `saved`.
+    """Returns True if the .ort file `saved` contains all nodes of the clusters in `report`.
 
-    A node that was fused is not there, or under its name another one, which computes something else
-    than the cluster.
+    A fused node is missing, or its name belongs to a node that computes other outputs. Both the
+    names of nodes and the names of outputs must therefore be present.
     """
     written = _written(saved)
     return all(written.issuperset((*c.nodes, *c.outputs)) for c in report.clusters)
 
 
 def expose(model: Path, report: Report) -> None:
-    """Gives tensors that clusters compute or read another reader, in inner graphs too.
+    """Adds a consumer to each tensor that clusters compute or read, in subgraphs too.
 
-    model   as ONNX Runtime's basic level leaves it; an unnamed node goes by its first output
+    model   after ONNX Runtime's basic optimization; unnamed nodes are matched by first output
     """
     count = itertools.count()
     claimed = {name for c in report.clusters for name in c.nodes}
@@ -57,7 +58,7 @@ def expose(model: Path, report: Report) -> None:
 
 
 def conceal(model: Path) -> None:
-    """Takes back what `expose` did."""
+    """Removes the consumers that `expose` added."""
     with edited(model) as proto:
         for graph in graphs(proto.graph):
             kept = [n for n in graph.node if not n.output[0].startswith(_READER)]
@@ -66,18 +67,18 @@ def conceal(model: Path) -> None:
 
 
 def _reader(proto: ModelProto) -> str:
-    """The operator that reads a tensor.
+    """Returns the type of the operator to add as a consumer.
 
-    SequenceConstruct, from opset 11, takes tensors of every type on the CPU provider, and NNAPI
-    does not take it: ONNX Runtime writes a node that NNAPI took only if the CPU provider has a
-    kernel for its types too, which Size lacks for float16.
+    SequenceConstruct, from opset 11, accepts tensors of every type on the CPU provider, and NNAPI
+    never claims it. ONNX Runtime saves a claimed node only if the CPU provider has a kernel for
+    its types too; Size, which is used below opset 11, has none for float16.
     """
     opset = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=1)
     return "SequenceConstruct" if opset >= 11 else "Size"
 
 
 def _written(saved: Path) -> frozenset[str]:
-    """Names of all nodes in an .ort file, and of what they compute."""
+    """Returns the names of all nodes in an .ort file and of their outputs."""
     with opened(saved) as graph:
         return frozenset(_names(graph))
 

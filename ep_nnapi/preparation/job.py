@@ -1,4 +1,4 @@
-"""What to prepare a model as: a level, a format and what goes with them, in one table."""
+"""Preparation settings: optimization level, format, style, and a table of valid combinations."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ep_nnapi.options import Options, parse, to_strings
 _Kind = TypeVar("_Kind", bound=StrEnum)
 
 TIMEOUT = 3600.0
-"""Seconds for one model: what is still computing after an hour will hardly end."""
+"""Default time limit for one model in seconds; a longer run is unlikely to finish."""
 
 
 class Level(StrEnum):
-    """ONNX Runtime's levels on the CPU provider, and the one that spares NNAPI's nodes."""
+    """ONNX Runtime's optimization levels, and one that leaves nodes for NNAPI unfused."""
 
     DISABLE = "disable"
     BASIC = "basic"
@@ -27,7 +27,7 @@ class Level(StrEnum):
 
 
 class Format(StrEnum):
-    """What is written: an ORT-format model, an ONNX model, or one of compiled clusters."""
+    """Output format: an ORT-format model, an ONNX model, or an ONNX model with EPContext nodes."""
 
     ORT = "ort"
     ONNX = "onnx"
@@ -35,14 +35,14 @@ class Format(StrEnum):
 
 
 class Platform(StrEnum):
-    """What the CPU nodes of the file are for."""
+    """CPU architecture for which the nodes that stay on the CPU are optimized."""
 
     ARM = "arm"
     AMD64 = "amd64"
 
 
 class Style(StrEnum):
-    """Whether an .ort file's optimizations are baked in or recorded, to be replayed at load."""
+    """Optimizations of an .ort file: applied (fixed), or recorded for replay at load (runtime)."""
 
     FIXED = "fixed"
     RUNTIME = "runtime"
@@ -50,7 +50,7 @@ class Style(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """How to optimize and save; `options` are the provider's, whose target decides on nodes."""
+    """Settings for optimizing and saving; `options` are the provider's, with the NNAPI target."""
 
     level: Level = Level.NNAPI_AWARE
     format: Format = Format.ORT
@@ -62,7 +62,7 @@ class Job:
 
     @property
     def suffix(self) -> str:
-        """What a model's name ends in when it has been prepared."""
+        """The file name suffix of a prepared model."""
         recorded = ".with_runtime_opt" if self.style is Style.RUNTIME else ""
         return {
             Format.ORT: f"{recorded}.ort",
@@ -71,7 +71,7 @@ class Job:
         }[self.format]
 
     def to_json(self) -> dict[str, object]:
-        """Plain data, from which `job_of` makes the same job."""
+        """Returns plain data, from which `job_of` restores the job."""
         return {
             "optimization_level": str(self.level),
             "format": str(self.format),
@@ -85,10 +85,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a prepared model is compared with the original on, and how close it must be.
+    """Inputs and tolerance for comparing a prepared model with the original.
 
-    inputs     files as `read_feeds` takes them; random numbers without, the same each time
-    tolerance  relative to an output's spread; None: by its kind
+    inputs     files as for `read_feeds`; empty: random numbers with a fixed seed
+    tolerance  relative to an output's spread; None: the default of the output's kind
     """
 
     inputs: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """A row of the table: what goes together. Every target goes with every row."""
+    """A row of the table of valid combinations; each is valid for every target platform."""
 
     format: Format
     levels: tuple[Level, ...]
@@ -107,7 +107,7 @@ class Combination:
 
 
 UNCOMPARED = "no-verify prepares it without comparing"
-"""The way out for models that cannot be compared, or never give the same numbers."""
+"""Advice in errors for models that cannot be compared or are not deterministic."""
 
 _ANY = tuple(Level)
 COMBINATIONS = (
@@ -137,13 +137,13 @@ COMBINATIONS = (
         "`MODEL_ctx.onnx` with each cluster compiled, its weights in a file beside it or embedded",
     ),
 )
-"""Every combination there is; the target platforms arm and amd64 go with each."""
+"""All valid combinations; each is valid for the target platforms arm and amd64."""
 
 
 def job_of(given: Mapping[str, object]) -> Job:
-    """The job that names and values stand for: those of `Job.to_json`, and the provider's options.
+    """Returns the job for the keys and values of `Job.to_json`; missing ones get their defaults.
 
-    Raises OptionError for what is unknown or in none of the combinations.
+    Raises OptionError for unknown keys or values and for invalid combinations.
     """
     rest = dict(given)
     level = _member(Level, "optimization_level", rest.pop("optimization_level", "nnapi-aware"))
@@ -158,7 +158,10 @@ def job_of(given: Mapping[str, object]) -> Job:
 
 
 def aware_of(level: str | None) -> str:
-    """The level that ONNX Runtime's old tool meant by `--use_nnapi --optimization_level LEVEL`."""
+    """Returns the level for `--use_nnapi --optimization_level LEVEL` of ONNX Runtime's old tool.
+
+    Raises OptionError for level all.
+    """
     if level == Level.ALL:
         raise OptionError(
             "use_nnapi with optimization_level all would lay nodes out for one CPU; "
@@ -168,7 +171,7 @@ def aware_of(level: str | None) -> str:
 
 
 def _check(job: Job) -> None:
-    """Raises OptionError in one sentence unless a combination has it all."""
+    """Raises OptionError unless one of the combinations allows the job."""
     rows = [c for c in COMBINATIONS if c.format is job.format]
     styled = [c for c in rows if c.style is job.style]
     if not styled:

@@ -1,4 +1,4 @@
-"""What was prepared, from what and how: manifest.json, and which of it is still up to date."""
+"""Manifest of prepared models (manifest.json): entries, reading, writing, up-to-date checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = 2
 
 
 class Status(StrEnum):
-    """What became of one model."""
+    """Outcome for one model."""
 
     PREPARED = "prepared"
     UP_TO_DATE = "up to date"
@@ -26,11 +26,11 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """All that decides, with the model's own bytes, what comes out: the key of a manifest's entry.
+    """Everything besides the model's bytes that determines the output: the entry's cache key.
 
     job           `Job.to_json`
-    verification  what it was compared on, files with their digests; None where it was not
-    versions      of the packages that made it, and a calibration's digest where one was given
+    verification  tolerance, and input files with their digests; None if nothing was compared
+    versions      package versions, and the digest of a calibration file if one was given
     """
 
     job: Mapping[str, object]
@@ -40,17 +40,18 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """One model's entry.
+    """Manifest entry of one model.
 
-    model        relative to what was given
-    output       relative to the manifest's folder, as are the names in `outputs`
+    model        path relative to the given directory
+    output       path relative to the manifest's folder, as are the names in `outputs`
     sources      digests of the model's files, by path relative to its folder
-    outputs      digests of what was written; empty when it failed
+    outputs      digests of the written files; empty on failure
     report       `Report.to_json`
-    differences  from the original, one for each output
+    differences  from the original, one for each model output
     operators    lines of required_operators.config
-    error        why it failed, in one sentence
-    unusable     whether it failed for what the model or an option is, not for what came out
+    error        the reason for a failure, in one sentence
+    unusable     True if the cause is the model or an option, not the comparison of the result
+    skipped      True if it was up to date
     """
 
     model: str
@@ -67,19 +68,19 @@ class Prepared:
 
     @property
     def status(self) -> Status:
-        """What became of it."""
+        """The outcome."""
         if self.error is not None:
             return Status.FAILED
         return Status.UP_TO_DATE if self.skipped else Status.PREPARED
 
     @property
     def worst(self) -> float | None:
-        """The largest difference relative to a spread; None where there is none."""
+        """The largest finite difference relative to an output's spread; None if there is none."""
         apart = [d["relative"] for d in self.differences if d["relative"] is not None]
         return max(apart, default=None)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data."""
+        """Returns plain data for JSON."""
         data = asdict(self)
         del data["skipped"]
         return {"status": str(self.status), **data}
@@ -88,9 +89,10 @@ class Prepared:
 def up_to_date(
     entry: Prepared, model: Path, recipe: Recipe, root: Path, deadline: float | None = None
 ) -> bool:
-    """Whether what `entry` says was written from the very model as `recipe` says, and is there.
+    """Returns True if `entry` succeeded with `recipe` and the digests of all its files match.
 
-    Raises TimeoutError past `deadline`, as `files.digest_of`.
+    Checks the model's files and the outputs. Raises TimeoutError past `deadline`, as
+    `files.digest_of`.
     """
     return (
         entry.error is None
@@ -109,9 +111,9 @@ def _has(path: Path, digest: str, deadline: float | None) -> bool:
 
 
 def read(path: Path) -> dict[str, Prepared]:
-    """The entries of a manifest by output; none where it is missing or not ours to read.
+    """Returns the entries of a manifest by output; none if it is missing, invalid or outdated.
 
-    Raises OptionError where it cannot be opened: then it could not be written either.
+    Raises OptionError if it exists and cannot be opened, since writing would fail too.
     """
     try:
         data = json.loads(path.read_text())
@@ -121,14 +123,14 @@ def read(path: Path) -> dict[str, Prepared]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        # of another version, or not ours to read: everything is prepared again
+        # not a valid manifest: prepare everything again
         return {}
     except OSError as error:
         raise OptionError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _entry(data: Mapping[str, Any]) -> Prepared:
-    """An entry as it was written; raises as `read` catches it for what was written by others."""
+    """Returns an entry from its JSON data; for invalid data raises what `read` catches."""
     rest = {k: v for k, v in data.items() if k not in ("status", "recipe")}
     entry = Prepared(recipe=Recipe(**data["recipe"]), **rest)
     digests = {**entry.sources, **entry.outputs}
@@ -141,7 +143,7 @@ def _entry(data: Mapping[str, Any]) -> Prepared:
 
 
 def write(path: Path, entries: Iterable[Prepared]) -> None:
-    """The manifest, whole or not at all."""
+    """Writes the manifest atomically."""
     models = [e.to_json() for e in sorted(entries, key=lambda e: e.output)]
     write_text(path, json.dumps({"format": _VERSION, "models": models}, indent=1) + "\n")
 
@@ -149,9 +151,10 @@ def write(path: Path, entries: Iterable[Prepared]) -> None:
 def write_operators(
     folder: Path, prefix: str, entries: Iterable[Prepared], before: Iterable[Prepared]
 ) -> None:
-    """What a build of ONNX Runtime needs for all .ort files: ONNX Runtime's own kind of file.
+    """Writes the required_operators*.config files for reduced builds of ONNX Runtime.
 
-    Files that were about the entries `before`, and are about none any more, go.
+    Each lists the operators of the .ort files prepared in one way. Deletes the files that the
+    entries `before` needed and the current `entries` do not.
     """
     by_name: dict[str, list[Prepared]] = {}
     for e in sorted(entries, key=lambda e: e.output):

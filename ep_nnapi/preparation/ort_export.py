@@ -1,4 +1,4 @@
-"""A model optimized by ONNX Runtime at a chosen level and saved, with NNAPI's nodes kept or not."""
+"""Optimizing models with ONNX Runtime and saving them, optionally with NNAPI's nodes unfused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ep_nnapi.sessions.custom_ops import custom_ops
 _CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"
 _APART = ".data"
-_NCHWC = ["NchwcTransformer"]  # blocks made for x86
+_NCHWC = ["NchwcTransformer"]  # blocked layout for x86
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _LEVELS = {
     Level.DISABLE: _Level.ORT_DISABLE_ALL,
@@ -40,10 +40,10 @@ _LEVELS = {
 
 
 def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
-    """Saves `model` in ORT format; returns the provider's report where NNAPI's nodes are kept.
+    """Saves `model` in ORT format; returns the provider's report at level nnapi-aware, else None.
 
-    Only assigns: ONNX Runtime compiles nothing for a file, so nodes that NNAPI takes stay as they
-    are and the optimizations of the level apply to the rest. Raises ModelError.
+    ONNX Runtime assigns nodes but compiles none when it saves a model. Nodes assigned to NNAPI
+    stay unchanged, and the level's optimizations apply to the rest. Raises ModelError.
     """
     if job.level is not Level.NNAPI_AWARE:
         open_session(source(model), _saving_ort(out, job), [_CPU], _left_out(job))
@@ -52,8 +52,8 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     try:
         report = _assigned(source(model), out, job)
     except ModelError as whole:
-        # A function that NNAPI takes whole, but the CPU provider only in parts: it must be able to
-        # run every node that stays.
+        # The CPU provider needs a kernel for every saved node. It has none for a function that
+        # NNAPI claims as a single node, so inline the functions and try again.
         with _basic(model, out, job) as inlined:
             try:
                 report = _assigned(str(inlined), out, job)
@@ -65,7 +65,7 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
 
 
 def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
-    """Saves `model` with the nodes kept that ONNX Runtime fuses although NNAPI has them."""
+    """Saves `model` with NNAPI's nodes protected from ONNX Runtime's fusions."""
     with _basic(model, out, job) as basic, _loose(out, ".spared.onnx") as spared:
         expose(basic, report)
         _assigned(str(basic), out, job)
@@ -76,7 +76,7 @@ def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
 
 @contextmanager
 def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
-    """`model` as an .onnx file after basic optimization, all functions inlined."""
+    """Yields `model` as an .onnx file after basic optimization, with all functions inlined."""
     with _loose(out, ".basic.onnx") as basic:
         how = Job(Level.BASIC, Format.ONNX, job.platform)
         saving = _saving(basic, Format.ONNX, how, apart=True)
@@ -87,17 +87,18 @@ def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
 
 @contextmanager
 def _loose(out: Path, suffix: str) -> Iterator[Path]:
-    """A name for an .onnx file with its weights apart; both are gone afterwards."""
+    """Yields a path for a temporary .onnx file; deletes it and its external data afterwards."""
     with temporary(out, suffix) as path, temporary(out, f"{suffix}{_APART}"):
         yield path
 
 
 def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
-    """Saves `model` as an .ort file with the nodes kept that the provider claims."""
+    """Saves `model` as an .ort file in which the nodes that the provider claims are unchanged."""
     report = _claimed(model, _saving_ort(out, job), job)
     if job.format is Format.ORT and report.taken and "QLinearConv" in operators(out):
-        # At level all, full builds lay it out anew when they load the file, and where clusters have
-        # been compiled before they then ask nodes that are gone: laid out now, it stays.
+        # At level all, full builds change the layout of QLinearConv when they load the file. If
+        # clusters were compiled before, this looks up nodes that no longer exist. Applying the
+        # layout now avoids it.
         saving = _saving_ort(out, job)
         saving.graph_optimization_level = _Level.ORT_ENABLE_ALL
         report = _claimed(model, saving, job)
@@ -111,10 +112,10 @@ def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -
 
 
 def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
-    """The same as an .onnx file.
+    """Saves `model` as an .onnx file; otherwise like `save_ort`.
 
     ONNX Runtime refuses to write .onnx from a session with compiled nodes, but not from an .ort
-    file in which they are kept, so nnapi-aware goes that way round where there are any.
+    file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node.
     """
     if job.level is not Level.NNAPI_AWARE:
         open_session(source(model), _saving(out, Format.ONNX, job), [_CPU], _left_out(job))
@@ -129,7 +130,7 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
 
 
 def _unpack(saved: Path, out: Path, job: Job, *, apart: bool = False) -> None:
-    """Writes an .ort file as .onnx, its nodes as they are."""
+    """Converts an .ort file to .onnx without changing its nodes."""
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
     open_session(str(saved), _saving(out, Format.ONNX, as_it_is, apart=apart), [_CPU])
     rename_given(out)
@@ -137,7 +138,7 @@ def _unpack(saved: Path, out: Path, job: Job, *, apart: bool = False) -> None:
 
 
 def check_replay(saved: Path) -> None:
-    """Raises ModelError unless ONNX Runtime can replay what is recorded in a saved model.
+    """Raises ModelError unless ONNX Runtime can replay the optimizations recorded in a model.
 
     It records some optimizations of quantized layers that it cannot replay.
     """
@@ -152,9 +153,10 @@ def check_replay(saved: Path) -> None:
 
 
 def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
-    """Saves what a model of style runtime becomes when its recorded optimizations are replayed.
+    """Saves a model of style runtime as it is after all recorded optimizations are replayed.
 
-    Which of them are is not known before it is loaded, so a build for it needs both's operators.
+    A session replays some or all of them at load, so a reduced build needs the operators of both
+    the recorded model and this one.
     """
     options = _saving(out, Format.ORT, job)
     options.add_session_config_entry("optimization.minimal_build_optimizations", "apply")
@@ -162,9 +164,9 @@ def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
 
 
 def check_at(model: ModelSource, level: str, **options: object) -> Report:
-    """What the provider says of `model` once it has been saved at `level`.
+    """Returns the provider's report on `model` after saving it at optimization `level`.
 
-    Shows what a level takes away from NNAPI. Raises as `check`.
+    Shows which nodes NNAPI loses at a level. Raises as `check`.
     """
     job = job_of({"optimization_level": level, **options})
     model = source(model)
@@ -186,18 +188,21 @@ def _saving_ort(out: Path, job: Job) -> onnxruntime.SessionOptions:
 
 
 def _left_out(job: Job) -> Sequence[str]:
-    """Optimizers that do not go into a file for a platform."""
+    """Returns the names of optimizers to disable for the target platform."""
     return [] if job.platform is Platform.AMD64 else _NCHWC
 
 
 def _saving(
     out: Path, form: Format, job: Job, *, apart: bool = False
 ) -> onnxruntime.SessionOptions:
-    """`apart`: weights of an .onnx file beside it, so that to change it does not copy them."""
+    """Returns session options that save the model.
+
+    apart   store weights of an .onnx file as external data, so that edits need not copy them
+    """
     options = quiet_options()
     options.graph_optimization_level = _LEVELS[job.level]
     options.optimized_model_filepath = str(out)
-    options.intra_op_num_threads = 1  # and no arena, since nothing runs
+    options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.save_model_format", form.upper())
     options.add_session_config_entry("session.disable_prepacking", "1")

@@ -1,4 +1,4 @@
-"""Names that models saved by ONNX Runtime have or lack, so that it does not load them again."""
+"""Repairs of names in .onnx files saved by ONNX Runtime, which it could not load otherwise."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ep_nnapi.graph.onnx_io import edited, graphs
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, outputs
 
 _GIVEN = ("gemm_input_shape", "gemm_output_shape")
-"""What its fusion of MatMul and Add calls the constants it makes.
+"""Name prefixes of the constants that ONNX Runtime's fusion of MatMul and Add creates.
 
-Where two of them are equal, sharing constants takes one's name out of use but leaves its data, the
-name is given again, and the session ends with "Attempt to replace the existing tensor".
+If two of them are equal, ConstantSharing frees one name but leaves its data. A second fusion reuses
+the name, and session creation fails with "Attempt to replace the existing tensor".
 Source: onnxruntime 1.31, MatMulAddFusion and ConstantSharing.
 """
 
 
 def rename_given(path: Path) -> None:
-    """Renames such constants in an .onnx file, which can be optimized again then."""
+    """Renames the constants of `_GIVEN` in an .onnx file so that it can be optimized again."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if not any(data.find(name.encode()) >= 0 for name in _GIVEN):
             return
@@ -36,10 +36,10 @@ def rename_given(path: Path) -> None:
 
 
 def complete(path: Path, saved: Path) -> None:
-    """Gives the inner graphs of an .onnx file what they lost in the .ort file it is written from.
+    """Restores names and outputs of subgraphs in the .onnx file `path`, written from `saved`.
 
-    There they have no names, and ONNX Runtime forgets the outputs of those without nodes, which are
-    constants. It does not load the .onnx file without.
+    Subgraphs in .ort files have no names, and ONNX Runtime drops the outputs of subgraphs without
+    nodes, which are constants. It does not load an .onnx file that lacks them.
     """
     with opened(saved) as graph:
         if not any(True for node in nodes(graph) for _ in inner_graphs(node)):

@@ -1,4 +1,4 @@
-"""One model prepared in this process: optimized, saved, and what the provider says of it."""
+"""Preparation of one model in this process: optimize it, save it and report on its nodes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, s
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report import Report
 
-_MOST = (1 << 31) - 1  # bytes: sizes in Protocol Buffers and FlatBuffers are signed 32-bit numbers
-_CAST = b"InsertedPrecisionFreeCast_"  # how the names of casts begin that ONNX Runtime adds
+_MOST = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
+_CAST = b"InsertedPrecisionFreeCast_"  # name prefix of casts that ONNX Runtime inserts
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a model became.
+    """Result of preparing a model.
 
-    report     on the nodes that the provider was asked about
-    operators  what a build of ONNX Runtime needs for it: lines of its own tool
-    beside     the files beside the model that it was read from, too
+    report     the provider's report on the nodes offered to it
+    operators  operators that a reduced ONNX Runtime build needs: lines of its own config tool
+    beside     external data files of the source model
     """
 
     report: Report
@@ -40,9 +40,9 @@ class Staged:
 
 
 def stage(model: Path, out: Path, job: Job) -> Staged:
-    """Writes `model` as `out`, and the weights of a context beside it.
+    """Prepares `model` and writes it to `out`; external weights of EPContext nodes go next to it.
 
-    Raises ModelError, and OptionError where an option names what the model does not have.
+    Raises ModelError, and OptionError if an option names something that the model does not have.
     """
     if contents(model):
         raise ModelError(f"{model}: it is compiled already; prepare the original")
@@ -53,7 +53,7 @@ def stage(model: Path, out: Path, job: Job) -> Staged:
 
 
 def _check_size(model: Path, held: Elsewhere) -> None:
-    """Raises ModelError for what ONNX Runtime would only after minutes fail to write."""
+    """Raises ModelError for models too large to save, which ONNX Runtime detects late."""
     size = model.stat().st_size + held.bytes
     if size > _MOST:
         raise ModelError(
@@ -79,16 +79,19 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
 
 
 def _check_names(report: Report, job: Job) -> None:
-    """Where the names of nodes are still those of the model, `exclude` must be some of them."""
+    """Raises OptionError for unknown names in options such as `exclude`, at level nnapi-aware only.
+
+    Other levels may rename or fuse nodes before the provider sees them.
+    """
     if job.level is Level.NNAPI_AWARE:
         check_excluded(job.options, report)
 
 
 def _context(model: Path, out: Path, job: Job) -> Report:
-    """The clusters are those of the model as it stands after the CPU provider's optimizations.
+    """Optimizes the model, then saves it with its clusters compiled into EPContext nodes.
 
-    Constants that ONNX Runtime casts for the CPU as it saves are cast once and for all: it would do
-    so when it loads the model, and a compiled cluster that read them would have other inputs.
+    Casts of constants that ONNX Runtime inserted for the CPU are folded first. Otherwise it would
+    fold them when it loads the model, and the inputs of a compiled cluster would change.
     """
     with temporary(out, ".staged.onnx") as staged:
         save_onnx(model, staged, job)
@@ -109,9 +112,9 @@ def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:
 
 
 def _required(models: list[Path], types: bool) -> tuple[str, ...]:
-    """The operators of ORT-format models, as ONNX Runtime's own tool lists them.
+    """Returns the operators of ORT-format models, as listed by ONNX Runtime's own tool.
 
-    The tool writes the models' names into comments, so it sees them under plain names.
+    The tool writes file names into comments of its output, so links with safe names replace them.
     """
     from onnxruntime.tools.ort_format_model import create_config_from_models
 

@@ -1,8 +1,7 @@
-"""The operators that several models need, from those that each of them needs.
+"""Merging of the required operators of several models into one list.
 
-A line of ONNX Runtime's file is `domain;opset;Operator{types},Operator`; the types are JSON. One
-file for all models is made from the lines of each, so that a model that has not changed need not be
-read again.
+A line of ONNX Runtime's file is `domain;opset;Operator{types},Operator`; the types are JSON. The
+file for all models is merged from the lines of each model, so unchanged models are not read again.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ Types: TypeAlias = dict[str, object] | list[object] | None
 
 
 def merged(lines: Iterable[str]) -> list[str]:
-    """One line for each domain and opset, its operators and their types united.
+    """Returns one line for each domain and opset, with the union of operators and their types.
 
     >>> merged(['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}}', "ai.onnx;13;Relu,Gemm"])
     ['ai.onnx;13;Gemm{"inputs": {"0": ["float"]}},Relu']
@@ -33,7 +32,7 @@ def merged(lines: Iterable[str]) -> list[str]:
 
 
 def _operators(text: str) -> Iterator[tuple[str, Types]]:
-    """Names and types of `Operator{types},Operator`."""
+    """Yields the names and types of the operators in `Operator{types},Operator`."""
     decoder = json.JSONDecoder()
     while text:
         name, types = text, None
@@ -47,7 +46,7 @@ def _operators(text: str) -> Iterator[tuple[str, Types]]:
 
 
 def _united(a: object, b: object) -> Types:
-    """All that is in either."""
+    """Returns the union of two JSON values, recursively."""
     if isinstance(a, dict) and isinstance(b, dict):
         return {k: _united(a.get(k), b.get(k)) for k in sorted(a.keys() | b.keys())}
     if isinstance(a, list) and isinstance(b, list):

@@ -1,6 +1,6 @@
-"""One model prepared by workers in a folder of its own, its files moved into place at the end.
+"""Preparation of one model by worker processes in a scratch folder, then publication of its files.
 
-The folder is locked as long as anyone works in it, so that a later run knows one that was left.
+The folder is locked while a process works in it, so that a later run can detect abandoned folders.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _WORK = "model"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One model to prepare: all that a process elsewhere needs to know.
+    """One model to prepare, with all data that another process or machine needs for it.
 
-    name      what the manifest calls the model
-    root      the folder of outputs, `output` a path relative to it
-    previous  its entry in the manifest of an earlier run
+    name      the model's name in the manifest
+    root      the output folder
+    output    path of the prepared model, relative to `root`
+    previous  the manifest entry of an earlier run
     """
 
     model: Path
@@ -45,9 +46,9 @@ class Task:
 
 
 def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
-    """Prepares the model, unless it is up to date; what goes wrong is in the entry.
+    """Prepares the model unless it is up to date, and returns its entry; errors are in the entry.
 
-    crew   whose keepers to use; without, one of its own
+    crew   pool of server processes to use (default: a temporary one)
     """
     if crew is None:
         with Crew() as own:
@@ -72,12 +73,12 @@ def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
 
 
 def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
-    """The entry of a model that could not be prepared."""
+    """Returns the entry of a model that could not be prepared, for the reason `why`."""
     return Prepared(task.name, task.output, task.recipe, error=why, unusable=unusable)
 
 
 def clean(root: Path) -> None:
-    """Takes away what runs that were killed have left in `root`."""
+    """Deletes temporary files and abandoned scratch folders that killed runs left in `root`."""
     with locked(root):
         for left in root.glob(f"{TEMPORARY}*"):
             if left.is_file():
@@ -89,9 +90,9 @@ def clean(root: Path) -> None:
 
 @contextmanager
 def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Waits for others who have the folder in a way that excludes this one, or raises OSError.
+    """Holds a file lock on the folder; waits for conflicting locks, or raises OSError for LOCK_NB.
 
-    Of a folder of outputs it is whoever looks for what was left there, or changes what all share.
+    For output folders, lock while looking for abandoned folders or changing shared files.
     """
     lock = os.open(folder, os.O_RDONLY)
     try:
@@ -142,8 +143,7 @@ def _beyond(sentences: str) -> str:
 def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
     """Moves the files into place, the model last, and returns their digests.
 
-    The names of files beside it carry their digests, so at any moment the model and what it refers
-    to belong together.
+    The names of weight files contain digests, so a model in place always refers to its own weights.
     """
     home = (task.root / task.output).parent
     names = sorted((p.name for p in work.iterdir()), key=lambda name: name == main)
@@ -159,7 +159,7 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
 
 
 def _drop_replaced(home: Path, stem: str, kept: Collection[str]) -> None:
-    """Takes away what earlier models of that name had beside them."""
+    """Deletes weight files of earlier models with the same name."""
     for path in home.iterdir():
         known = path.suffix in (".weights", ".data") and path.name not in kept
         digest = path.stem.removeprefix(f"{stem}.")
@@ -177,7 +177,7 @@ def _digests(folder: Path, files: Iterable[Path], deadline: float | None = None)
 
 @contextmanager
 def _scratch(root: Path) -> Iterator[Path]:
-    """A folder on the file system of the outputs, locked as workers do it, too."""
+    """Yields a temporary folder in `root`, with a shared lock like those that workers take."""
     with ExitStack() as stack:
         with locked(root):
             folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root))

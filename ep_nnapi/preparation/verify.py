@@ -1,4 +1,4 @@
-"""A prepared model compared with the original, which is not there any more when it runs."""
+"""Comparison of a prepared model with recorded outputs of the original, in separate processes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ _PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
 
 
 def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | None:
-    """Writes inputs and what the CPU provider makes of them with the original; how near is equal.
+    """Writes inputs and the original's outputs on the CPU provider to `to` (.npz).
 
-    fixed  sizes of the inputs, which they have in the prepared model
-    None stands for the tolerance of each output's kind. With quantized layers it is no less than
-    twice what ONNX Runtime's own levels, fused and not, are apart.
+    fixed  static shapes of inputs in the prepared model
+    Returns the tolerance to apply; None for the default of each output's kind. The default for
+    quantized models is raised to twice the difference between ONNX Runtime's own fused and
+    unfused results, if that is larger.
     """
     options = exact_options()
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # others need the CPU
+    # spinning threads would take CPU time from other workers
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = open_session(str(model), options, [CPU])
     inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(inputs, fixed)
@@ -56,9 +58,10 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | N
 
 
 def _between_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Array]]) -> float:
-    """Twice as far as ONNX Runtime's unfused layers are from its fused ones, or 0.
+    """Returns twice the largest relative difference between unfused and fused results on the CPU.
 
-    0 where no number says it: its integer kernels saturate on some processors unless fused.
+    Returns 0 where it is not meaningful: ONNX Runtime's unfused integer kernels saturate on some
+    processors.
     """
     if saturates() and any(mentions(model, name) for name in _PRODUCTS):
         return 0.0
@@ -68,15 +71,15 @@ def _between_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Arra
         session = open_session(str(model), options, [CPU])
         unfused = [outputs_of(session, fed, None) for fed in feeds.runs]
     except ModelError:
-        return 0.0  # some operators run only once they are fused
+        return 0.0  # some operators have a CPU kernel only after fusion
     apart = max((d.relative for d in differences_of(unfused, fused)), default=0.0)
     return 2 * apart if isfinite(apart) else 0.0
 
 
 def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Verdict:
-    """The verdict on the prepared model on nnapi-reference, against what was recorded.
+    """Runs the prepared model on nnapi-reference and judges it against the recorded outputs.
 
-    Raises ModelError when it cannot be loaded, or has not the original's inputs and outputs.
+    Raises ModelError if it cannot be loaded, or if its inputs or outputs are not the original's.
     """
     with np.load(recorded, allow_pickle=False) as arrays:
         feeds, want = _runs("in", arrays), _runs("out", arrays)
@@ -92,7 +95,7 @@ def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Ve
 
 
 def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Arrays under keys that are no tensor names, which may be anything."""
+    """Returns arrays under numbered keys, as tensor names may not be valid keys in an .npz file."""
     found: dict[str, Array] = {}
     for k, (name, array) in enumerate(arrays.items()):
         found[f"{side}.{run}.{k}"] = array

@@ -1,8 +1,8 @@
-"""The keeper's process, and in forks of it the workers, one for each step of preparing a model.
+"""Server process that forks a worker process for each step of preparing a model.
 
-To import this is to import what all workers need. Then each line of standard input is an order, and
-the line that answers it on standard output says how its worker ended. When the input ends, so do
-both.
+Importing this module imports everything that workers need. The server reads one JSON order per line
+from standard input, and writes the exit code of its worker as one line to standard output. At the
+end of the input it kills a running worker and exits.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ep_nnapi.sessions.custom_ops import custom_ops
 
 
 def _stage(task: Data) -> Data:
-    """Prepares `model` as `out`."""
+    """Prepares `model` and writes it to `out`."""
     staged = stage(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
     return {
         "report": staged.report.to_json(),
@@ -43,7 +43,7 @@ def _stage(task: Data) -> Data:
 
 
 def _record(task: Data) -> Data:
-    """Records what the original computes."""
+    """Records the original's outputs."""
     model, how = Path(task["model"]), Verification(**task["verification"])
     fixed = dict(job_of(task["job"]).options.fix)
     try:
@@ -53,9 +53,9 @@ def _record(task: Data) -> Data:
 
 
 def _verify(task: Data) -> Data:
-    """Compares `out` with what was recorded."""
+    """Compares the outputs of the prepared model `out` with the recorded ones."""
     asked = job_of(task["job"]).options
-    options = to_strings(replace(asked, fix=()))  # its sizes are in the prepared model
+    options = to_strings(replace(asked, fix=()))  # `out` has these shapes already
     found = compare(Path(task["out"]), Path(task["recorded"]), options)
     return {
         "differences": [d.to_json() for d in found.differences],
@@ -71,12 +71,12 @@ TASKS: Mapping[str, Callable[[Data], Data]] = {
 
 
 def main() -> None:
-    """Carries out orders until there are no more."""
-    gc.freeze()  # what is here stays: workers need not look through it, nor copy it to do so
+    """Carries out orders until the end of standard input."""
+    gc.freeze()  # excludes imported objects from collection, so workers neither scan nor copy them
     gc.enable()
     for line in sys.stdin.buffer:
         order = json.loads(line)
-        ended, held = os.pipe()  # the worker holds one end as long as it lives
+        ended, held = os.pipe()  # the worker's end closes when it exits
         worker = os.fork()
         if worker == 0:
             _work(order)
@@ -89,9 +89,9 @@ def main() -> None:
 
 
 def _outcome(worker: int, ended: int, seconds: float) -> int | None:
-    """The worker's exit code; None where it had to be ended since its time was up."""
+    """Waits for the worker and returns its exit code; kills it and returns None after a timeout."""
     events = select.poll()
-    events.register(ended, 0)  # hanging up is always reported
+    events.register(ended, 0)  # poll always reports POLLHUP
     events.register(sys.stdin.fileno(), 0)
     over = {fd for fd, _ in events.poll(1000 * seconds)}
     if ended not in over:
@@ -101,7 +101,7 @@ def _outcome(worker: int, ended: int, seconds: float) -> int | None:
 
 
 def _work(order: Data) -> NoReturn:
-    """Carries out one order, in a process that ends with it."""
+    """Carries out one order in the forked worker, then exits."""
     code = 1
     try:
         folder = Path(order["folder"])
@@ -121,12 +121,12 @@ def _work(order: Data) -> NoReturn:
 
 
 def _library(task: Data) -> str | None:
-    """The library of custom operators that the model of a task needs."""
+    """Returns the path of the custom operator library that a task's job names, if any."""
     return job_of(task["job"]).options.custom_ops_library if "job" in task else None
 
 
 def _settle(folder: Path, memory: int) -> None:
-    """Works in `folder`, which it locks as long as it lives, and within the limit."""
+    """Sets up the worker: working folder with a shared lock, redirected output, memory limit."""
     os.chdir(folder)
     fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
     nothing, said = os.open(os.devnull, os.O_RDONLY), os.open(SAID, os.O_WRONLY | os.O_CREAT, 0o600)

@@ -1,7 +1,7 @@
-"""Workers for preparing models, each a process of its own that has met no other model.
+"""Pool of server processes that fork a fresh worker process for each step of a preparation.
 
-Their keeper imports once what all of them need. A model that crashes its worker, hangs or grows
-beyond the limits ends that worker only.
+A server imports once everything that its workers need. A model that crashes, hangs or exceeds its
+limits ends only its own worker.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Data: TypeAlias = dict[str, Any]
 
 KEEPER = "ep_nnapi.preparation.worker"
 ANSWER, SAID = "answer.json", "said.txt"
-"""Files of a worker in its folder: what it found, and what libraries printed."""
+"""Files of a worker in its folder: its result, and the output that libraries printed."""
 
-_MOST = 1e6  # seconds, GB: what the system calls behind the limits can still count
+_MOST = 1e6  # seconds, GB: the system calls behind the limits accept no more
 _KINDS = {"ModelError": ModelError, "OptionError": OptionError}
 _NO_MEMORY = (
     "MemoryError",  # Python's
@@ -39,14 +39,14 @@ _NO_MEMORY = (
 )
 
 _ROOM = 1 << 16
-"""Bytes that a library may leave free when it cannot write the next block: more than any block."""
+"""Size in bytes of a test write; exceeds any block that a library fails to write on a full disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one model may take: seconds for all its steps, bytes of memory for each of them.
+    """Limits for one model: seconds for all its steps, and bytes of memory for each step.
 
-    Without a number of bytes it is half of the memory of the machine that does it.
+    Without `memory`, the limit is half of the memory of the machine that runs the worker.
     """
 
     seconds: float
@@ -54,25 +54,25 @@ class Limits:
 
     @property
     def bytes(self) -> int:
-        """The limit of a worker here."""
+        """The memory limit of a worker on this machine, in bytes."""
         if self.memory is not None:
             return self.memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
     def exceeded(self) -> ModelError:
-        """The error of a model that took longer than `seconds`."""
+        """Returns the error for a model that took longer than `seconds`."""
         return ModelError(f"it took longer than {self.seconds:g} seconds; allow more with timeout")
 
 
 def workers_of(jobs: int | None) -> int:
-    """How many models at a time; raises OptionError for less than one."""
+    """Returns the number of parallel models (default: one per CPU); OptionError if below 1."""
     if jobs is not None and jobs < 1:
         raise OptionError(f"jobs is {jobs}; it must be 1 or more")
     return jobs or os.cpu_count() or 1
 
 
 def limits_of(timeout: float, memory: float | None) -> Limits:
-    """The limits in seconds and GB; raises OptionError for what is no limit."""
+    """Returns the limits for seconds and GB; raises OptionError unless they are in (0, 1e6]."""
     for name, given in (("timeout", timeout), ("memory", memory)):
         if given is not None and not 0 < given <= _MOST:
             raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
@@ -81,14 +81,14 @@ def limits_of(timeout: float, memory: float | None) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class Keeper:
-    """The process that workers come from, one after the other."""
+    """A server process, which runs one worker at a time."""
 
     process: subprocess.Popen[bytes]
 
     def exchange(self, order: Data) -> int | None:
-        """The exit code of a worker that carried out `order`; None where time was up.
+        """Runs a worker for `order` and returns its exit code; None after a timeout.
 
-        Raises NnapiError when there is no keeper any more.
+        Raises NnapiError if the server process has ended.
         """
         try:
             orders, answers = self._pipes()
@@ -101,7 +101,7 @@ class Keeper:
         return code
 
     def close(self) -> None:
-        """Ends it, and with it the worker that it may have."""
+        """Stops the server and any running worker."""
         orders, answers = self._pipes()
         with suppress(BrokenPipeError):
             orders.close()
@@ -115,7 +115,7 @@ class Keeper:
 
 
 class Crew:
-    """Keepers that rest between models, so that only the first ones wait for imports."""
+    """Pool of server processes, reused between models so that imports happen once per server."""
 
     def __init__(self) -> None:
         self._all: list[Keeper] = []
@@ -125,13 +125,13 @@ class Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends all of them and the work they do."""
+        """Stops all servers and their workers."""
         for keeper in self._all:
             keeper.close()
 
     @contextmanager
     def keeper(self) -> Iterator[Keeper]:
-        """One that nobody else has meanwhile."""
+        """Yields an idle or new server for exclusive use."""
         try:
             keeper = self._idle.pop()
         except IndexError:
@@ -146,7 +146,7 @@ class Crew:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One model's time with a keeper's workers, in a folder of its own."""
+    """Exclusive use of a server for one model, with a folder and a time limit."""
 
     keeper: Keeper
     folder: Path
@@ -155,14 +155,14 @@ class Shift:
 
     @property
     def deadline(self) -> float:
-        """The time at which it ends, as time.monotonic counts."""
+        """The end of the time limit, on the clock of time.monotonic."""
         return self.started + self.limits.seconds
 
     def ask(self, do: str, task: Data) -> Data:
-        """What a new worker finds, doing `do` of its `TASKS`.
+        """Runs `do`, a key of `TASKS`, in a new worker and returns its result.
 
-        Raises ModelError or OptionError as it did, ModelError for a crash and for a limit exceeded,
-        OSError where the disk is full, NnapiError for anything else.
+        Raises the worker's ModelError or OptionError, ModelError for a crash or an exceeded limit,
+        OSError if the disk is full, and NnapiError for any other failure.
         """
         left = max(0.0, self.deadline - monotonic())
         order = {
@@ -204,7 +204,7 @@ class Shift:
 
 
 def _check_room(folder: Path) -> None:
-    """Raises OSError where nothing can be written any more, which libraries say in many ways."""
+    """Raises OSError if the disk is full; libraries report this in too many ways to match."""
     more = folder / "more"
     try:
         more.write_bytes(bytes(_ROOM))
@@ -221,17 +221,17 @@ def _last_line(text: str) -> str:
 
 
 def _start() -> Keeper:
-    """A keeper, which gets ready while others work."""
-    own = str(Path(__file__).parents[2])  # this package, before whatever else there is
+    """Starts a server without waiting for its imports."""
+    own = str(Path(__file__).parents[2])  # workers import this package, not another copy
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
-    # from 3.12 on Python warns of forks beside threads; ONNX Runtime has one, which only waits
+    # Python 3.12+ warns about fork in threaded processes; ONNX Runtime's only thread is idle
     quiet = "ignore::DeprecationWarning"
-    # what imports make stays, so there is no garbage to look for before its `main`
+    # imported objects are permanent, so garbage collection before `main` only costs time
     begin = f"import gc; gc.disable(); from {KEEPER} import main; main()"
     command, pipe = [sys.executable, "-P", "-W", quiet, "-c", begin], subprocess.PIPE
-    # models that are prepared side by side share the CPUs
+    # one BLAS thread per process: parallel models share the CPUs
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
-    # Ctrl-C goes to all processes of a terminal; whoever asks ends this one's input then
+    # Ctrl-C reaches all processes of a terminal; block it here, as the parent closes the input
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return Keeper(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))

@@ -1,4 +1,4 @@
-"""A model whose clusters are EPContext nodes, compiled ahead of time."""
+"""Writing of models whose clusters are compiled ahead of time into EPContext nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ep_nnapi.report import Report
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A cluster to write and its context."""
+    """A cluster and its serialized context."""
 
     cluster: CompiledCluster
     packed: Packed
@@ -36,11 +36,12 @@ class _Compiled:
 def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Report:
     """Writes `model` with each cluster compiled into an EPContext node.
 
-    model   already optimized; its nodes are taken as they are
-    embed   weights in the file itself; else in one beside it, whose name has its digest: a model
-            that is replaced never meets the weights of another
-    Nodes whose sizes depend on an input or a run stay ONNX nodes, compiled when they run; the
-    report has them too, in clusters as a session on `model` would have them.
+    model   already optimized; gets unique node names and is otherwise used as it is
+    embed   weights in the model file; else in a file next to it with its digest in the name, so
+            that a replaced model never loads the weights of another
+    Nodes with symbolic or data-dependent shapes stay ONNX nodes and are compiled when they run. The
+    report includes them, in clusters as a session on `model` would have. Raises ModelError if
+    there is nothing to compile.
     """
     proto = onnx.load(str(model))
     _name_uniquely(proto)
@@ -49,7 +50,7 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     provider = planned_at(str(model), options, level)
     clusters = provider.clusters
     if not all(isinstance(c, CompiledCluster) for c in clusters):
-        # without the nodes that are compiled when they run, the others are clusters of their own
+        # partition again: nodes with static shapes must form clusters without the dynamic ones
         settled = replace(options, dynamic_shapes=DynamicShapes.OFF)
         clusters = planned_at(str(model), settled, level).clusters
     compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
@@ -65,7 +66,7 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
 
 
 def _why_nothing(proto: ModelProto, report: Report) -> str:
-    """Why there is nothing to compile, and what would help."""
+    """Returns the reason why there is nothing to compile, and advice."""
     if not report.clusters:
         return (
             "NNAPI takes no node of this model under these options, so there is nothing to "
@@ -93,7 +94,7 @@ def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
 
 
 def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
-    """Writes all weights, aligned, and yields the contexts that refer to them."""
+    """Writes all weights to one file, aligned, and yields the contexts that refer to it."""
     unnamed, whole, places = out.with_suffix(".weights"), hashlib.sha256(), []
     with unnamed.open("wb") as stream:
         for one in compiled:
@@ -116,7 +117,7 @@ def _beside_name(out: Path, digest: str, suffix: str) -> str:
 
 
 def _name_uniquely(proto: ModelProto) -> None:
-    """Gives every node a name of its own, by which the plan is found again."""
+    """Gives every node a unique name, by which clusters in the report identify their nodes."""
     seen: Counter[str] = Counter()
     for graph in graphs(proto.graph):
         for node in graph.node:
@@ -140,7 +141,7 @@ def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodePr
 
 
 def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) -> None:
-    """Puts `context` in the place of the cluster's nodes, wherever in the model they are."""
+    """Replaces the cluster's nodes, in the main graph or a subgraph, with the node `context`."""
     members = set(cluster.report.nodes)
     home = next(g for g in graphs(graph) if any(n.name in members for n in g.node))
     nodes = _ordered([*(n for n in home.node if n.name not in members), context])
@@ -155,7 +156,7 @@ def _replace(graph: GraphProto, cluster: CompiledCluster, context: NodeProto) ->
 
 
 def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
-    """The nodes in an order in which they can run, as near as possible to the given one."""
+    """Returns the nodes in topological order, as close as possible to the given order."""
     writer = {name: i for i, n in enumerate(nodes) for name in n.output if name}
     order = nx.DiGraph()
     order.add_nodes_from(range(len(nodes)))
@@ -165,13 +166,13 @@ def _ordered(nodes: Sequence[NodeProto]) -> list[NodeProto]:
 
 
 def _reads(node: NodeProto) -> set[str]:
-    """What a node reads, its inner graphs included."""
+    """Returns the names of all values that a node or its subgraphs read."""
     inner = [g for a in node.attribute for h in (a.g, *a.graphs) if h.node for g in graphs(h)]
     return {*node.input, *(name for g in inner for n in g.node for name in n.input)}
 
 
 def _drop_unused(proto: ModelProto) -> None:
-    """Takes out the initializers that only clusters read, but for those the caller may override."""
+    """Removes initializers that only clusters read, except for those that are also graph inputs."""
     every = list(graphs(proto.graph))
     kept = {name for g in every for n in g.node for name in n.input}
     kept |= {o.name for g in every for o in g.output} | {i.name for i in proto.graph.input}
@@ -182,7 +183,7 @@ def _drop_unused(proto: ModelProto) -> None:
 
 
 def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
-    """States what the model needs, for those who look before they load."""
+    """Adds the opset import, and metadata for the container format and the feature level."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
     needed = max(one.packed.header["feature_level"] for one in compiled)
@@ -192,7 +193,7 @@ def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
 
 
 def _save(proto: ModelProto, out: Path) -> None:
-    """Writes the model, with a checksum of its own file."""
+    """Writes the model file with an embedded checksum of itself."""
     leave_room(proto)
     _write(proto, out)
     seal(out)
