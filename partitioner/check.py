@@ -1,4 +1,4 @@
-"""What is wrong with a partition, in sentences: the definition, written to be checked."""
+"""Violations of the definition of a partition, each as a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it costs to run nodes here or there, and to carry tensors between the two."""
+"""Costs of running nodes on either side, and of moving tensors between the two."""
 
 from __future__ import annotations
 

@@ -163,6 +163,12 @@ def test_packages_import_one_another_one_way():
     assert nx.is_directed_acyclic_graph(edges), nx.find_cycle(edges)
 
 
+@pytest.mark.parametrize("module", MODULES)
+def test_a_modules_first_line_says_what_it_is(module: str):
+    doc = ast.get_docstring(ast.parse(MODULES[module].read_text())) or ""
+    assert doc.split(" ")[0] not in {"What", "Whether", "How", "Where", "Which", "Why"}
+
+
 def test_families_do_not_import_one_another():
     assert not allowed("ops.activation", "ops.elementwise")
     assert not allowed("ops.activation", "graph")
