@@ -39,9 +39,10 @@ def believed(graph: Graph) -> frozenset[str]:
     """Names of the tensors whose shapes depend on declarations that cannot be verified.
 
     These are outputs of nodes with subgraphs, with inputs that are not tensors, or of unknown
-    domains, the inputs of a subgraph, and all values that depend on these.
+    domains, the inputs of a subgraph, inputs declared as scalars, whose rank ONNX Runtime does not
+    check, and all values that depend on these.
     """
-    names = {v.name for v in graph.inputs} if graph.key else set()
+    names = {v.name for v in graph.inputs if graph.key or v.dims == ()}
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
         if read & names or any(is_believed(part) for part in node.originals):

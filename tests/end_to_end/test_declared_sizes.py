@@ -78,3 +78,16 @@ def test_other_sizes_run_on_the_cpu_provider(
     assert "first" in warnings[0]
     assert "z has sizes [2, 6], where the model declares [2, 3]" in warnings[0]
     assert "second" in warnings[1]
+
+
+def test_an_input_declared_as_a_scalar_may_have_any_sizes():
+    """ONNX Runtime does not check the rank of such an input."""
+    nodes = [helper.make_node("Abs", ["x"], ["a"]), helper.make_node("Neg", ["a"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [info("x", ())], [info("y", None)])
+    opsets = [helper.make_opsetid("", 17)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    chosen = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen)
+    ours, plain = ort.InferenceSession(made, chosen), session_of(made)
+    for x in (np.array(-2.0, np.float32), np.array([1.0, -2.0, 3.0], np.float32)):
+        np.testing.assert_array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
