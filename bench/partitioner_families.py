@@ -11,7 +11,7 @@ import networkx as nx
 
 from bench.partitioner import KINDS
 
-SHARED = Path("/work/shared/graphs")  # published operator graphs, where they are present
+SHARED = Path(__file__).parents[2] / "shared" / "graphs"  # published graphs, if present
 Drawn = tuple[nx.DiGraph, set[Hashable]]
 
 
