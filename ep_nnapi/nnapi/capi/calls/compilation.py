@@ -107,7 +107,7 @@ def Compilation_getPreferredMemoryPaddingForOutput(
 def Compilation_addExtensionAttribute(
     compilation: int, name: CData, code: int, data: CData, length: int
 ) -> None:
-    """Raises Refused always: no device here has vendor extensions."""
+    """Always refused: no device here has vendor extensions."""
     builder = COMPILATIONS[compilation]
     called = text(name, "extensionName")
     if data == ffi.NULL and length:

@@ -74,7 +74,7 @@ def Device_getFeatureLevel(device: int, out: CData) -> None:
 
 
 def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
-    """Gets false always: no device here has vendor extensions."""
+    """Always false: no device here has vendor extensions."""
     _shown(device)
     require(name, "extensionName")
     require(supported, "isExtensionSupported")

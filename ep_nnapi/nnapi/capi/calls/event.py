@@ -26,14 +26,14 @@ def Event_free(event: int) -> None:
 
 
 def Event_createFromSyncFenceFd(fd: int, out: CData) -> None:
-    """Raises Refused(BAD_DATA) always: this system has no Android sync fences."""
+    """Always BAD_DATA: this system has no Android sync fences."""
     require(out, "event")
     out[0] = 0
     raise bad_data(f"descriptor {fd} is no sync fence")
 
 
 def Event_getSyncFenceFd(event: int, out: CData) -> None:
-    """Raises Refused(BAD_DATA) always, as the NDK specifies for events without a sync fence."""
+    """Always BAD_DATA, as the NDK specifies for events without a sync fence."""
     require(out, "sync_fence_fd")
     out[0] = -1
     EVENTS[event]

@@ -168,7 +168,7 @@ def Execution_setReusable(execution: int, reusable: bool) -> None:
 def Execution_addExtensionAttribute(
     execution: int, name: CData, code: int, data: CData, length: int
 ) -> None:
-    """Raises Refused always: no device here has vendor extensions."""
+    """Always refused: no device here has vendor extensions."""
     found = EXECUTIONS[execution]
     called = text(name, "extensionName")
     if data == ffi.NULL and length:

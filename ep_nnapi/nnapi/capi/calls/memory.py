@@ -25,7 +25,7 @@ def Memory_createFromFd(size: int, protect: int, fd: int, offset: int, out: CDat
 
 
 def Memory_createFromAHardwareBuffer(buffer: int, out: CData) -> None:
-    """Raises Refused(UNMAPPABLE) always: hardware buffers exist on Android only."""
+    """Always UNMAPPABLE: hardware buffers exist on Android only."""
     require(out, "memory")
     out[0] = 0
     if buffer == 0:

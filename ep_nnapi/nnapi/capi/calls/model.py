@@ -129,17 +129,17 @@ def Model_getSupportedOperationsForDevices(
 
 
 def Model_getExtensionOperandType(model: int, name: CData, code: int, out: CData) -> None:
-    """Raises Refused(BAD_DATA) always: there are no vendor extensions."""
+    """Always BAD_DATA: there are no vendor extensions."""
     _no_extension(model, name, out)
 
 
 def Model_getExtensionOperationType(model: int, name: CData, code: int, out: CData) -> None:
-    """Raises Refused(BAD_DATA) always: there are no vendor extensions."""
+    """Always BAD_DATA: there are no vendor extensions."""
     _no_extension(model, name, out)
 
 
 def Model_setOperandExtensionData(model: int, index: int, data: CData, length: int) -> None:
-    """Raises Refused always: no operand here has an extension type."""
+    """Always refused: no operand here has an extension type."""
     builder = MODELS[model]
     if data == ffi.NULL and length:
         raise unexpected_null("data")
