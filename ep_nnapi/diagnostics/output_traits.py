@@ -9,9 +9,9 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from ep_nnapi.diagnostics.float64_decomposition import FORMULAS
 from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.real_valued import FORMULAS
 from ep_nnapi.diagnostics.reference_run import loaded
 
 _MOVES = frozenset(("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice"))

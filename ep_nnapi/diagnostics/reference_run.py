@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.diagnostics.check import quiet_options
+from ep_nnapi.diagnostics.float64_decomposition import FORMULAS, STORED, Formulas, Unknown
 from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.real_valued import FORMULAS, STORED, Formulas, Unknown
 from ep_nnapi.diagnostics.verdict import Third
 from ep_nnapi.graph.value import Array
 from ep_nnapi.sessions.cpu import session_of

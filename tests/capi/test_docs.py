@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
 from ep_nnapi.nnapi.capi.functions import FUNCTIONS
-from ep_nnapi.nnapi.capi.session import LEVEL_VARIABLE
+from ep_nnapi.nnapi.capi.library_state import LEVEL_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"

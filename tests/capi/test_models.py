@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.capi import reading, session
+from ep_nnapi.nnapi.capi import c_arguments, library_state
 from ep_nnapi.nnapi.capi.registry import MODELS
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host import cache
@@ -92,9 +92,9 @@ def test_a_vendors_operation_is_supported_by_no_device(world: World) -> None:
 @pytest.fixture
 def level(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The environment, read anew before and after."""
-    session.runtime.cache_clear()
+    library_state.runtime.cache_clear()
     yield monkeypatch
-    session.runtime.cache_clear()
+    library_state.runtime.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_lower_level_validates_as_that_level_does(
     optional_axis: bool,
 ) -> None:
     """TENSOR_FLOAT16 came with level 3, SOFTMAX's axis too."""
-    level.setenv(session.LEVEL_VARIABLE, asked)
+    level.setenv(library_state.LEVEL_VARIABLE, asked)
     assert nn.getRuntimeFeatureLevel() == code
     model = world.make("Model_create")
     half = ref(operand_type(OperandCode.TENSOR_FLOAT16))
@@ -133,7 +133,7 @@ def test_a_lower_level_validates_as_that_level_does(
 def test_a_level_that_does_not_exist_fails_every_call(
     nn: Library, level: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, asked: str
 ) -> None:
-    level.setenv(session.LEVEL_VARIABLE, asked)
+    level.setenv(library_state.LEVEL_VARIABLE, asked)
     with caplog.at_level("INFO"):
         assert nn.Model_create(ref(c.c_void_p())) == ResultCode.OP_FAILED
     assert asked in caplog.text
@@ -191,7 +191,7 @@ def test_the_second_compilation_of_a_token_finds_the_file(world: World, tmp_path
 @pytest.mark.parametrize("count", [64, 65, 300], ids=["short", "longer", "in chunks"])
 def test_lists_of_any_length(world: World, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """A concatenation of one tensor with itself, `count` times."""
-    monkeypatch.setattr(reading, "_CHUNK", 128)
+    monkeypatch.setattr(c_arguments, "_CHUNK", 128)
     model = world.make("Model_create")
     for described in (operand_type(dimensions=(1,)), scalar(), operand_type(dimensions=(count,))):
         world.check("Model_addOperand", model, ref(described))

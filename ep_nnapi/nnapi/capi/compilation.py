@@ -14,8 +14,8 @@ from functools import cached_property
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.builder import Finished
+from ep_nnapi.nnapi.capi.library_state import runtime
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
-from ep_nnapi.nnapi.capi.session import runtime
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (

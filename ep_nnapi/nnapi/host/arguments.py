@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, is_coded
 from ep_nnapi.nnapi.host.kernel import Kernel, asked
-from ep_nnapi.nnapi.host.site import Site, indexes
+from ep_nnapi.nnapi.host.named_operation import Site, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 

@@ -7,12 +7,12 @@ from typing import Protocol
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values
-from ep_nnapi.nnapi.host.blocked import Blocked, Lookup
-from ep_nnapi.nnapi.host.call import Call, Outs
+from ep_nnapi.nnapi.host.blockwise import Blocked, Lookup
 from ep_nnapi.nnapi.host.codec import is_coded
 from ep_nnapi.nnapi.host.kernel import Kernel
+from ep_nnapi.nnapi.host.kernel_call import Call, Outs
+from ep_nnapi.nnapi.host.named_operation import Site, indexes
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.host.site import Site, indexes
 
 
 class Bound(Protocol):

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.cache import cached
-from ep_nnapi.nnapi.host.graph import Preparation, PreparedGraph
+from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.room import has_room
-from ep_nnapi.nnapi.host.site import locate
-from ep_nnapi.nnapi.host.together import TOGETHER
+from ep_nnapi.nnapi.host.named_operation import locate
+from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
+from ep_nnapi.nnapi.host.scratch_limit import has_room
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 from ep_nnapi.nnapi.spec import LSH_PROJECTION

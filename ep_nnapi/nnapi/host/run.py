@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.host.together import TOGETHER
+from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
 from ep_nnapi.nnapi.runtime import RunOptions
 
 COMPUTE = "ANeuralNetworksExecution_compute"

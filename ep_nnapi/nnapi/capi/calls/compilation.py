@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.c_arguments import require, text
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
+from ep_nnapi.nnapi.capi.device_selection import selected
 from ep_nnapi.nnapi.capi.execution import Burst
-from ep_nnapi.nnapi.capi.reading import require, text
 from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, MODELS
-from ep_nnapi.nnapi.capi.selection import selected
 from ep_nnapi.nnapi.model import Operand
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.capi.reading import require
+from ep_nnapi.nnapi.capi.c_arguments import require
+from ep_nnapi.nnapi.capi.library_state import Shown, devices, feature_level
 from ep_nnapi.nnapi.capi.refusal import bad_data
-from ep_nnapi.nnapi.capi.session import Shown, devices, feature_level
 from ep_nnapi.nnapi.codes import feature_level_code
 from ep_nnapi.nnapi.host.run import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ep_nnapi.nnapi.capi.reading import require
+from ep_nnapi.nnapi.capi.c_arguments import require
 from ep_nnapi.nnapi.capi.refusal import bad_data
 from ep_nnapi.nnapi.capi.registry import EVENTS
 

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.c_arguments import operand_type, require, text
 from ep_nnapi.nnapi.capi.calls.compilation import require_ready
 from ep_nnapi.nnapi.capi.event import Event
 from ep_nnapi.nnapi.capi.execution import Execution
+from ep_nnapi.nnapi.capi.library_state import feature_level
 from ep_nnapi.nnapi.capi.memory import Direction, Region, Role
 from ep_nnapi.nnapi.capi.operand import AnyOperand
-from ep_nnapi.nnapi.capi.reading import operand_type, require, text
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, EVENTS, EXECUTIONS, MEMORIES
-from ep_nnapi.nnapi.capi.session import feature_level
 from ep_nnapi.nnapi.capi.timing import DurationCode
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS

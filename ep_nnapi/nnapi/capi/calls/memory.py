@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.capi._native import ffi
+from ep_nnapi.nnapi.capi.c_arguments import numbers, require
 from ep_nnapi.nnapi.capi.descriptor import Descriptor
 from ep_nnapi.nnapi.capi.memory import Direction, FileMemory, Role, copy
-from ep_nnapi.nnapi.capi.reading import numbers, require
 from ep_nnapi.nnapi.capi.refusal import Refused, unexpected_null
 from ep_nnapi.nnapi.capi.registry import COMPILATIONS, DESCRIPTORS, MEMORIES
 from ep_nnapi.nnapi.codes import ResultCode

@@ -9,12 +9,12 @@ import numpy as np
 
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.builder import ModelBuilder
+from ep_nnapi.nnapi.capi.c_arguments import channels, numbers, operand_type, require
+from ep_nnapi.nnapi.capi.device_selection import selected
+from ep_nnapi.nnapi.capi.library_state import feature_level, runtime
 from ep_nnapi.nnapi.capi.memory import Region
-from ep_nnapi.nnapi.capi.reading import channels, numbers, operand_type, require
 from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
 from ep_nnapi.nnapi.capi.registry import MEMORIES, MODELS
-from ep_nnapi.nnapi.capi.selection import selected
-from ep_nnapi.nnapi.capi.session import feature_level, runtime
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData, ChannelParams, OperandType

@@ -15,7 +15,7 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.codec import decode, encode, limits
 from ep_nnapi.nnapi.host.kernel import Types
-from ep_nnapi.nnapi.host.kernels.fused import activate, activation_range
+from ep_nnapi.nnapi.host.kernels.fused_activation import activate, activation_range
 from ep_nnapi.nnapi.model import Operand
 
 _EXACT = 2**24

@@ -7,7 +7,7 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
-from ep_nnapi.nnapi.host.kernels.fused import activate
+from ep_nnapi.nnapi.host.kernels.fused_activation import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import Window

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.host.kernels import fused
+from ep_nnapi.nnapi.host.kernels import fused_activation
 from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.run import Run
@@ -29,11 +29,11 @@ def activate(values: Array, activation: int) -> None:
     """Applies the activation of an LSTM or RNN in place."""
     smooth = _SMOOTH.get(activation)
     require(
-        smooth is not None or activation in fused.RANGES,
+        smooth is not None or activation in fused_activation.RANGES,
         f"activation {activation} is none of 0 to 3, 4 and 6",
     )
     if smooth is None:
-        fused.activate(values, activation)
+        fused_activation.activate(values, activation)
     else:
         smooth(values, out=values)
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values, as_array
-from ep_nnapi.nnapi.host.call import Call, Outs
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
+from ep_nnapi.nnapi.host.kernel_call import Call, Outs
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Operand
 

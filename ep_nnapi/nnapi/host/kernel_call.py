@@ -11,8 +11,8 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Arguments, Values
 from ep_nnapi.nnapi.host.codec import encode, is_coded
 from ep_nnapi.nnapi.host.kernel import Function, Kernel
+from ep_nnapi.nnapi.host.named_operation import Site
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.host.site import Site
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 

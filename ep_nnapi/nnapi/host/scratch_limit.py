@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ep_nnapi.errors import Reject
-from ep_nnapi.nnapi.host.site import Site
+from ep_nnapi.nnapi.host.named_operation import Site
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer

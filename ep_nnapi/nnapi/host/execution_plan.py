@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Extent, arrange, block
-from ep_nnapi.nnapi.host.site import Site, indexes
+from ep_nnapi.nnapi.host.named_operation import Site, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ep_nnapi.nnapi.capi.library_state import devices
 from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
-from ep_nnapi.nnapi.capi.session import devices
 from ep_nnapi.nnapi.runtime import Device
 
 if TYPE_CHECKING:

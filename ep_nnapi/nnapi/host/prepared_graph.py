@@ -12,11 +12,11 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of
+from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
+from ep_nnapi.nnapi.host.execution_plan import Plan, Shape, Step, infer_step, plan
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.plan import Plan, Shape, Step, infer_step, plan
+from ep_nnapi.nnapi.host.named_operation import locate
 from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
-from ep_nnapi.nnapi.host.site import locate
-from ep_nnapi.nnapi.host.together import TOGETHER
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor

@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from ep_nnapi.nnapi.host.together import TOGETHER, RunsTogether, set_threads
+from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER, RunsTogether, set_threads
 
 
 def threads() -> set[int]:
