@@ -66,7 +66,7 @@ ALLOWED = {
     # NNAPI
     "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
-    "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.form nnapi.model"
+    "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.params nnapi.model"
     " nnapi.operand nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec nnapi.validate numpy"
     " threadpoolctl",
     "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec numpy",

@@ -18,9 +18,9 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
-from ep_nnapi.ops.lib.pieces import is_implied
+from ep_nnapi.ops.lib.piecewise_linear import is_implied
 from ep_nnapi.ops.lib.quantizing import require_storable
-from ep_nnapi.ops.refused import why
+from ep_nnapi.ops.unsupported import why
 from ep_nnapi.quantization.propagate import AS_STORED, as_stored, require_plain
 from ep_nnapi.sizes.int64_ranges import narrowed
 from ep_nnapi.target import Target

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value, held
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.form import Form, Param, Typing, parse_form
+from ep_nnapi.nnapi.params import Form, Param, Typing, parse_form
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
 
 NHWC = (0, 2, 3, 1)

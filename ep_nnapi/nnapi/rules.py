@@ -13,7 +13,7 @@ import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.form import Typed
+from ep_nnapi.nnapi.params import Typed
 from ep_nnapi.nnapi.signature import Application, Need, Rule
 
 _Q8 = OperandCode.TENSOR_QUANT8_ASYMM

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.form import Form, Param, Typed, Typing, align, fits
+from ep_nnapi.nnapi.params import Form, Param, Typed, Typing, align, fits
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.form import Typing, typing
+from ep_nnapi.nnapi.params import Typing, typing
 from ep_nnapi.nnapi.rules import (
     channel_dim,
     fully_connected_shapes,

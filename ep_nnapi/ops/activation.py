@@ -22,13 +22,13 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
+from ep_nnapi.ops.lib.emit import compute, full
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.pieces import bounds_of, clip
-from ep_nnapi.ops.lib.pieces import hard_sigmoid as sixfold
-from ep_nnapi.ops.lib.pieces import leaky_relu as leaky
-from ep_nnapi.ops.lib.pieces import prelu as slopes
+from ep_nnapi.ops.lib.piecewise_linear import bounds_of, clip
+from ep_nnapi.ops.lib.piecewise_linear import hard_sigmoid as sixfold
+from ep_nnapi.ops.lib.piecewise_linear import leaky_relu as leaky
+from ep_nnapi.ops.lib.piecewise_linear import prelu as slopes
 from ep_nnapi.ops.lib.quantizing import is_bytes
-from ep_nnapi.ops.lib.steps import compute, full
 
 
 @op("Relu", since=6, emits=(RELU, MAXIMUM))

@@ -9,8 +9,8 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, NOT_EQUAL, RESHAPE, SELECT
+from ep_nnapi.ops.lib.emit import compute, narrow, number_into, reshape
 from ep_nnapi.ops.lib.node import Node, Op
-from ep_nnapi.ops.lib.steps import compute, narrow, number_into, reshape
 
 _FLOATS = (DType.FLOAT, DType.FLOAT16)
 _BYTES = (DType.UINT8, DType.INT8)

@@ -21,8 +21,8 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, one_to_one, op
-from ep_nnapi.ops.lib.steps import compute
 
 
 def _compared(op_type: str, row: Row, since: int = 7) -> Op:

@@ -14,8 +14,8 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Array, Constant
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST, FILL, LOGICAL_OR, RESHAPE
+from ep_nnapi.ops.lib.emit import full, narrow, reshape
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.steps import full, narrow, reshape
 
 EMITS = (RESHAPE, CAST, LOGICAL_OR)
 

@@ -23,14 +23,14 @@ from ep_nnapi.nnapi.spec import (
     TANH,
 )
 from ep_nnapi.ops.lib.affine import affine
-from ep_nnapi.ops.lib.convolving import convolve
-from ep_nnapi.ops.lib.curves import gelu as exact_gelu
-from ep_nnapi.ops.lib.curves import swish, tanh_gelu
+from ep_nnapi.ops.lib.approximations import gelu as exact_gelu
+from ep_nnapi.ops.lib.approximations import swish, tanh_gelu
+from ep_nnapi.ops.lib.conv_2d import convolve
+from ep_nnapi.ops.lib.emit import Steps, compute, reshape
+from ep_nnapi.ops.lib.matrix_product import product, times
 from ep_nnapi.ops.lib.moments import Norm, normalize, scaled, standardized
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.pieces import clip, hard_sigmoid, leaky_relu
-from ep_nnapi.ops.lib.products import product, times
-from ep_nnapi.ops.lib.steps import Steps, compute, reshape
+from ep_nnapi.ops.lib.piecewise_linear import clip, hard_sigmoid, leaky_relu
 from ep_nnapi.ops.lib.widening import widened
 
 MS = "com.microsoft"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, TRANSPOSE_CONV_2D
-from ep_nnapi.ops.lib.convolving import convolve
-from ep_nnapi.ops.lib.deconvolving import transposed
+from ep_nnapi.ops.lib.conv_2d import convolve
 from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.transpose_conv_2d import transposed
 
 
 @op("Conv", since=1, emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D))

@@ -26,12 +26,12 @@ from ep_nnapi.nnapi.spec import (
     MUL,
     SUB,
 )
-from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.emit import Steps, as_number, compute, each, indices, reshaped
+from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduced
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.products import product
 from ep_nnapi.ops.lib.signs import absolute_of
-from ep_nnapi.ops.lib.steps import Steps, as_number, compute, each, indices, reshaped
+from ep_nnapi.ops.lib.slicing import parts
 from ep_nnapi.ops.lib.transposition import transpose
 from ep_nnapi.ops.lib.widening import widened
 

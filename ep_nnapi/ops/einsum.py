@@ -11,10 +11,10 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
+from ep_nnapi.ops.lib.emit import Steps, reshape, reshaped
+from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.products import product
-from ep_nnapi.ops.lib.steps import Steps, reshape, reshaped
 from ep_nnapi.ops.lib.transposition import transpose
 
 _SPREAD = "..."

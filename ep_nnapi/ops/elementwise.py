@@ -24,8 +24,8 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.emit import Steps, compute, each, recast, reshape
 from ep_nnapi.ops.lib.node import Node, Op, op
-from ep_nnapi.ops.lib.steps import Steps, compute, each, recast, reshape
 
 
 def binary(op_type: str, row: Row, since: int = 7) -> Op:

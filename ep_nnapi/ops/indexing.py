@@ -15,11 +15,7 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
-from ep_nnapi.ops.lib.crop import crop
-from ep_nnapi.ops.lib.fold import around
-from ep_nnapi.ops.lib.node import Node, int32, op
-from ep_nnapi.ops.lib.places import element_places, known, row_places
-from ep_nnapi.ops.lib.steps import (
+from ep_nnapi.ops.lib.emit import (
     indices,
     of_any_type,
     place,
@@ -27,6 +23,10 @@ from ep_nnapi.ops.lib.steps import (
     reshaped,
     settle,
 )
+from ep_nnapi.ops.lib.flat_indices import element_places, known, row_places
+from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.node import Node, int32, op
+from ep_nnapi.ops.lib.slicing import crop
 
 
 @op("Gather", since=1, emits=(GATHER, SLICE, STRIDED_SLICE))

@@ -20,9 +20,9 @@ from ep_nnapi.nnapi.spec import (
     TANH,
     UNIDIRECTIONAL_SEQUENCE_LSTM,
 )
-from ep_nnapi.ops.lib.backwards import backwards
-from ep_nnapi.ops.lib.crop import parts, piece
-from ep_nnapi.ops.lib.layers import (
+from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.node import Node, op, zeros
+from ep_nnapi.ops.lib.recurrent_layer import (
     Layer,
     bias,
     deliver,
@@ -34,8 +34,8 @@ from ep_nnapi.ops.lib.layers import (
     sequence,
     written_out,
 )
-from ep_nnapi.ops.lib.node import Node, op, zeros
-from ep_nnapi.ops.lib.steps import Steps, compute
+from ep_nnapi.ops.lib.reverse import backwards
+from ep_nnapi.ops.lib.slicing import parts, piece
 from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]

@@ -9,9 +9,9 @@ import numpy as np
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED
 from ep_nnapi.ops.lib.affine import affine
+from ep_nnapi.ops.lib.emit import place, reshaped, settle
+from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.products import product
-from ep_nnapi.ops.lib.steps import place, reshaped, settle
 
 
 @op("MatMul", since=1, emits=(FULLY_CONNECTED, BATCH_MATMUL))

@@ -20,10 +20,7 @@ from ep_nnapi.nnapi.spec import (
     LOGICAL_AND,
     SELECT,
 )
-from ep_nnapi.ops.lib.fold import around
-from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.products import product
-from ep_nnapi.ops.lib.steps import (
+from ep_nnapi.ops.lib.emit import (
     compute,
     each,
     full,
@@ -35,6 +32,9 @@ from ep_nnapi.ops.lib.steps import (
     reshaped,
     settle,
 )
+from ep_nnapi.ops.lib.matrix_product import product
+from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.transposition import transpose
 
 LONGEST = 1024

@@ -23,10 +23,7 @@ from ep_nnapi.nnapi.spec import (
     TRANSPOSE,
 )
 from ep_nnapi.ops.lib.broadcast import expand, tile
-from ep_nnapi.ops.lib.crop import crop
-from ep_nnapi.ops.lib.fold import around
-from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.steps import (
+from ep_nnapi.ops.lib.emit import (
     Steps,
     as_number,
     each,
@@ -36,6 +33,9 @@ from ep_nnapi.ops.lib.steps import (
     reshaped,
     settle,
 )
+from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.node import Node, op
+from ep_nnapi.ops.lib.slicing import crop
 from ep_nnapi.ops.lib.transposition import transpose as permute
 from ep_nnapi.ops.lib.window import images, layout
 

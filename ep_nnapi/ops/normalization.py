@@ -23,11 +23,11 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.emit import Steps, compute, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.merge_axes import around
 from ep_nnapi.ops.lib.moments import Norm, Normalize, normalize, reduced, scaled, standardized
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of
-from ep_nnapi.ops.lib.steps import Steps, compute, each, place, reshape, reshaped, settle
 from ep_nnapi.ops.lib.widening import widened
 from ep_nnapi.ops.lib.window import images
 

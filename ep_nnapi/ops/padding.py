@@ -11,11 +11,11 @@ from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import MAX_RANK, Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
-from ep_nnapi.ops.lib.crop import crop
-from ep_nnapi.ops.lib.fold import around, runs
+from ep_nnapi.ops.lib.emit import of_any_type, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.merge_axes import around, runs
 from ep_nnapi.ops.lib.node import Node, int32, op
 from ep_nnapi.ops.lib.quantizing import real
-from ep_nnapi.ops.lib.steps import of_any_type, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.slicing import crop
 
 Paddings = Sequence[tuple[int, int]]
 _EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)

@@ -17,11 +17,11 @@ from ep_nnapi.nnapi.spec import (
     POW,
     REDUCE_MAX,
 )
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.sides import Plane, Side, pooled, sides, whole
+from ep_nnapi.ops.lib.separable_pool import Plane, Side, pooled, sides, whole
 from ep_nnapi.ops.lib.signs import absolute_of
-from ep_nnapi.ops.lib.steps import compute
 
 
 @op("MaxPool", since=1, emits=(MAX_POOL_2D,))

@@ -26,9 +26,9 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SOFTMAX,
 )
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, op
 from ep_nnapi.ops.lib.quantizing import require_bytes, require_scale
-from ep_nnapi.ops.lib.steps import compute
 
 MS = "com.microsoft"
 

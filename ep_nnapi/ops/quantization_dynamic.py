@@ -32,12 +32,12 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
-from ep_nnapi.ops.lib.convolving import convolve
+from ep_nnapi.ops.lib.conv_2d import convolve
+from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.products import product
 from ep_nnapi.ops.lib.quantizing import BYTES, real
-from ep_nnapi.ops.lib.steps import Steps, compute
 
 _STEPS = 255
 """Quantization steps between the least and the greatest 8-bit number."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
-from ep_nnapi.ops.lib.backwards import backwards, from_the_end
-from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.emit import Steps, compute, narrow, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.merge_axes import around
 from ep_nnapi.ops.lib.node import Node, Op, op
+from ep_nnapi.ops.lib.reverse import backwards, from_the_end
 from ep_nnapi.ops.lib.signs import negative_of
-from ep_nnapi.ops.lib.steps import Steps, compute, narrow, place, reshape, reshaped, settle
 from ep_nnapi.ops.lib.transposition import transpose
 
 

@@ -9,8 +9,9 @@ from typing import TypeAlias
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
-from ep_nnapi.ops.lib.crop import parts
-from ep_nnapi.ops.lib.layers import (
+from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.node import Node, op, zeros
+from ep_nnapi.ops.lib.recurrent_layer import (
     Layer,
     bias,
     deliver,
@@ -22,8 +23,7 @@ from ep_nnapi.ops.lib.layers import (
     sequence,
     written_out,
 )
-from ep_nnapi.ops.lib.node import Node, op, zeros
-from ep_nnapi.ops.lib.steps import Steps, compute
+from ep_nnapi.ops.lib.slicing import parts
 from ep_nnapi.ops.lib.widening import widened
 
 Direction: TypeAlias = Generator[Call, None, list[Value]]

@@ -30,11 +30,11 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast
-from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.emit import Steps, compute, require_same_quantization, reshape, reshaped
+from ep_nnapi.ops.lib.merge_axes import around
 from ep_nnapi.ops.lib.moments import reduce, reduced
 from ep_nnapi.ops.lib.node import Node, Op, int32
 from ep_nnapi.ops.lib.signs import absolute_of
-from ep_nnapi.ops.lib.steps import Steps, compute, require_same_quantization, reshape, reshaped
 from ep_nnapi.ops.lib.widening import widened
 
 Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from ep_nnapi.errors import Reason
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST, EXPAND_DIMS, LOGICAL_OR, RESHAPE
+from ep_nnapi.ops.lib.emit import require_same_quantization, reshape
 from ep_nnapi.ops.lib.node import Lowering, Node, Op, op
-from ep_nnapi.ops.lib.steps import require_same_quantization, reshape
 
 _EMITS = (RESHAPE, EXPAND_DIMS, CAST, LOGICAL_OR)
 

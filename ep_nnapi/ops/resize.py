@@ -12,9 +12,19 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Array, Constant, Value
 from ep_nnapi.nnapi.call import Call, Given, Row, View
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
-from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.emit import (
+    Steps,
+    compute,
+    each,
+    place,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    settle,
+)
+from ep_nnapi.ops.lib.merge_axes import around
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.samples import (
+from ep_nnapi.ops.lib.resize_sampling import (
     SCHEMES,
     TRANSFORMS,
     Resized,
@@ -27,16 +37,6 @@ from ep_nnapi.ops.lib.samples import (
     nearest,
     same_positions,
     without_idle,
-)
-from ep_nnapi.ops.lib.steps import (
-    Steps,
-    compute,
-    each,
-    place,
-    require_same_quantization,
-    reshape,
-    reshaped,
-    settle,
 )
 from ep_nnapi.ops.lib.window import images
 

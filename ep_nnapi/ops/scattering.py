@@ -14,9 +14,9 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CONCATENATION, GATHER
+from ep_nnapi.ops.lib.emit import each, place, reshaped, settle
+from ep_nnapi.ops.lib.flat_indices import element_places, row_places
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.places import element_places, row_places
-from ep_nnapi.ops.lib.steps import each, place, reshaped, settle
 
 
 @op("ScatterElements", since=11, emits=(GATHER,))

@@ -18,12 +18,12 @@ from ep_nnapi.nnapi.spec import (
     RELU,
     TANH,
 )
-from ep_nnapi.ops.lib.curves import gelu as exact_gelu
-from ep_nnapi.ops.lib.curves import swish as sigmoid_times
-from ep_nnapi.ops.lib.curves import tanh_gelu
+from ep_nnapi.ops.lib.approximations import gelu as exact_gelu
+from ep_nnapi.ops.lib.approximations import swish as sigmoid_times
+from ep_nnapi.ops.lib.approximations import tanh_gelu
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, one_to_one, op
 from ep_nnapi.ops.lib.signs import absolute_of, negative_of
-from ep_nnapi.ops.lib.steps import compute
 from ep_nnapi.ops.lib.widening import widened
 
 ONE_TO_ONE = (

@@ -8,9 +8,9 @@ from math import prod
 from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.nnapi.call import Call, nhwc
 from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
-from ep_nnapi.ops.lib.fold import around
+from ep_nnapi.ops.lib.emit import place, reshaped, settle
+from ep_nnapi.ops.lib.merge_axes import around
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.steps import place, reshaped, settle
 from ep_nnapi.ops.lib.window import require_permute
 
 

@@ -11,10 +11,10 @@ from math import log, pi
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
-from ep_nnapi.ops.lib.curves import arctan, half_angle
+from ep_nnapi.ops.lib.approximations import arctan, half_angle
+from ep_nnapi.ops.lib.emit import Steps, compute, each
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of, signed_like
-from ep_nnapi.ops.lib.steps import Steps, compute, each
 from ep_nnapi.ops.lib.widening import widened
 
 RIGHT = 1e9

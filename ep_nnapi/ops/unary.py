@@ -32,10 +32,10 @@ from ep_nnapi.nnapi.spec import (
     SUB,
     TANH,
 )
-from ep_nnapi.ops.lib.curves import erf as error_function
+from ep_nnapi.ops.lib.approximations import erf as error_function
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, one_to_one, op
 from ep_nnapi.ops.lib.signs import absolute, negative
-from ep_nnapi.ops.lib.steps import compute
 from ep_nnapi.ops.lib.widening import widened
 
 ONE_TO_ONE = (

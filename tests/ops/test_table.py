@@ -9,7 +9,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.ops import OPS, VARIANTS
 from ep_nnapi.ops.lib.node import KNOWN_OPSET
-from ep_nnapi.ops.refused import REFUSED, why
+from ep_nnapi.ops.unsupported import REFUSED, why
 from tests.oracle import FL8
 
 OF_ONNX = [o for o in OPS if o.domain == ""]

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.form import Form
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.params import Form
 
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 

@@ -10,10 +10,10 @@ import numpy as np
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import ADD, MUL
+from ep_nnapi.ops.lib.emit import compute
+from ep_nnapi.ops.lib.matrix_product import SWAPPED, layer, times
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.products import SWAPPED, layer, times
 from ep_nnapi.ops.lib.quantizing import bias
-from ep_nnapi.ops.lib.steps import compute
 
 
 def affine(n: Node, y: Value) -> Iterator[Call]:

@@ -11,9 +11,7 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, held
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
-from ep_nnapi.ops.lib.fold import common
-from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import (
+from ep_nnapi.ops.lib.emit import (
     Steps,
     compute,
     each,
@@ -23,6 +21,8 @@ from ep_nnapi.ops.lib.steps import (
     reshaped,
     settle,
 )
+from ep_nnapi.ops.lib.merge_axes import common
+from ep_nnapi.ops.lib.node import Node, int32
 
 
 def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterator[Call]:

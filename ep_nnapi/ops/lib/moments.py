@@ -12,9 +12,9 @@ from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
 from ep_nnapi.ops.lib.broadcast import expanded
-from ep_nnapi.ops.lib.fold import runs
+from ep_nnapi.ops.lib.emit import Steps, compute, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.merge_axes import runs
 from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import Steps, compute, place, reshape, reshaped, settle
 
 
 def reduce(

@@ -8,8 +8,8 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ABS, ADD, LESS, MUL, NEG, RELU, SELECT
+from ep_nnapi.ops.lib.emit import Steps, compute
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.steps import Steps, compute
 
 
 def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:

@@ -10,8 +10,8 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, TRANSPOSE
+from ep_nnapi.ops.lib.emit import Steps, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import Steps, reshape, reshaped
 
 
 def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call]:

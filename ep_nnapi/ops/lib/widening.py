@@ -9,8 +9,8 @@ from functools import wraps
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST
+from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Lowering, Node
-from ep_nnapi.ops.lib.steps import compute
 
 
 def widened(lower: Lowering) -> Lowering:

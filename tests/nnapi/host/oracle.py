@@ -15,9 +15,9 @@ import numpy as np
 
 from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.form import align
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.params import align
 
 F32 = OperandCode.TENSOR_FLOAT32
 F16 = OperandCode.TENSOR_FLOAT16

@@ -9,9 +9,9 @@ from math import prod
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, SLICE, SPLIT, STRIDED_SLICE
-from ep_nnapi.ops.lib.fold import runs
+from ep_nnapi.ops.lib.emit import Steps, of_any_type, reshape, reshaped
+from ep_nnapi.ops.lib.merge_axes import runs
 from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import Steps, of_any_type, reshape, reshaped
 
 Ranges = Sequence[range]
 

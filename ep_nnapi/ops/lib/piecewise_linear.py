@@ -17,9 +17,9 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, MAXIMUM, MINIMUM, MUL, PRELU, RELU, RELU1, RELU6
 from ep_nnapi.ops.lib.broadcast import broadcast
+from ep_nnapi.ops.lib.emit import Steps, compute, reshape
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bound, exactly, is_bytes, real, span
-from ep_nnapi.ops.lib.steps import Steps, compute, reshape
 
 Bound: TypeAlias = Value | Constant | None
 

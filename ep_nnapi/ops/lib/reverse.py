@@ -9,8 +9,8 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER
+from ep_nnapi.ops.lib.emit import Steps, compute
 from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import Steps, compute
 
 
 def backwards(n: Node, x: Value, axis: int) -> Steps:

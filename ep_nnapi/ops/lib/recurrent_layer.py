@@ -10,9 +10,9 @@ from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
-from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.emit import Steps, compute, each, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, zeros
-from ep_nnapi.ops.lib.steps import Steps, compute, each, reshape, reshaped
+from ep_nnapi.ops.lib.slicing import parts
 from ep_nnapi.ops.lib.transposition import transpose
 
 MOST_STEPS = 128

@@ -9,11 +9,11 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
-from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.emit import place, reshaped, settle
 from ep_nnapi.ops.lib.filters import part, spread
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
-from ep_nnapi.ops.lib.steps import place, reshaped, settle
+from ep_nnapi.ops.lib.slicing import crop
 from ep_nnapi.ops.lib.window import images, planar
 
 OHWI = (1, 2, 3, 0)

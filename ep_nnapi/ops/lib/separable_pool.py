@@ -24,8 +24,7 @@ from ep_nnapi.nnapi.spec import (
     SPACE_TO_BATCH_ND,
     STRIDED_SLICE,
 )
-from ep_nnapi.ops.lib.node import Node, int32
-from ep_nnapi.ops.lib.steps import (
+from ep_nnapi.ops.lib.emit import (
     Steps,
     compute,
     place,
@@ -33,6 +32,7 @@ from ep_nnapi.ops.lib.steps import (
     reshaped,
     settle,
 )
+from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.window import Pads, Window, images, layout, pads
 
 

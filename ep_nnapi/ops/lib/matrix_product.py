@@ -14,10 +14,10 @@ from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.lib.broadcast import expanded
-from ep_nnapi.ops.lib.crop import parts
+from ep_nnapi.ops.lib.emit import Steps, each, place, reshape, reshaped, settle
 from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.quantizing import bias, scales_along
-from ep_nnapi.ops.lib.steps import Steps, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.slicing import parts
 
 SWAPPED = (1, 0)
 MOST_LAYERS = 64

@@ -14,9 +14,9 @@ import numpy as np
 from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.nnapi.spec import ADD, MUL
-from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.emit import Steps, compute, indices, reshaped
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.steps import Steps, compute, indices, reshaped
+from ep_nnapi.ops.lib.slicing import crop
 
 
 def known(n: Node, index: Value, size: int) -> list[int]:

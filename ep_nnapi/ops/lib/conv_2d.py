@@ -9,11 +9,11 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import NHWC, Call, Given, View
 from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D
-from ep_nnapi.ops.lib.crop import crop
+from ep_nnapi.ops.lib.emit import place, reshaped, settle
 from ep_nnapi.ops.lib.filters import part, spread
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
-from ep_nnapi.ops.lib.steps import place, reshaped, settle
+from ep_nnapi.ops.lib.slicing import crop
 from ep_nnapi.ops.lib.window import Window, images, layout, require_permute, window
 
 OHWI = NHWC

@@ -12,8 +12,8 @@ from math import pi, sqrt
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD, DIV, LOGISTIC, MUL, SQRT, TANH
+from ep_nnapi.ops.lib.emit import Steps, compute
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.steps import Steps, compute
 
 _ERF = (
     1.1283798217773438,
