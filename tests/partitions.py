@@ -12,7 +12,7 @@ import networkx as nx
 import ep_nnapi
 from ep_nnapi.costs.cost_model import CostModel
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.provider.cluster_selection import Choice, Chooser
+from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector
 from partitioner import Costs, border_bytes
 from tests.faulty import FaultyDevice, installed
 
@@ -24,7 +24,7 @@ class Partition:
     dag: nx.DiGraph
     nodes: Mapping[int, GraphNode]
     capable: frozenset[int]
-    choice: Choice
+    choice: ClusterSelection
     model: CostModel
 
     @property
@@ -49,20 +49,23 @@ def partitions_of(
 ) -> list[Partition]:
     """The partitions of a model's graphs, those of later rounds of a graph after the first."""
     last: dict[int, Partition] = {}
-    choose = Chooser.choose
+    select = ClusterSelector.select
 
     def recording(
-        self: Chooser, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
-    ) -> Choice:
+        self: ClusterSelector,
+        dag: nx.DiGraph,
+        nodes: Mapping[int, GraphNode],
+        capable: Iterable[int],
+    ) -> ClusterSelection:
         able = frozenset(capable)
-        choice = choose(self, dag, nodes, able)
+        choice = select(self, dag, nodes, able)
         last[id(dag)] = Partition(dag, nodes, able, choice, self.model)  # it keeps dag alive
         return choice
 
     with ExitStack() as stack:
         if device is not None:
             stack.enter_context(installed(device))
-        stack.enter_context(patch.object(Chooser, "choose", recording))
+        stack.enter_context(patch.object(ClusterSelector, "select", recording))
         ep_nnapi.check(data, **options)
     return list(last.values())
 

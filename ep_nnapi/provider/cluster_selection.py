@@ -17,29 +17,29 @@ Ids: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ClusterSelection:
     """The selected clusters.
 
     clusters  node ids of each cluster, in topological order
-    given_up  sets of node ids left to the CPU provider, each with its reason
+    left_to_cpu  sets of node ids left to the CPU provider, each with its reason
     least     lower bound on the number of clusters of any partition of the same nodes
     """
 
     clusters: list[Ids]
-    given_up: list[tuple[Ids, str]]
+    left_to_cpu: list[tuple[Ids, str]]
     least: int
 
 
 @dataclass(frozen=True, slots=True)
-class Chooser:
+class ClusterSelector:
     """Selects clusters by the user's options and a cost model."""
 
     options: Options
     model: CostModel = PHONE
 
-    def choose(
+    def select(
         self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
-    ) -> Choice:
+    ) -> ClusterSelection:
         """Returns the clusters of `capable` nodes that satisfy the options.
 
         nodes   all nodes of the graph, by id
@@ -48,17 +48,17 @@ class Chooser:
         """
         costs = self.model.costs(nodes.values() if self._estimates else ())
         able: set[Hashable] = set(capable)
-        given_up: list[tuple[Ids, str]] = []
+        left_to_cpu: list[tuple[Ids, str]] = []
         while True:
             wanted, unpaid = self._worth_taking(dag, able, costs)
             values: dict[tuple[Hashable, ...], float] = {}
             clusters, beyond = self._limited(dag, wanted, costs, values)
-            given_up += [(_ids(c), self._beyond(c, nodes, values.get(c))) for c in beyond]
+            left_to_cpu += [(_ids(c), self._beyond(c, nodes, values.get(c))) for c in beyond]
             if not beyond:
                 break
             able -= {node for members in beyond for node in members}
-        given_up += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
-        return Choice([_ids(c) for c in clusters], given_up, clusters.lower_bound)
+        left_to_cpu += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
+        return ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound)
 
     @property
     def _estimates(self) -> bool:

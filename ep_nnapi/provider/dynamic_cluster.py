@@ -46,7 +46,7 @@ class DynamicCluster:
     compiler: Compiler
     fallback: Fallback
     kept: int
-    numbers: tuple[str, ...] = ()
+    shape_inputs: tuple[str, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
     _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
 
@@ -77,7 +77,7 @@ class DynamicCluster:
 
     def _settled(self, value: Value, array: Array) -> Value:
         """Returns the input, with its contents as a constant if these determine shapes."""
-        if value.name not in self.numbers:
+        if value.name not in self.shape_inputs:
             return value
         return replace(value, constant=Constant.of(array.copy()), settled=True)
 
@@ -108,8 +108,8 @@ class DynamicRunner:
         Shapes for which that fails run on the CPU provider, and a warning is logged.
         """
         named = dict(zip(self.inputs, inputs, strict=True))
-        numbers = tuple(named[name].tobytes() for name in self.cluster.numbers)
-        key = (tuple(a.shape for a in inputs), numbers)
+        shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
+        key = (tuple(a.shape for a in inputs), shape_inputs)
         engine = self._known(key)
         if engine is None:
             with self._compiling:  # blocks only other runs that have new shapes
@@ -148,7 +148,7 @@ class DynamicRunner:
         return self._cpu
 
 
-def retained(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
+def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
     """Returns the nodes with copies of their constants, each copied once, to outlive the graph."""
     copies: dict[str, Constant] = {}
 

@@ -22,11 +22,11 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, unsized
 from ep_nnapi.graph.value import Value
 from ep_nnapi.options import Fallback, Options
-from ep_nnapi.provider.cluster_selection import Chooser
+from ep_nnapi.provider.cluster_selection import ClusterSelector
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
-from ep_nnapi.provider.dynamic_cluster import DynamicCluster, retained
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, copy_constants
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
@@ -34,15 +34,15 @@ from ep_nnapi.sizes.bind import is_dynamic
 logger = logging.getLogger(__name__)
 Cluster: TypeAlias = CompiledCluster | DynamicCluster | UnusableCluster
 
-Readers: TypeAlias = Mapping[str, frozenset[int]]
+ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 """The ids of the nodes that read each value; -1 represents the graph's outputs."""
 
-_TRIES = 24
+_MAX_COMPILATIONS = 24
 """Maximum compilations to find the failing nodes of one cluster, as each may take seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PartitionedGraph:
     """The clusters of one graph, the report on all its nodes, and the names of capable nodes."""
 
     clusters: tuple[Cluster, ...]
@@ -59,58 +59,60 @@ class Planner:
     model: CostModel = PHONE
     clock: Clock = time.monotonic
 
-    def plan(self, graph: Graph) -> Plan:
+    def plan(self, graph: Graph) -> PartitionedGraph:
         """Returns the compiled clusters, and the reasons why the other nodes are not taken."""
-        own = [n for n in graph.nodes if is_own(n)]
+        context_nodes = [n for n in graph.nodes if is_own(n)]
         progress = Progress(self.clock)
         verdicts = judge_graph(graph, self.compiler.target, self.options, progress)
-        judged = verdicts.samples[0].values()
-        capable = [p.name for m in judged for p in m.node.originals] + [c.name for c in own]
-        nodes, readers = _sized(verdicts), _readers(verdicts.graph)
+        judged_nodes = verdicts.samples[0].values()
+        capable = [p.name for m in judged_nodes for p in m.node.originals] + [
+            c.name for c in context_nodes
+        ]
+        nodes, readers = _nodes_with_known_shapes(verdicts), _reader_ids(verdicts.graph)
         dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
-        chooser = Chooser(self.options, self.model)
-        built: dict[tuple[int, ...], Cluster] = {}
+        selector = ClusterSelector(self.options, self.model)
+        compiled: dict[tuple[int, ...], Cluster] = {}
         while True:
-            choice = chooser.choose(dag, nodes, verdicts.samples[0])
+            selection = selector.select(dag, nodes, verdicts.samples[0])
             before = len(verdicts.refused)
-            for done, cluster in enumerate(choice.clusters):
-                progress("clusters compiled", done, len(choice.clusters))
-                if cluster not in built:
-                    self._try(cluster, verdicts, readers, built)
+            for done, cluster in enumerate(selection.clusters):
+                progress("clusters compiled", done, len(selection.clusters))
+                if cluster not in compiled:
+                    self._compile_or_reject(cluster, verdicts, readers, compiled)
             if len(verdicts.refused) == before:
                 break
-        for ids, detail in choice.given_up:
+        for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.CLUSTER, detail)
-        ready = [load(n, graph, self.compiler, self.options) for n in own]
-        taken = (*ready, *(built[c] for c in choice.clusters))
-        reports = tuple(c.report for c in taken)
+        prepared = [load(n, graph, self.compiler, self.options) for n in context_nodes]
+        clusters = (*prepared, *(compiled[c] for c in selection.clusters))
+        reports = tuple(c.report for c in clusters)
         refused, notes = verdicts.rejections(), verdicts.notes()
-        least = choice.least + len(ready)
+        least = selection.least + len(prepared)
         report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, least)
-        return Plan(taken, report, frozenset(capable))
+        return PartitionedGraph(clusters, report, frozenset(capable))
 
-    def _try(
+    def _compile_or_reject(
         self,
         cluster: tuple[int, ...],
         verdicts: Verdicts,
-        readers: Readers,
-        built: dict[tuple[int, ...], Cluster],
+        readers: ReaderIds,
+        compiled: dict[tuple[int, ...], Cluster],
     ) -> None:
         """Adds the compiled cluster to `built`, or rejects the nodes that prevent compilation."""
         try:
-            built[cluster] = self._build(cluster, verdicts, readers)
+            compiled[cluster] = self._compile_safely(cluster, verdicts, readers)
         except Declined as no:
             culprits: Sequence[int] = cluster
             if not no.names and no.reason is Reason.DRIVER:
-                tries = iter(range(_TRIES))
-                culprits = self._culprits(cluster, verdicts, readers, tries)
+                tries = iter(range(_MAX_COMPILATIONS))
+                culprits = self._failing_nodes(cluster, verdicts, readers, tries)
             verdicts.drop(culprits, no.names, no.reason, no.detail)
 
-    def _culprits(
+    def _failing_nodes(
         self,
         cluster: Sequence[int],
         verdicts: Verdicts,
-        readers: Readers,
+        readers: ReaderIds,
         tries: Iterator[int],
     ) -> Sequence[int]:
         """Returns the nodes without which the rest of a cluster compiles, found by bisection.
@@ -124,16 +126,20 @@ class Planner:
             if not half or next(tries, None) is None:
                 return cluster
             try:
-                self._build(half, verdicts, readers)
+                self._compile_safely(half, verdicts, readers)
             except Declined:
                 single = len(half) == 1
-                found.extend(half if single else self._culprits(half, verdicts, readers, tries))
+                found.extend(
+                    half if single else self._failing_nodes(half, verdicts, readers, tries)
+                )
         return found or cluster
 
-    def _build(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
+    def _compile_safely(
+        self, cluster: Sequence[int], verdicts: Verdicts, readers: ReaderIds
+    ) -> Cluster:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
-            return self._compiled(cluster, verdicts, readers)
+            return self._compile(cluster, verdicts, readers)
         except Declined:
             raise
         except Exception as error:
@@ -141,27 +147,29 @@ class Planner:
             detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
             raise Declined((), Reason.DRIVER, detail) from error
 
-    def _compiled(self, cluster: Sequence[int], verdicts: Verdicts, readers: Readers) -> Cluster:
+    def _compile(self, cluster: Sequence[int], verdicts: Verdicts, readers: ReaderIds) -> Cluster:
         nodes = [verdicts.nodes[i] for i in cluster]
-        inputs, outputs = _crossing(nodes, readers)
+        inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
             raise Declined(
                 (), Reason.CLUSTER, "depends on constants only; ONNX Runtime computes it once"
             )
         lowered = [
-            self.compiler.lower(members, *_crossing([m.node for m in members], readers))
+            self.compiler.lower(members, *_boundary_values([m.node for m in members], readers))
             for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
         ]
         originals = [part for n in nodes for part in n.originals]
         report = self._report(originals, inputs, outputs)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
-        numbers = _settled(inputs, (verdicts.samples[0][i].node for i in cluster))
-        if numbers or is_dynamic((*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))):
+        shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
+        if shape_inputs or is_dynamic(
+            (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
+        ):
             return DynamicCluster(
                 ids,
                 report,
-                retained(nodes),
+                copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
                 opsets,
@@ -169,14 +177,16 @@ class Planner:
                 self.compiler,
                 fallback,
                 self.options.shape_cache,
-                numbers,
+                shape_inputs,
             )
         compilation = self.compiler.compile(lowered[0])
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.believed for v in inputs):
             cpu = CpuModel.keep(model_of(originals, unsized(inputs), unsized(outputs), opsets))
-        how = self.compiler.options
-        return CompiledCluster(ids, report, lowered[0], compilation, fallback, cpu, options=how)
+        compile_options = self.compiler.options
+        return CompiledCluster(
+            ids, report, lowered[0], compilation, fallback, cpu, options=compile_options
+        )
 
     def _report(
         self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]
@@ -191,21 +201,21 @@ class Planner:
         )
 
 
-def _sized(verdicts: Verdicts) -> dict[int, GraphNode]:
+def _nodes_with_known_shapes(verdicts: Verdicts) -> dict[int, GraphNode]:
     """Returns the nodes by id, with the known shapes, for counting their costs."""
     if len(verdicts.samples) > 1:
         return verdicts.nodes
-    judged = {i: m.node for i, m in verdicts.samples[0].items()}
-    return {i: judged.get(i, n) for i, n in verdicts.nodes.items()}
+    judged_nodes = {i: m.node for i, m in verdicts.samples[0].items()}
+    return {i: judged_nodes.get(i, n) for i, n in verdicts.nodes.items()}
 
 
-def _settled(inputs: Iterable[Value], judged: Iterable[GraphNode]) -> tuple[str, ...]:
+def _shape_inputs(inputs: Iterable[Value], judged_nodes: Iterable[GraphNode]) -> tuple[str, ...]:
     """Returns the names of inputs whose contents determine shapes inside the cluster."""
-    settled = {v.name for n in judged for v in inputs_of(n) if v.settled}
+    settled = {v.name for n in judged_nodes for v in inputs_of(n) if v.settled}
     return tuple(v.name for v in inputs if v.name in settled)
 
 
-def _readers(graph: Graph) -> Readers:
+def _reader_ids(graph: Graph) -> ReaderIds:
     found: dict[str, set[int]] = {}
     for node in graph.nodes:
         for name in (*(v.name for v in inputs_of(node)), *node.implicit):
@@ -215,7 +225,9 @@ def _readers(graph: Graph) -> Readers:
     return {name: frozenset(ids) for name, ids in found.items()}
 
 
-def _crossing(nodes: Sequence[GraphNode], readers: Readers) -> tuple[list[Value], list[Value]]:
+def _boundary_values(
+    nodes: Sequence[GraphNode], readers: ReaderIds
+) -> tuple[list[Value], list[Value]]:
     """Returns the inputs and the outputs of a set of nodes, each once."""
     ids = {n.id for n in nodes}
     written = {v.name for n in nodes for v in outputs_of(n)}

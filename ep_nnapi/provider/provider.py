@@ -13,8 +13,8 @@ from ep_nnapi.options import Options, Relaxed, parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster
-from ep_nnapi.provider.planner import Cluster, Plan, Planner
-from ep_nnapi.provider.replan import continued
+from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
+from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.report import Report, combine
 
 COLLECT = "collect_report"
@@ -31,9 +31,11 @@ class Provider:
         self.target = options.lowering_target(runtime.feature_level)
         device = choose_device(runtime, options.device, self.target.flags)
         model = cost_model(options, device)
-        how = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
-        self._planner = Planner(Compiler(self.target, runtime, device, how), options, model)
-        self._plans: dict[str, Plan] = {}
+        compile_options = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
+        self._planner = Planner(
+            Compiler(self.target, runtime, device, compile_options), options, model
+        )
+        self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
         self.opened = False
         self.error: Exception | None = None
@@ -43,7 +45,7 @@ class Provider:
         plan = self._planner.plan(graph)
         with self._lock:
             before = self._plans.get(graph.key)
-            self._plans[graph.key] = continued(before, plan, graph) if before else plan
+            self._plans[graph.key] = merge_plans(before, plan, graph) if before else plan
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from ep_nnapi.epcontext.names import SOURCE
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.provider.planner import Plan
+from ep_nnapi.provider.planner import PartitionedGraph
 from ep_nnapi.report import GraphReport
 
 
-def continued(before: Plan, plan: Plan, graph: Graph) -> Plan:
+def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) -> PartitionedGraph:
     """Returns `plan` merged with the clusters and rejections of the earlier plan `before`.
 
     In `graph`, each cluster of `before` is one fused node of this provider. Nodes rejected before
@@ -29,4 +29,4 @@ def continued(before: Plan, plan: Plan, graph: Graph) -> Plan:
         (*(n for n in before.report.notes if n.node in taken), *now.notes),
         now.least + len(clusters),
     )
-    return Plan((*clusters, *plan.clusters), report, plan.capable | capable)
+    return PartitionedGraph((*clusters, *plan.clusters), report, plan.capable | capable)

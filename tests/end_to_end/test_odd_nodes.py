@@ -96,14 +96,14 @@ def test_a_stride_of_more_than_32_bits(size: int):
 
 
 def test_a_defect_in_lowering_costs_its_node(monkeypatch: pytest.MonkeyPatch):
-    build = planning.Planner._compiled
+    build = planning.Planner._compile
 
     def defective(self, cluster, verdicts, readers):
         if any(verdicts.nodes[i].op_type == "Abs" for i in cluster):
             raise ZeroDivisionError("division by zero")
         return build(self, cluster, verdicts, readers)
 
-    monkeypatch.setattr(planning.Planner, "_compiled", defective)
+    monkeypatch.setattr(planning.Planner, "_compile", defective)
     why = refused(model(helper.make_node("Abs", ["a"], ["z"], "abs")))
     assert why.keys() == {"abs"}
     assert why["abs"].detail == (

@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.planner import Plan, Planner
+from ep_nnapi.provider.planner import PartitionedGraph, Planner
 from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
@@ -34,14 +34,16 @@ SPLIT = model(
 )
 
 
-def plan(proto: object, costs: CostModel = MODEL, device: object = None, **options: object) -> Plan:
+def plan(
+    proto: object, costs: CostModel = MODEL, device: object = None, **options: object
+) -> PartitionedGraph:
     runtime = HostRuntime([device or ReferenceDevice()])
     compiler = Compiler(Target(8), runtime, runtime.devices()[0])
     given = parse({"partitioning": "worth_it", **options})
     return Planner(compiler, given, costs).plan(graph_of(proto))
 
 
-def detail(found: Plan, node: str) -> str:
+def detail(found: PartitionedGraph, node: str) -> str:
     return next(r.detail for r in found.report.rejections if r.node == node)
 
 

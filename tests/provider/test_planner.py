@@ -18,7 +18,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.planner import Plan, Planner
+from ep_nnapi.provider.planner import PartitionedGraph, Planner
 from ep_nnapi.target import Target
 from partitioner import violations
 from tests.faulty import FaultyDevice
@@ -46,17 +46,17 @@ def model(*lines: str, outputs: str = "y", constants: str = "") -> onnx.ModelPro
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
 
 
-def plan(proto: onnx.ModelProto, device: object = None, **options: object) -> Plan:
+def plan(proto: onnx.ModelProto, device: object = None, **options: object) -> PartitionedGraph:
     runtime = HostRuntime([device or ReferenceDevice()])
     compiler = Compiler(Target(8), runtime, runtime.devices()[0])
     return Planner(compiler, parse(options)).plan(graph_of(proto))
 
 
-def clusters(found: Plan) -> list[tuple[str, ...]]:
+def clusters(found: PartitionedGraph) -> list[tuple[str, ...]]:
     return [c.nodes for c in found.report.clusters]
 
 
-def refusals(found: Plan) -> dict[str, Reason]:
+def refusals(found: PartitionedGraph) -> dict[str, Reason]:
     return {r.node: r.reason for r in found.report.rejections}
 
 
