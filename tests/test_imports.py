@@ -64,11 +64,11 @@ ALLOWED = {
     "__main__": "cli",
     "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
     # NNAPI
-    "nnapi.capi._build": "nnapi.capi.functions cffi setuptools",
+    "nnapi.capi._build": "nnapi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
     "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.params nnapi.model"
-    " nnapi.operand nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec nnapi.validate numpy"
-    " threadpoolctl",
+    " nnapi.operand nnapi.result nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec"
+    " nnapi.validate numpy threadpoolctl",
     "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec numpy",
     "nnapi": "errors graph.value numpy",
     # the other package

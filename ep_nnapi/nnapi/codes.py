@@ -132,11 +132,36 @@ class DeviceCode(IntEnum):
     ACCELERATOR = 4
 
 
+class DurationCode(IntEnum):
+    """Kinds of duration of an execution (DurationCode)."""
+
+    DURATION_ON_HARDWARE = 0
+    DURATION_IN_DRIVER = 1
+    FENCED_DURATION_ON_HARDWARE = 2
+    FENCED_DURATION_IN_DRIVER = 3
+
+
+COPIED_AT_ONCE = 128
+"""Largest constant that setOperandValue copies, in bytes; the client keeps larger ones in memory.
+
+Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES.
+"""
+
+
+HIGHEST_LEVEL = 8
+"""The highest NNAPI feature level."""
+
+
 def feature_level_code(level: int) -> int:
     """The value that ANeuralNetworksDevice_getFeatureLevel returns for `level`, 1 to 8."""
     return level + 26 if level <= 5 else 1_000_000 + level
 
 
 def feature_level_of_code(code: int) -> int:
-    """The feature level, 1 to 8, for a value of ANeuralNetworksDevice_getFeatureLevel."""
-    return code - 1_000_000 if code > 1_000_000 else code - 26
+    """The feature level, 1 to 8, for a value of ANeuralNetworksDevice_getFeatureLevel.
+
+    0 for codes below Android 8.1's. Codes up to 1,000,000 are Android API levels, and those above
+    31 brought nothing before level 6; levels above 8 are not known here and count as 8.
+    """
+    level = code - 1_000_000 if code > 1_000_000 else min(code - 26, 5)
+    return min(max(level, 0), HIGHEST_LEVEL)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from ep_nnapi.errors import Reject, SpecError
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.control_flow import check_control_flow
 from ep_nnapi.nnapi.model import Model, Operand, Operation
 from ep_nnapi.nnapi.operand import check_operand
 
-HIGHEST_LEVEL = 8
 _DEEPEST = 64
 """Limit for nested submodels: well above real models, well below the recursion limit."""
 

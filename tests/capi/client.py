@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS, Function, Parameter
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 
 SCALARS = {
     "int": c.c_int,

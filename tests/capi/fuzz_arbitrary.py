@@ -5,7 +5,7 @@ import os
 import random
 from collections.abc import Callable
 
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS, Function, Parameter
+from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 from tests.capi.client import (
     Library,
     channel_params,

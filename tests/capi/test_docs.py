@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS
 from ep_nnapi.nnapi.capi.library_state import LEVEL_VARIABLE
+from ep_nnapi.nnapi.functions import FUNCTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS
 from ep_nnapi.nnapi.capi.header import headers
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.functions import FUNCTIONS
 from tests.capi.programs import LIBRARY, compiled, run
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS, Function, Parameter
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 from tests.capi.client import Library, is_handle, is_pointer, kind
 from tests.capi.table import ROWS
 from tests.capi.table.rows import Row

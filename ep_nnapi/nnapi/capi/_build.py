@@ -19,11 +19,11 @@ import cffi
 from setuptools import Extension
 
 if TYPE_CHECKING:
-    from ep_nnapi.nnapi.capi.functions import Function
+    from ep_nnapi.nnapi.functions import Function
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
-_LIST = runpy.run_path(str(_HERE / "functions.py"))
+_LIST = runpy.run_path(str(_HERE.parent / "functions.py"))
 _FUNCTIONS = _LIST["FUNCTIONS"]
 _GENERATED = Path("build", "ep_nnapi_capi", "libneuralnetworks.c")
 

@@ -13,7 +13,7 @@ from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.operand import OEM_OPERATION, AnyOperand, OemOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     Data,
@@ -25,11 +25,6 @@ from ep_nnapi.nnapi.model import (
 )
 from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
-
-COPIED_AT_ONCE = 128
-"""Largest constant that is copied at once, in bytes.
-Source: NDK ANEURALNETWORKS_MAX_SIZE_OF_IMMEDIATELY_COPIED_VALUES.
-"""
 
 
 class Stage(Enum):

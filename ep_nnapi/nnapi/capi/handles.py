@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Generic, TypeVar
 
-from ep_nnapi.nnapi.capi.functions import PREFIX
 from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
+from ep_nnapi.nnapi.functions import PREFIX
 
 T = TypeVar("T")
 

@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from pathlib import Path
 
-from ep_nnapi.nnapi.capi.builder import COPIED_AT_ONCE
 from ep_nnapi.nnapi.capi.calls.compilation import TOKEN_BYTES
-from ep_nnapi.nnapi.capi.functions import FUNCTIONS, OBJECTS, OPERATION_TYPE, PREFIX, STRUCTS
-from ep_nnapi.nnapi.capi.timing import DurationCode
 from ep_nnapi.nnapi.codes import (
+    COPIED_AT_ONCE,
     DeviceCode,
+    DurationCode,
     FuseCode,
     OperandCode,
     PaddingCode,
@@ -20,6 +19,7 @@ from ep_nnapi.nnapi.codes import (
     ResultCode,
     feature_level_code,
 )
+from ep_nnapi.nnapi.functions import FUNCTIONS, OBJECTS, OPERATION_TYPE, PREFIX, STRUCTS
 from ep_nnapi.nnapi.spec import OPERATIONS
 
 ENUMS: tuple[tuple[str, str, type[IntEnum]], ...] = (

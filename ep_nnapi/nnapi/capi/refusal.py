@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from ep_nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.codes import ResultCode
-
-PREFIX = "ANEURALNETWORKS_"
-"""Names of the NDK's result codes begin with this."""
+from ep_nnapi.nnapi.result import result_code
 
 
 class Refused(Exception):
@@ -46,6 +44,5 @@ def code_of(error: BaseException) -> ResultCode:
     if isinstance(error, MemoryError):
         return ResultCode.OUT_OF_MEMORY
     if isinstance(error, RuntimeFailure):
-        found = ResultCode.__members__.get(error.code.removeprefix(PREFIX))
-        return found or ResultCode.OP_FAILED
+        return result_code(error)
     return ResultCode.OP_FAILED

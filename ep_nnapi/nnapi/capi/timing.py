@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
-
-class DurationCode(IntEnum):
-    """Kinds of duration. Source: NDK DurationCode."""
-
-    DURATION_ON_HARDWARE = 0
-    DURATION_IN_DRIVER = 1
-    FENCED_DURATION_ON_HARDWARE = 2
-    FENCED_DURATION_IN_DRIVER = 3
+from ep_nnapi.nnapi.codes import DurationCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
 from ep_nnapi.nnapi.host.execution_plan import Plan, Shape, Step, infer_step, plan
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.named_operation import locate
-from ep_nnapi.nnapi.host.run import COMPUTE, Run, failure
+from ep_nnapi.nnapi.host.run import COMPUTE, Run
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
+from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import RunOptions
 
 COMPUTE = "ANeuralNetworksExecution_compute"
@@ -55,8 +56,3 @@ class Run:
 def missed_deadline(detail: str) -> RuntimeFailure:
     """The (transient) failure of a run that exceeded its deadline."""
     return failure(COMPUTE, ResultCode.MISSED_DEADLINE_TRANSIENT, detail)
-
-
-def failure(call: str, code: ResultCode, detail: str) -> RuntimeFailure:
-    """The failure for NDK function `call` returning result code `code`."""
-    return RuntimeFailure(call, f"ANEURALNETWORKS_{code.name}", detail)

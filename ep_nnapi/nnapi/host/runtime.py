@@ -13,8 +13,9 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.run import COMPUTE, failure
+from ep_nnapi.nnapi.host.run import COMPUTE
 from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate

@@ -18,8 +18,7 @@ from ep_nnapi.nnapi.capi.memory import Direction, Region, Role
 from ep_nnapi.nnapi.capi.operand import AnyOperand
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, EVENTS, EXECUTIONS, MEMORIES
-from ep_nnapi.nnapi.capi.timing import DurationCode
-from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.host.run import MAXIMUM_LOOP_TIMEOUT_NS
 from ep_nnapi.nnapi.operand import MAX_BYTES
 
