@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from ep_nnapi.capability.node import Judged, judge
+from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.errors import Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
@@ -151,16 +151,16 @@ def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
     return shape_inference.infer_shapes(model, strict_mode=False, data_prop=True)
 
 
-def verdicts(case: Case, target: Target) -> list[Judged | Rejection]:
+def verdicts(case: Case, target: Target) -> list[CapableNode | Rejection]:
     return [judge(n, target) for n in graph_of(case.model).nodes]
 
 
-def accepts(case: Case, target: Target) -> list[Judged]:
+def accepts(case: Case, target: Target) -> list[CapableNode]:
     """Every node is capable; returns their lowerings."""
     found = verdicts(case, target)
     refused = [v for v in found if isinstance(v, Rejection)]
     assert not refused, refused
-    return [v for v in found if isinstance(v, Judged)]
+    return [v for v in found if isinstance(v, CapableNode)]
 
 
 def rejects(case: Case, target: Target, reason: Reason, detail: str) -> None:

@@ -144,8 +144,10 @@ def resize(n: Node) -> None:
     mode = n.text("mode", "nearest")
     coordinates = n.text("coordinate_transformation_mode", "half_pixel")
     if mode == "linear":
-        late = coordinates in ("half_pixel", "align_corners") and n.target.feature_level >= 4
-        fits = coordinates == "asymmetric" or late
+        from_level_4 = (
+            coordinates in ("half_pixel", "align_corners") and n.target.feature_level >= 4
+        )
+        fits = coordinates == "asymmetric" or from_level_4
     else:
         fits = (
             mode == "nearest"

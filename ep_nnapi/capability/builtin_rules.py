@@ -54,7 +54,7 @@ class Rule:
     checks: Sequence[checks.Check] = ()
 
 
-def refusal(node: GraphNode, target: Target) -> Rejection | None:
+def builtin_rejection(node: GraphNode, target: Target) -> Rejection | None:
     """Returns the rejection of a node that the built-in provider does not support, else None."""
     try:
         _check(Node(node, target))

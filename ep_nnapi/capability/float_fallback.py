@@ -16,7 +16,7 @@ Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
 """Function that lowers a node to calls."""
 
 
-def in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
+def lower_in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
     """Lowers the group `node` with `lower` in floats, between DEQUANTIZE and QUANTIZE.
 
     Constants are folded: they are dequantized ahead of time.
@@ -32,14 +32,14 @@ def in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
         reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
         yield DEQUANTIZE(value, out=reals[value.name])
     inputs = tuple(v and reals.get(v.name, v) for v in node.inputs)
-    outputs = tuple(v and _before(v, dtype) for v in node.outputs)
+    outputs = tuple(v and _float_output(v, dtype) for v in node.outputs)
     yield from lower(replace(node, inputs=inputs, outputs=outputs))
     for before, after in zip(outputs, node.outputs, strict=True):
         if before is not None and after is not None and before is not after:
             yield QUANTIZE(before, out=after)
 
 
-def _before(value: Value, dtype: DType) -> Value:
+def _float_output(value: Value, dtype: DType) -> Value:
     """The float value that is quantized to `value`; `value` itself if it is not quantized."""
     if value.quantization is None:
         return value

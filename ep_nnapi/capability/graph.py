@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
-from ep_nnapi.capability.builtin_rules import refusal
-from ep_nnapi.capability.isolate import isolate
-from ep_nnapi.capability.node import Judged, defect, judge
+from ep_nnapi.capability.builtin_rules import builtin_rejection
+from ep_nnapi.capability.isolate import isolate_defects
+from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.capability.progress import Progress
-from ep_nnapi.capability.root_causes import linked, noted
+from ep_nnapi.capability.root_causes import notes_of, with_root_causes
 from ep_nnapi.epcontext.names import is_own
 from ep_nnapi.errors import Note, Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.options import DynamicShapes, Options
-from ep_nnapi.quantization.propagate import quantized
-from ep_nnapi.sizes.bind import completed, entering, is_dynamic
-from ep_nnapi.sizes.data_dependent import late
-from ep_nnapi.sizes.int64_ranges import fitted
-from ep_nnapi.sizes.trial_sizes import views
-from ep_nnapi.sizes.untrusted import believed, certain
+from ep_nnapi.quantization.propagate import propagate_quantization
+from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
+from ep_nnapi.sizes.data_dependent import mark_data_dependent
+from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
+from ep_nnapi.sizes.trial_sizes import sample_graphs
+from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 from ep_nnapi.target import RuleSet, Target
 
 
@@ -32,14 +32,14 @@ class Verdicts:
     nodes     its nodes by id
     samples   for each set of sample sizes, the capable nodes by id; all have the same ids
     refused   by node id, a rejection for each original node that the node represents
-    believed  tensors whose computed shapes may differ from the declared ones
+    unverified  tensors whose computed shapes may differ from the declared ones
     """
 
     graph: Graph
     nodes: dict[int, GraphNode]
-    samples: tuple[dict[int, Judged], ...]
+    samples: tuple[dict[int, CapableNode], ...]
     refused: dict[int, tuple[Rejection, ...]]
-    believed: frozenset[str] = frozenset()
+    unverified: frozenset[str] = frozenset()
 
     def drop(
         self, cluster: Sequence[int], names: Collection[str], reason: Reason, detail: str
@@ -57,11 +57,11 @@ class Verdicts:
         """Notes on the capable nodes, in graph order."""
         found = self.samples[0]
         named = (found[n.id] for n in self.graph.nodes if n.id in found)
-        return noted((j.node, j.note) for j in named if j.note)
+        return notes_of((j.node, j.note) for j in named if j.note)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All rejections, in graph order."""
-        return tuple(linked(self.graph, self.refused))
+        return tuple(with_root_causes(self.graph, self.refused))
 
 
 def judge_graph(
@@ -74,11 +74,16 @@ def judge_graph(
     """
     told = progress or Progress()
     given = {node.id: node for node in graph.nodes}
-    isolated = isolate(graph, lambda g: _views(fitted(quantized(certain(g))), target, options))
-    graph, views = isolated.result
-    verdicts = Verdicts(graph, {}, tuple({} for _ in views), {}, believed(graph))
-    stopped = _after(graph, options.partitioning_stop_ops)
-    together = zip(graph.nodes, *(v.nodes for v in views), strict=True)
+    isolated = isolate_defects(
+        graph,
+        lambda g: _sample_graphs(
+            mark_int32_ranges(propagate_quantization(drop_untrusted_shapes(g))), target, options
+        ),
+    )
+    graph, samples = isolated.result
+    verdicts = Verdicts(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
+    stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
+    together = zip(graph.nodes, *(v.nodes for v in samples), strict=True)
     for done, (node, *seen) in enumerate(together):
         told("nodes judged", done, len(graph.nodes))
         verdicts.nodes[node.id] = node
@@ -88,23 +93,23 @@ def judge_graph(
             error = isolated.defects[node.id]
             verdicts.refused[node.id] = (defect(given[node.id], error),)
             continue
-        found = [_left_out(node, options, stopped) or _judge(v, target) for v in seen]
-        _add(verdicts, node, found)
+        found = [_excluded(node, options, stopped) or _judge_by_rules(v, target) for v in seen]
+        _record(verdicts, node, found)
     return verdicts
 
 
-def _add(verdicts: Verdicts, node: GraphNode, found: Sequence[Judged | Rejection]) -> None:
+def _record(verdicts: Verdicts, node: GraphNode, found: Sequence[CapableNode | Rejection]) -> None:
     """Adds the results for a node, one per sample; a single rejection rejects the node."""
     refused = next((f for f in found if isinstance(f, Rejection)), None)
     if refused is not None:
-        verdicts.refused[node.id] = tuple(_members(node, refused))
+        verdicts.refused[node.id] = tuple(_member_rejections(node, refused))
         return
     for sample, verdict in zip(verdicts.samples, found, strict=True):
-        if isinstance(verdict, Judged):
+        if isinstance(verdict, CapableNode):
             sample[node.id] = verdict
 
 
-def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
+def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
     """Yields a rejection for each original node that a rejected node represents."""
     for part in node.originals:
         if part.id == node.id:
@@ -114,7 +119,7 @@ def _members(node: GraphNode, refused: Rejection) -> Iterator[Rejection]:
             yield Rejection(part.name, part.op_type, refused.reason, detail, follows=node.name)
 
 
-def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
+def _sample_graphs(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
     """The graph, and a copy bound to each set of sample sizes.
 
     Under the built-in provider's rules, data-dependent shapes get no sample sizes, as it does not
@@ -122,32 +127,35 @@ def _views(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[
     """
     specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
     assume = specialize and target.rules is not RuleSet.BUILTIN
-    if is_dynamic(entering(graph)):
+    if is_dynamic(graph_inputs(graph)):
         if not specialize and not options.fix:
             return graph, [graph]
-        seen = views(graph, dict(options.fix), assume=assume)
-        return graph, [late(fitted(view)) for view in seen]
+        seen = sample_graphs(graph, dict(options.fix), assume=assume)
+        return graph, [mark_data_dependent(mark_int32_ranges(view)) for view in seen]
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return graph, [graph]
-    whole = completed(graph)
-    return whole, [late(fitted(view)) for view in views(whole, {}, assume=assume)]
+    whole = infer_missing_shapes(graph)
+    return whole, [
+        mark_data_dependent(mark_int32_ranges(view))
+        for view in sample_graphs(whole, {}, assume=assume)
+    ]
 
 
-def _judge(node: GraphNode, target: Target) -> Judged | Rejection:
+def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
     own = judge(node, target)
     if target.rules is not RuleSet.BUILTIN:
         return own
     seen = node.parts[0] if len(node.parts) == 1 else node
     try:
-        refused = refusal(seen, target)
+        refused = builtin_rejection(seen, target)
     except Exception as error:
         return defect(node, error)
     if refused is None:
         return own
-    return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, Judged) else refused
+    return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, CapableNode) else refused
 
 
-def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
+def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
     if node.claimed_by:
         detail = f"{node.claimed_by} has it already"
     elif {name for p in node.originals for name in (p.name, p.op_type)} & set(options.exclude):
@@ -159,7 +167,7 @@ def _left_out(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection
     return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
 
 
-def _after(graph: Graph, op_types: Collection[str]) -> Set[int]:
+def _from_stop_ops(graph: Graph, op_types: Collection[str]) -> Set[int]:
     """The ids of the nodes of these types and of all nodes that depend on them."""
     found: set[int] = set()
     tainted: set[str] = set()

@@ -16,19 +16,19 @@ from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_MOST = 8
+_MAX_ISOLATED = 8
 """Maximum nodes isolated one by one: each takes a bisection that repeats the step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Isolated(Generic[T]):
+class Isolation(Generic[T]):
     """The result of a step, and the nodes hidden from it by id, each with its exception."""
 
     result: T
     defects: Mapping[int, Exception]
 
 
-def isolate(graph: Graph, step: Callable[[Graph], T]) -> Isolated[T]:
+def isolate_defects(graph: Graph, step: Callable[[Graph], T]) -> Isolation[T]:
     """Runs `step` on `graph`, with the nodes on which it fails hidden.
 
     A hidden node keeps its id, name and tensors; its operator is replaced by an unknown one. If
@@ -37,16 +37,16 @@ def isolate(graph: Graph, step: Callable[[Graph], T]) -> Isolated[T]:
     """
     defects: dict[int, Exception] = {}
     while True:
-        seen = _hidden(graph, defects)
+        seen = _hide_nodes(graph, defects)
         try:
-            return Isolated(step(seen), defects)
+            return Isolation(step(seen), defects)
         except OptionError:
             raise
         except Exception as error:
             if len(defects) == len(graph.nodes):
                 raise
             culprit = _culprit(seen, step)
-            if len(defects) == _MOST or culprit.id in defects:
+            if len(defects) == _MAX_ISOLATED or culprit.id in defects:
                 logger.warning("a graph cannot be planned around single nodes; it is left")
                 defects = {**{n.id: error for n in graph.nodes}, **defects}
                 continue
@@ -67,9 +67,9 @@ def _culprit(graph: Graph, step: Callable[[Graph], T]) -> GraphNode:
     return graph.nodes[fails - 1]
 
 
-def _hidden(graph: Graph, ids: Collection[int]) -> Graph:
-    return replace(graph, nodes=tuple(_hide(n) if n.id in ids else n for n in graph.nodes))
+def _hide_nodes(graph: Graph, ids: Collection[int]) -> Graph:
+    return replace(graph, nodes=tuple(_hide_node(n) if n.id in ids else n for n in graph.nodes))
 
 
-def _hide(node: GraphNode) -> GraphNode:
+def _hide_node(node: GraphNode) -> GraphNode:
     return replace(node, op_type="Hidden", domain="ep_nnapi.hidden", attributes=NO_ATTRIBUTES)

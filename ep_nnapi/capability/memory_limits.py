@@ -12,16 +12,16 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
-_ALWAYS = 1 << 22
+_ALLOWANCE = 1 << 22
 """Bytes always allowed for a constant or an intermediate, added to the relative limits."""
-_CONSTANTS = 4
+_CONSTANT_FACTOR = 4
 """Limit for a derived constant, as a multiple of the bytes of the node's constants."""
-_TENSORS = 16
+_TENSOR_FACTOR = 16
 """Limit for an intermediate, as a multiple of the bytes of all the node's tensors. Attention with
 4096 positions and head size 64 has 16 times as many scores as inputs."""
 
 
-def require_32_bits(call: Call) -> None:
+def require_int32_scalars(call: Call) -> None:
     """Raises Reject(ATTRIBUTE) for a scalar integer that does not fit INT32."""
     for param, arg in zip(call.params, call.inputs, strict=True):
         if isinstance(arg, int) and not -(2**31) <= arg < 2**31:
@@ -31,19 +31,19 @@ def require_32_bits(call: Call) -> None:
             )
 
 
-def require_room(node: GraphNode, calls: Sequence[Call]) -> None:
+def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
     """Raises Reject(SIZE) if the node's calls need more memory than its own sizes justify.
 
     Constants are lazy, so the check runs before any of them is in memory.
     """
     values = [v for v in (*node.inputs, *node.outputs) if v is not None]
     constants = sum(bytes_of(v) for v in values if v.constant is not None)
-    read = _CONSTANTS * constants + _ALWAYS
-    written = _TENSORS * sum(map(bytes_of, values)) + _ALWAYS
+    read = _CONSTANT_FACTOR * constants + _ALLOWANCE
+    written = _TENSOR_FACTOR * sum(map(bytes_of, values)) + _ALLOWANCE
     for call in calls:
         made = [v for v in _values(call.inputs) if v.constant is not None]
-        _limit(f"{call.spec.name} reads a constant made for it", made, read)
-        _limit(f"{call.spec.name} computes a tensor", _values(call.outputs), written)
+        _require_at_most(f"{call.spec.name} reads a constant made for it", made, read)
+        _require_at_most(f"{call.spec.name} computes a tensor", _values(call.outputs), written)
         if call.spec in SCRATCH:
             elements = sum(v.size for v in (*_values(call.inputs), *_values(call.outputs)))
             require_scratch(call.spec, operands_of(call), elements)
@@ -56,7 +56,7 @@ def _values(args: Iterable[Arg]) -> Iterator[Value]:
             yield value
 
 
-def _limit(which: str, values: Iterable[Value], most: int) -> None:
+def _require_at_most(which: str, values: Iterable[Value], most: int) -> None:
     for value in values:
         if bytes_of(value) > most:
             raise Reject(

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ep_nnapi.capability.float_fallback import in_floats
-from ep_nnapi.capability.memory_limits import require_32_bits, require_room
-from ep_nnapi.capability.requantize import settled
+from ep_nnapi.capability.float_fallback import lower_in_floats
+from ep_nnapi.capability.memory_limits import require_bounded_memory, require_int32_scalars
+from ep_nnapi.capability.requantize import insert_requantization
 from ep_nnapi.capability.shape_check import check_shapes
 from ep_nnapi.errors import Reason, Reject, Rejection
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import READABLE_RANK, Value
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.ops import VARIANTS, constants
@@ -21,8 +21,12 @@ from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.lib.piecewise_linear import is_implied
 from ep_nnapi.ops.lib.quantizing import require_storable
 from ep_nnapi.ops.unsupported import why
-from ep_nnapi.quantization.propagate import AS_STORED, as_stored, require_plain
-from ep_nnapi.sizes.int64_ranges import narrowed
+from ep_nnapi.quantization.propagate import (
+    RAW_INTEGER_OPS,
+    require_unquantized,
+    with_identity_quantization,
+)
+from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
@@ -30,7 +34,7 @@ NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class CapableNode:
     """A capable node, its lowering to calls, and a note for the user, "" for none."""
 
     node: GraphNode
@@ -38,10 +42,10 @@ class Judged:
     note: str = ""
 
 
-def judge(node: GraphNode, target: Target) -> Judged | Rejection:
+def judge(node: GraphNode, target: Target) -> CapableNode | Rejection:
     """Returns the node's lowering at `target`, or its rejection with the first reason."""
     try:
-        return Judged(node, *_lower(node, target))
+        return CapableNode(node, *_lower(node, target))
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect in one operator must not fail the session
@@ -59,34 +63,38 @@ def defect(node: GraphNode, error: Exception) -> Rejection:
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
-    _require_readable(node)
-    node = narrowed(node)
+    _require_numpy_rank(node)
+    node = narrow_to_int32(node)
     # an empty constant may mean an omitted input; it is an error only as an operand
-    _require_countable(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    _require_valid_sizes(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
     if not node.parts:
-        require_plain(node)
-        node = as_stored(node)
+        require_unquantized(node)
+        node = with_identity_quantization(node)
     elif node.quantized:
         require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
     try:
-        given = tuple(_calls(node, target))
-        calls = _legal(node, target, given)
+        given = tuple(_lower_operator(node, target))
+        calls = _validate(node, target, given)
     except Reject as quantized:
         if not node.quantized:
             raise
         try:
-            calls = _legal(node, target, in_floats(node, lambda n: _calls(n, target)))
+            calls = _validate(
+                node, target, lower_in_floats(node, lambda n: _lower_operator(n, target))
+            )
         except Reject as real:
             if real.detail == quantized.detail:
                 raise
             detail = f"{quantized.detail}; computed in floats: {real.detail}"
             raise Reject(quantized.reason, detail) from None
         return calls, f"computed in floats: {quantized.detail}"
-    return calls, _requantized(given, len(calls) - len(given)) or _scaled_later(node)
+    return calls, _requantization_note(
+        given, len(calls) - len(given)
+    ) or _dynamic_quantization_note(node)
 
 
-def _scaled_later(node: GraphNode) -> str:
-    if node.domain or node.op_type not in AS_STORED:
+def _dynamic_quantization_note(node: GraphNode) -> str:
+    if node.domain or node.op_type not in RAW_INTEGER_OPS:
         return ""
     return (
         "computed in floats: NNAPI computes with 8 bits where scales are constant; "
@@ -94,36 +102,38 @@ def _scaled_later(node: GraphNode) -> str:
     )
 
 
-def _requantized(given: Iterable[Call], more: int) -> str:
+def _requantization_note(given: Iterable[Call], more: int) -> str:
     if not more:
         return ""
     kinds = ", ".join(dict.fromkeys(c.spec.name for c in given))
     return f"requantized by {more} ADD: {kinds} has not the scale that the model gives its result"
 
 
-def _legal(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+def _validate(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple(part.name for part in node.originals)
-    calls = tuple(replace(c, origin=origin) for c in settled(given, target.feature_level))
+    calls = tuple(
+        replace(c, origin=origin) for c in insert_requantization(given, target.feature_level)
+    )
     for call in calls:
-        require_32_bits(call)
+        require_int32_scalars(call)
         call.match(target.feature_level)
         check_shapes(call)
-        _require_countable(arg for arg in call.inputs if isinstance(arg, Value))
-    require_room(node, calls)
+        _require_valid_sizes(arg for arg in call.inputs if isinstance(arg, Value))
+    require_bounded_memory(node, calls)
     return calls
 
 
-def _require_readable(node: GraphNode) -> None:
+def _require_numpy_rank(node: GraphNode) -> None:
     for value in (*node.inputs, *node.outputs):
-        if value is not None and value.dims is not None and len(value.dims) > READABLE_RANK:
+        if value is not None and value.dims is not None and len(value.dims) > MAX_NUMPY_RANK:
             rank = len(value.dims)
             raise Reject(
-                Reason.RANK, f"{value.name} has rank {rank}; up to {READABLE_RANK} are read"
+                Reason.RANK, f"{value.name} has rank {rank}; up to {MAX_NUMPY_RANK} are read"
             )
 
 
-def _require_countable(values: Iterable[Value]) -> None:
+def _require_valid_sizes(values: Iterable[Value]) -> None:
     for value in values:
         if value.dims is not None and 0 in value.dims:
             raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
@@ -133,22 +143,22 @@ def _require_countable(values: Iterable[Value]) -> None:
             )
 
 
-def _calls(node: GraphNode, target: Target) -> Iterator[Call]:
+def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:
     """Yields the operator's calls, and those of a group's activation unless it is implied."""
     activation, y = node.activation, node.outputs[0]
-    if all(v.settled for v in node.outputs if v is not None):
+    if all(v.folded for v in node.outputs if v is not None):
         yield from constants.settled(Node(node, target))
         return
     if activation is None or y is None or is_implied(Node(activation, target), y):
-        yield from _variant(node).lower(Node(node, target))
+        yield from _operator_version(node).lower(Node(node, target))
         return
     before = replace(y, name=f"{y.name}/before {activation.op_type}")
-    yield from _calls(replace(node, outputs=(before,), activation=None), target)
+    yield from _lower_operator(replace(node, outputs=(before,), activation=None), target)
     inputs = (before, *activation.inputs[1:])
-    yield from _calls(replace(activation, inputs=inputs, outputs=(y,)), target)
+    yield from _lower_operator(replace(activation, inputs=inputs, outputs=(y,)), target)
 
 
-def _variant(node: GraphNode) -> Op:
+def _operator_version(node: GraphNode) -> Op:
     variants = VARIANTS.get((node.domain, node.op_type), ())
     called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
     if not variants:

@@ -11,9 +11,9 @@ logger = logging.getLogger(__name__)
 Clock: TypeAlias = Callable[[], float]
 """Function that returns seconds since a fixed point in time."""
 
-EVERY = 3.0
+LOG_INTERVAL = 3.0
 """Minimum seconds between log lines, and before the first."""
-LONG = 10.0
+WARN_AFTER = 10.0
 """Seconds until a warning, for users who do not see the INFO lines."""
 
 
@@ -26,15 +26,15 @@ class Progress:
         self._warned = False
 
     def __call__(self, what: str, done: int, of: int) -> None:
-        """Logs that `done` of `of` items are `what`, at most once every `EVERY` seconds.
+        """Logs that `done` of `of` items are `what`, at most once every `LOG_INTERVAL` seconds.
 
-        Warns once, after `LONG` seconds.
+        Warns once, after `WARN_AFTER` seconds.
         """
         now = self._clock()
-        if now - self._logged >= EVERY:
+        if now - self._logged >= LOG_INTERVAL:
             self._logged = now
             logger.info("planning: %d of %d %s", done, of, what)
-        if now - self._began >= LONG and not self._warned:
+        if now - self._began >= WARN_AFTER and not self._warned:
             self._warned = True
             logger.warning(
                 "planning has taken %.0f s so far: %d of %d %s; Ctrl-C ends it",

@@ -51,13 +51,13 @@ _MOVES = (
     spec.TOPK_V2,
     spec.TRANSPOSE,
 )
-_ALIKE = frozenset((*_CLAMPS, *_AVERAGES, *_MOVES))
+_KEEPS_QUANTIZATION = frozenset((*_CLAMPS, *_AVERAGES, *_MOVES))
 """Operations whose output has the quantization of the first input. Source: NDK, outputs of each."""
 
 _EXACT = frozenset((*_CLAMPS, *_MOVES, spec.CONCATENATION, spec.MAXIMUM, spec.MINIMUM))
 """Operations that only select among elements. They do not round, so they may follow a rounding."""
 
-_FIXED = {
+_FIXED_OUTPUT = {
     spec.LOGISTIC: Quantization((1 / 256,), (0,)),
     spec.SOFTMAX: Quantization((1 / 256,), (0,)),
     spec.TANH: Quantization((1 / 128,), (128,)),
@@ -68,20 +68,20 @@ _FIXED = {
 Change: TypeAlias = Callable[[Value], Value]
 
 
-def settled(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
+def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator[Call]:
     """Yields the calls of one node, with the requantizations that they need.
 
     Raises Reject(QUANTIZATION) if results could be off by more than 1: if a rounded intermediate is
     computed with, or has a scale more than twice that of the output.
     """
-    steps = _Steps(feature_level)
+    requantizer = _Requantizer(feature_level)
     for call in calls:
-        for step in steps.of(_one_type(call)):
-            yield step if feature_level >= SIGNED_LEVEL else _all_unsigned(step)
+        for step in requantizer.of(_unify_signedness(call)):
+            yield step if feature_level >= SIGNED_LEVEL else _to_unsigned(step)
 
 
 @dataclass
-class _Steps:
+class _Requantizer:
     """State of the pass over a node's calls: the names of rounded intermediates."""
 
     feature_level: int
@@ -124,36 +124,36 @@ class _Steps:
                 name = f"{source.name} for {like.name}"
                 made[source.name] = Value(name, source.dtype, source.dims, like.quantization)
                 yield replace(requantized(source, made[source.name]), origin=call.origin)
-        yield _with(call, lambda v: made.get(v.name, v))
+        yield _map_values(call, lambda v: made.get(v.name, v))
 
     def _after(self, call: Call, sources: list[Value], results: list[Value]) -> Iterator[Call]:
         """Yields the call, then requantizations of its results."""
         made = {}
         for result in results:
-            own = _own(call, sources, result)
+            own = _computed_quantization(call, sources, result)
             if own != result.quantization:
-                _require_fine(call, own, result)
+                _require_fine_scale(call, own, result)
                 made[result.name] = replace(
                     result, name=f"{result.name} of {call.spec.name}", quantization=own
                 )
-        yield _with(call, lambda v: made.get(v.name, v))
+        yield _map_values(call, lambda v: made.get(v.name, v))
         for result in results:
             if result.name in made:
                 yield replace(requantized(made[result.name], result), origin=call.origin)
 
 
-def _own(call: Call, sources: list[Value], result: Value) -> Quantization | None:
+def _computed_quantization(call: Call, sources: list[Value], result: Value) -> Quantization | None:
     """The quantization parameters with which the operation computes `result`."""
-    fixed = _FIXED.get(call.spec)
+    fixed = _FIXED_OUTPUT.get(call.spec)
     if fixed is not None:
         like = Value("", DType.UINT8, (), fixed)
         return as_type(like, result.dtype).quantization
-    if call.spec in _ALIKE and sources:
+    if call.spec in _KEEPS_QUANTIZATION and sources:
         return sources[0].quantization
     return result.quantization
 
 
-def _require_fine(call: Call, own: Quantization | None, result: Value) -> None:
+def _require_fine_scale(call: Call, own: Quantization | None, result: Value) -> None:
     """Raises Reject if the first rounding may be off by more than one step of the result."""
     wanted = result.quantization
     if call.spec in _EXACT or own is None or wanted is None:
@@ -166,7 +166,7 @@ def _require_fine(call: Call, own: Quantization | None, result: Value) -> None:
         )
 
 
-def _one_type(call: Call) -> Call:
+def _unify_signedness(call: Call) -> Call:
     """Converts 8-bit constants of the other signedness to the type that the call computes with."""
     kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_bytes(v)]
 
@@ -179,12 +179,12 @@ def _one_type(call: Call) -> Call:
         centred = value.dtype is DType.UINT8 and set(q.zero_point) == {128}
         return as_type(value, DType.INT8) if centred else value
 
-    return _with(call, change)
+    return _map_values(call, change)
 
 
-def _all_unsigned(call: Call) -> Call:
+def _to_unsigned(call: Call) -> Call:
     """Converts the call to unsigned types, with the pad value of PAD_V2, a raw integer."""
-    found = _with(call, _unsigned)
+    found = _map_values(call, _unsigned_value)
     padded = value_of(call.inputs[0])
     if call.spec != spec.PAD_V2 or padded is None or padded.dtype is not DType.INT8:
         return found
@@ -193,11 +193,11 @@ def _all_unsigned(call: Call) -> Call:
     return replace(found, inputs=(*rest, stored))
 
 
-def _unsigned(value: Value) -> Value:
+def _unsigned_value(value: Value) -> Value:
     return as_type(value, DType.UINT8) if is_bytes(value) else value
 
 
-def _with(call: Call, change: Change) -> Call:
+def _map_values(call: Call, change: Change) -> Call:
     """The call with `change` applied to every value in it."""
 
     def changed(arg: Arg) -> Arg:

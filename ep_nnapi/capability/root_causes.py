@@ -16,7 +16,9 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 _PUNCTUATION = ",;:."
 
 
-def linked(graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]) -> Iterator[Rejection]:
+def with_root_causes(
+    graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]
+) -> Iterator[Rejection]:
     """Yields the rejections in graph order, with the first node each follows from, and its kind."""
     roots: dict[str, str] = {}
     computed: dict[tuple[Reason, str], str] = {}
@@ -31,7 +33,7 @@ def linked(graph: Graph, refused: Mapping[int, tuple[Rejection, ...]]) -> Iterat
             yield replace(refusal, follows=follows, kind=kind(refusal.detail, part))
 
 
-def noted(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:
+def notes_of(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:
     """Creates notes with their kinds from nodes and texts."""
     return tuple(Note(n.name, n.op_type, text, kind(text, n)) for n, text in notes)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ep_nnapi.errors import Reason, Reject, SpecError
-from ep_nnapi.graph.value import Array, Constant, DType, Value, held
+from ep_nnapi.graph.value import Array, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Arg, Call, Given, View
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 
-_SHAPE_LIKE = 64  # elements up to which an INT32 constant is read: shapes, axes, paddings
+_MAX_SHAPE_ELEMENTS = 64  # elements up to which an INT32 constant is read: shapes, axes, paddings
 
 
 def check_shapes(call: Call) -> None:
@@ -21,8 +21,8 @@ def check_shapes(call: Call) -> None:
     except ShapeError as error:
         raise Reject(Reason.SHAPE, f"{call.spec.name}: {error}") from None
     for dims, out in zip(inferred, call.outputs, strict=True):
-        declared = out.shape if isinstance(out, View) else held(out.shape)
-        if dims is not None and not _agree(dims, declared):
+        declared = out.shape if isinstance(out, View) else operand_shape(out.shape)
+        if dims is not None and not _matches(dims, declared):
             name = out.value.name if isinstance(out, View) else out.name
             raise SpecError(f"{call.spec.name} computes {list(dims)} for {name}, not {declared}")
 
@@ -32,7 +32,7 @@ def operands_of(call: Call) -> Operands:
     return {name: _operand(given) for name, given in call.named().items()}
 
 
-def _agree(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
+def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
     if len(inferred) != len(declared):
         return False
     return all(a is None or a == b for a, b in zip(inferred, declared, strict=True))
@@ -53,12 +53,12 @@ def _tensor(arg: Arg) -> Tensor:
         return Tensor(arg.shape)
     if not isinstance(arg, Value):
         raise SpecError(f"{arg!r} is no tensor")
-    return Tensor(held(arg.shape), _numbers(arg.constant))
+    return Tensor(operand_shape(arg.shape), _shape_elements(arg.constant))
 
 
-def _numbers(constant: Constant | None) -> Array | None:
+def _shape_elements(constant: Constant | None) -> Array | None:
     """The elements of a constant that may be a shape; None for others, which are not loaded."""
     if constant is None or constant.dtype is not DType.INT32:
         return None
-    small = all(size <= _SHAPE_LIKE for size in constant.shape)
+    small = all(size <= _MAX_SHAPE_ELEMENTS for size in constant.shape)
     return constant.array if small and constant.rank <= 2 else None

@@ -17,7 +17,7 @@ import numpy as np
 from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
 from ep_nnapi.errors import ModelError, OptionError, known
 from ep_nnapi.graph.value import Array
-from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, settled
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, substitute_symbols
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}
 LABELS = "labels"
@@ -84,7 +84,7 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     """Returns the inputs with the shapes of `fixed`; raises OptionError if these do not fit."""
     sizes = fixed_symbols(inputs, fixed)
-    return [replace(s, dims=fixed.get(s.name) or settled(s.dims, sizes)) for s in inputs]
+    return [replace(s, dims=fixed.get(s.name) or substitute_symbols(s.dims, sizes)) for s in inputs]
 
 
 def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:

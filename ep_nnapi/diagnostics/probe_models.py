@@ -12,7 +12,7 @@ from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of
 from ep_nnapi.graph.value import Array, Constant, DType, Value
-from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.quantization.propagate import propagate_quantization
 
 OPSETS = {"": 17}
 SMALL, LARGE = 64, 1 << 17  # floats: negligible, and typical of mobile networks
@@ -57,7 +57,7 @@ class Probe:
     def judged(self) -> tuple[GraphNode, ...]:
         """The nodes as the cost model counts them, with a QDQ group as one node."""
         graph = Graph("probe", self.nodes, (self._input,), (self._output,), OPSETS)
-        return quantized(graph).nodes
+        return propagate_quantization(graph).nodes
 
     @property
     def macs(self) -> int:

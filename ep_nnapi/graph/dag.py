@@ -26,7 +26,7 @@ def dag_of(graph: Graph) -> nx.DiGraph:
             producers[value.name] = node.id
             values[value.name] = value
     for node in graph.nodes:
-        for name, value in _read_by(node, values):
+        for name, value in _reads(node, values):
             source = producers.get(name)
             if source is None:
                 dag.nodes[node.id].setdefault("inputs", {})[name] = bytes_of(value)
@@ -43,7 +43,7 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node reads, without constants."""
-    return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.settled))
+    return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.folded))
 
 
 def outputs_of(node: GraphNode) -> tuple[Value, ...]:
@@ -51,7 +51,7 @@ def outputs_of(node: GraphNode) -> tuple[Value, ...]:
     return tuple(v for v in node.outputs if v is not None)
 
 
-def _read_by(node: GraphNode, values: dict[str, Value]) -> Iterator[tuple[str, Value]]:
+def _reads(node: GraphNode, values: dict[str, Value]) -> Iterator[tuple[str, Value]]:
     for value in inputs_of(node):
         yield value.name, value
     for name in node.implicit:

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto, ModelProto
 
-EXTERNAL_ABOVE = 1 << 30
+EXTERNAL_DATA_THRESHOLD = 1 << 30
 """Bytes above which weights become external data: Protocol Buffers are limited to 2 GB."""
 
 

@@ -42,8 +42,8 @@ def _model(
     graph = helper.make_graph(
         [node_of(n) for n in nodes],
         "cluster",
-        [_info(v) for v in inputs],
-        [_info(v) for v in outputs],
+        [_value_info(v) for v in inputs],
+        [_value_info(v) for v in outputs],
         list(tensors),
     )
     domains = {n.domain for n in nodes} | {""}
@@ -73,10 +73,10 @@ def _attribute(value: Attribute) -> object:
     return numpy_helper.from_array(value.array) if isinstance(value, Constant) else value
 
 
-def _info(value: Value) -> onnx.ValueInfoProto:
+def _value_info(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, int(value.dtype), value.dims)
 
 
-def unsized(values: Iterable[Value]) -> list[Value]:
+def without_shapes(values: Iterable[Value]) -> list[Value]:
     """The values without shapes, for a model whose inputs and outputs may have any shape."""
     return [replace(v, dims=None) for v in values]

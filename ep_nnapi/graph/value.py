@@ -22,11 +22,11 @@ MAX_RANK = 4
 
 Source: NeuralNetworksTypes.h, "Supported tensor rank"."""
 
-READABLE_RANK = 64
+MAX_NUMPY_RANK = 64
 """Maximum rank of a numpy array; the sizes of tensors of higher rank are not read."""
 
 
-def held(shape: Sequence[int]) -> tuple[int, ...]:
+def operand_shape(shape: Sequence[int]) -> tuple[int, ...]:
     """The shape of the NNAPI operand for a tensor: (1,) for rank 0, flattened above rank 4."""
     if len(shape) > MAX_RANK:
         return (prod(shape),)
@@ -166,9 +166,9 @@ class Constant:
 class Value:
     """A named tensor. `shape` and `rank` raise Reject(SHAPE) if a dimension or the rank is unknown.
 
-    settled   True if `constant` is a node's output folded for the current input sizes
-    fits      True for an INT64 tensor whose elements all fit INT32
-    sized_by  the node whose run determines its data-dependent shape, "" for none
+    folded          True if `constant` is a node's output folded for the current input sizes
+    fits_int32      True for an INT64 tensor whose elements all fit INT32
+    shape_producer  the node whose run determines its data-dependent shape, "" for none
     """
 
     name: str
@@ -176,15 +176,15 @@ class Value:
     dims: tuple[Dim, ...] | None = None
     quantization: Quantization | None = None
     constant: Constant | None = field(default=None, compare=False)
-    settled: bool = field(default=False, compare=False)
-    fits: bool = field(default=False, compare=False)
-    sized_by: str = field(default="", compare=False)
+    folded: bool = field(default=False, compare=False)
+    fits_int32: bool = field(default=False, compare=False)
+    shape_producer: str = field(default="", compare=False)
 
     @property
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) if unknown."""
         if self.dims is None:
-            raise self._unsized("has no shape; state it in the model")
+            raise self._unknown_shape("has no shape; state it in the model")
         return len(self.dims)
 
     @property
@@ -195,13 +195,13 @@ class Value:
             dim = self.dims[i] if self.dims else None
             if not isinstance(dim, int):
                 called = f"'{dim}'" if dim else "unknown"
-                raise self._unsized(f"dimension {i} is {called}; fix it to a number")
+                raise self._unknown_shape(f"dimension {i} is {called}; fix it to a number")
             shape.append(dim)
         return tuple(shape)
 
-    def _unsized(self, what: str) -> Reject:
-        if self.sized_by:
-            what = f"has a size that is known once {self.sized_by} has run; NNAPI wants it before"
+    def _unknown_shape(self, what: str) -> Reject:
+        if self.shape_producer:
+            what = f"has a data-dependent shape, produced by {self.shape_producer}"
         return Reject(Reason.SHAPE, f"{self.name} {what}")
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Quantization, Value, held
+from ep_nnapi.graph.value import Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
 from ep_nnapi.lowering.layout_rules import keeps_order
@@ -118,7 +118,7 @@ def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:
 def _crossing(edge: Edge, position: int) -> Crossing:
     value, inside = edge.value, edge.inside
     dtype = _code(inside).numpy
-    dims = held(inside.shape)
+    dims = operand_shape(inside.shape)
     return Crossing(value.name, value.dtype, value.shape, position, edge.perm, dims, dtype)
 
 
@@ -186,7 +186,7 @@ def _code(value: Value) -> OperandCode:
 def _operand(value: Value, shape: Sequence[int], perm: Sequence[int] | None = None) -> Operand:
     """Returns the operand for `value`, with its quantization parameters."""
     code, q = _code(value), value.quantization
-    dims = held(shape)
+    dims = operand_shape(shape)
     if q is None:
         return Operand(code, dims)
     if code is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:

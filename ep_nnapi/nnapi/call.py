@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Constant, DType, Quantization, Value, held
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.params import Form, Param, Typing, parse_form
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
@@ -76,7 +76,7 @@ class _TypedArg:
         if isinstance(self.arg, View):
             return len(self.arg.perm)
         if isinstance(self.arg, Value):
-            return len(held(self.arg.shape))
+            return len(operand_shape(self.arg.shape))
         return 0
 
     @property
@@ -87,7 +87,7 @@ class _TypedArg:
     def dimensions(self) -> tuple[int, ...]:
         if isinstance(self.arg, View):
             return self.arg.shape
-        return held(self.arg.shape) if isinstance(self.arg, Value) else ()
+        return operand_shape(self.arg.shape) if isinstance(self.arg, Value) else ()
 
     @property
     def _quantization(self) -> Quantization | None:

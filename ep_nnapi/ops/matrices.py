@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, held
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
     ARGMAX,
@@ -49,7 +49,7 @@ def trilu(n: Node) -> Iterator[Call]:
     """
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
     diagonal = n.integers_at(1)[0] if n.has(1) else 0
-    shape, sizes = x.shape, held(x.shape)
+    shape, sizes = x.shape, operand_shape(x.shape)
 
     def triangle() -> np.ndarray:
         ones = np.ones(shape[-2:], np.bool_)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import MAX_RANK, DType, Value, held
+from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -177,7 +177,7 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
     total = n.temp(y)
     yield from _sum(n, (yield from compute(n, EXP, less)), axes, total)
     log = yield from compute(n, LOG, total)
-    yield ADD(log, (yield from reshaped(n, finite, held(y.shape))), out=y)
+    yield ADD(log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
 
 
 _MAX = (REDUCE_MAX, MAXIMUM, REDUCE_ANY)

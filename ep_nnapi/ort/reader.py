@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import READABLE_RANK, Array, Constant, Dim, Value
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Array, Constant, Dim, Value
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, text
 from ep_nnapi.ort.attributes import AttributeReader
@@ -92,7 +92,7 @@ class Reader:
         kind = dtype(facts.dtype)
         if not facts.has_shape:
             return Value(name, kind)
-        if facts.rank > READABLE_RANK:
+        if facts.rank > MAX_NUMPY_RANK:
             return Value(name, kind, (None,) * facts.rank)
         dims = ffi.unpack(facts.dims, facts.rank)
         if facts.constant:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, TensorShapeProto, ValueInfoProto, Version
 
 from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.onnx_io import EXTERNAL_ABOVE, graphs
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
@@ -78,7 +78,7 @@ def _write(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
     if proto.ir_version < _OVERRIDABLE_FROM:
         _unlist(proto)
     write_sizes(proto, shapes)
-    large = proto.ByteSize() > EXTERNAL_ABOVE
+    large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
     onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
 
 

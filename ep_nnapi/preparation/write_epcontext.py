@@ -19,7 +19,7 @@ from ep_nnapi.epcontext.container import FORMAT_VERSION, Packed, Place, pack
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
 from ep_nnapi.epcontext.serialize import ALIGNMENT
 from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.onnx_io import EXTERNAL_ABOVE, graphs
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.options import DynamicShapes, Options
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.report import Report
@@ -200,7 +200,7 @@ def _save(proto: ModelProto, out: Path) -> None:
 
 
 def _write(proto: ModelProto, out: Path) -> None:
-    if proto.ByteSize() <= EXTERNAL_ABOVE:
+    if proto.ByteSize() <= EXTERNAL_DATA_THRESHOLD:
         onnx.save_model(proto, str(out))
         return
     digest = hashlib.sha256()

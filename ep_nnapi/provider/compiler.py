@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ep_nnapi.capability.node import NO_ELEMENTS, Judged, judge
+from ep_nnapi.capability.node import NO_ELEMENTS, CapableNode, judge
 from ep_nnapi.costs.work import work
 from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError
 from ep_nnapi.graph.dag import outputs_of
@@ -14,8 +14,8 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Peel, Permute
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
-from ep_nnapi.sizes.bind import bound
-from ep_nnapi.sizes.int64_ranges import fitted
+from ep_nnapi.sizes.bind import bind_shapes
+from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.target import Target
 
@@ -40,7 +40,7 @@ class Compiler:
     options: CompileOptions = field(default_factory=CompileOptions)
 
     def lower(
-        self, members: Sequence[Judged], inputs: Sequence[Value], outputs: Sequence[Value]
+        self, members: Sequence[CapableNode], inputs: Sequence[Value], outputs: Sequence[Value]
     ) -> Lowered:
         """Returns the NNAPI model of a cluster, all of it supported by the device.
 
@@ -110,7 +110,7 @@ class Compiler:
         """
         inputs, outputs = edges
         whole = Graph("cluster", tuple(nodes), tuple(inputs), tuple(outputs), opsets)
-        graph = fitted(bound(whole, shapes))
+        graph = mark_int32_ranges(bind_shapes(whole, shapes))
         members = []
         for node in graph.nodes:
             verdict = judge(node, self.target)
@@ -124,7 +124,7 @@ class Compiler:
         return Declined((), Reason.DRIVER, detail)
 
 
-def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None:
+def _check_elements(members: Sequence[CapableNode], outputs: Sequence[Value]) -> None:
     """Raises Declined for nodes that compute an output of the cluster without elements."""
     empty = {v.name for v in outputs if v.dims is not None and 0 in v.dims}
     for member in members if empty else ():
@@ -135,7 +135,7 @@ def _check_elements(members: Sequence[Judged], outputs: Sequence[Value]) -> None
             raise Declined(names, Reason.SHAPE, detail)
 
 
-def _cheaper(members: Sequence[Judged], peel: Peel) -> Sequence[str]:
+def _cheaper(members: Sequence[CapableNode], peel: Peel) -> Sequence[str]:
     """Returns the nodes before or after a permute, whichever have less work; after it on a tie."""
 
     def macs(names: Sequence[str]) -> int:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.to_onnx import model_of, unsized
+from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Array, Constant, Value
 from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.nnapi.forks import ForkableLock
@@ -79,13 +79,15 @@ class DynamicCluster:
         """Returns the input, with its contents as a constant if these determine shapes."""
         if value.name not in self.shape_inputs:
             return value
-        return replace(value, constant=Constant.of(array.copy()), settled=True)
+        return replace(value, constant=Constant.of(array.copy()), folded=True)
 
     def on_cpu(self) -> CpuModel:
         """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
         if not self._on_cpu:
             nodes = [part for n in self.nodes for part in n.originals]
-            model = model_of(nodes, unsized(self.inputs), unsized(self.outputs), self.opsets)
+            model = model_of(
+                nodes, without_shapes(self.inputs), without_shapes(self.outputs), self.opsets
+            )
             self._on_cpu.append(CpuModel.keep(model))
         return self._on_cpu[0]
 

@@ -19,7 +19,7 @@ from ep_nnapi.epcontext.names import is_own
 from ep_nnapi.errors import Reason
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.to_onnx import model_of, unsized
+from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.options import Fallback, Options
 from ep_nnapi.provider.cluster_selection import ClusterSelector
@@ -181,11 +181,11 @@ class Planner:
             )
         compilation = self.compiler.compile(lowered[0])
         cpu = None
-        if fallback is Fallback.CPU or any(v.name in verdicts.believed for v in inputs):
-            cpu = CpuModel.keep(model_of(originals, unsized(inputs), unsized(outputs), opsets))
-        compile_options = self.compiler.options
+        if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
+            model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
+            cpu = CpuModel.keep(model)
         return CompiledCluster(
-            ids, report, lowered[0], compilation, fallback, cpu, options=compile_options
+            ids, report, lowered[0], compilation, fallback, cpu, options=self.compiler.options
         )
 
     def _report(
@@ -211,8 +211,8 @@ def _nodes_with_known_shapes(verdicts: Verdicts) -> dict[int, GraphNode]:
 
 def _shape_inputs(inputs: Iterable[Value], judged_nodes: Iterable[GraphNode]) -> tuple[str, ...]:
     """Returns the names of inputs whose contents determine shapes inside the cluster."""
-    settled = {v.name for n in judged_nodes for v in inputs_of(n) if v.settled}
-    return tuple(v.name for v in inputs if v.name in settled)
+    folded = {v.name for n in judged_nodes for v in inputs_of(n) if v.folded}
+    return tuple(v.name for v in inputs if v.name in folded)
 
 
 def _reader_ids(graph: Graph) -> ReaderIds:

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, grouped
-from ep_nnapi.quantization.qlinear import FORMS, as_group
+from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, group_qdq
+from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, as_group
 
 # Operators that only move elements: inputs and outputs have the same quantization parameters.
-_CARRIERS = {
+_MOVERS = {
     "Concat",
     "DepthToSpace",
     "Expand",
@@ -37,43 +37,46 @@ _CARRIERS = {
     "Transpose",
     "Unsqueeze",
 }
-_ORDERED = {"ArgMax", "ArgMin"}
+_ORDER_ONLY = {"ArgMax", "ArgMin"}
 """Operators that depend only on the order of elements, which quantization preserves."""
 
 
-_BYTES = (DType.UINT8, DType.INT8)
-AS_STORED: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
+_EIGHT_BIT = (DType.UINT8, DType.INT8)
+RAW_INTEGER_OPS: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "ConvInteger": (range(4), ()),
     "DynamicQuantizeLinear": ((), (0, 2)),
     "MatMulInteger": (range(4), ()),
 }
 """Operators on raw integers: indices of the inputs and outputs that are not scaled."""
-_STORED = Quantization((1.0,), (0,))
+_IDENTITY = Quantization((1.0,), (0,))
 """Identity quantization: the real value equals the stored integer."""
 
 
-def quantized(graph: Graph) -> Graph:
+def propagate_quantization(graph: Graph) -> Graph:
     """Returns the graph with quantization parameters on its values and with QDQ groups as nodes.
 
     A value's parameters come from the node that quantizes or dequantizes it. They propagate forward
     and backward through operators that only move elements. A value with conflicting parameters has
     none.
     """
-    if not any(n.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED) for n in graph.nodes):
+    if not any(
+        n.op_type in (DEQUANTIZE, QUANTIZE, *FLOAT_EQUIVALENTS, *RAW_INTEGER_OPS)
+        for n in graph.nodes
+    ):
         return graph
-    stated = _all_stated(graph.nodes)
-    known = _spread(graph.nodes, stated)
-    nodes = tuple(as_group(_with(n, known)) for n in graph.nodes)
+    declared = _all_declarations(graph.nodes)
+    known = _propagate(graph.nodes, declared)
+    nodes = tuple(as_group(_quantize_node(n, known)) for n in graph.nodes)
     return replace(
         graph,
-        nodes=grouped(nodes, graph.outputs),
-        inputs=tuple(_quantize(v, known) for v in graph.inputs),
-        outputs=tuple(_quantize(v, known) for v in graph.outputs),
+        nodes=group_qdq(nodes, graph.outputs),
+        inputs=tuple(_quantize_value(v, known) for v in graph.inputs),
+        outputs=tuple(_quantize_value(v, known) for v in graph.outputs),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Stated:
+class _Declaration:
     """A value with the scale and zero point that a node declares for it.
 
     stored   the quantization of raw integers, in place of scale and zero point
@@ -110,56 +113,61 @@ class _Stated:
         return known and whole and self.value.dtype.readable
 
 
-def _stated(node: GraphNode) -> Iterator[_Stated]:
+def _declarations(node: GraphNode) -> Iterator[_Declaration]:
     """Yields the quantization parameters that the node declares."""
     ins = (*node.inputs, *[None] * 9)
     out = node.outputs[0]
     axis = node.attributes.get("axis", 1)
     where = axis if isinstance(axis, int) else 1
-    form = FORMS.get(node.op_type)
+    equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     triples: list[tuple[Value | None, Value | None, Value | None, int | None]] = []
     if node.op_type == DEQUANTIZE:
         triples.append((ins[0], ins[1], ins[2], where))
     elif node.op_type == QUANTIZE:
         triples.append((out, ins[1], ins[2], where))
-    elif form is not None:
-        triples += [(ins[x], ins[s], ins[z], form.axis(node, x)) for x, s, z in form.triples(node)]
-        scale, zero = form.output
+    elif equivalent is not None:
+        triples += [
+            (ins[x], ins[s], ins[z], equivalent.axis(node, x))
+            for x, s, z in equivalent.triples(node)
+        ]
+        scale, zero = equivalent.output
         triples.append((out, ins[scale], ins[zero], None))
-    yield from (_Stated(v, s, z, at) for v, s, z, at in triples if v is not None)
-    read, made = AS_STORED.get(node.op_type, ((), ()))
+    yield from (_Declaration(v, s, z, at) for v, s, z, at in triples if v is not None)
+    read, made = RAW_INTEGER_OPS.get(node.op_type, ((), ()))
     numbers = (*(ins[i] for i in read), *(node.outputs[i] for i in made if i < len(node.outputs)))
-    yield from (_Stated(v, stored=_STORED) for v in numbers if v is not None)
+    yield from (_Declaration(v, stored=_IDENTITY) for v in numbers if v is not None)
 
 
-def _all_stated(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
+def _all_declarations(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
     """The quantization parameters that the nodes declare, by value name."""
     found: defaultdict[str, set[Quantization | None]] = defaultdict(set)
     for node in nodes:
-        for stated in _stated(node):
-            found[stated.value.name].add(stated.quantization())
+        for declared in _declarations(node):
+            found[declared.value.name].add(declared.quantization())
     return found
 
 
-def _spread(
-    nodes: Sequence[GraphNode], stated: Mapping[str, set[Quantization | None]]
+def _propagate(
+    nodes: Sequence[GraphNode], declared: Mapping[str, set[Quantization | None]]
 ) -> Mapping[str, Quantization]:
-    """Consistent declarations, propagated through `_CARRIERS` both ways to a fixed point."""
-    known = {n: q for n, given in stated.items() if len(given) == 1 for q in given if q is not None}
-    carriers = [n for n in nodes if n.op_type in _CARRIERS]
+    """Consistent declarations, propagated through `_MOVERS` both ways to a fixed point."""
+    known = {
+        n: q for n, given in declared.items() if len(given) == 1 for q in given if q is not None
+    }
+    carriers = [n for n in nodes if n.op_type in _MOVERS]
     before = -1
     while before != len(known):
         before = len(known)
         for node in (*carriers, *reversed(carriers)):
-            values = [v for v in _carried(node) if v.dtype in _BYTES]
+            values = [v for v in _moved_values(node) if v.dtype in _EIGHT_BIT]
             found = {known[v.name] for v in values if v.name in known}
             if len(found) == 1:
                 (only,) = found
-                known.update((v.name, only) for v in values if v.name not in stated)
+                known.update((v.name, only) for v in values if v.name not in declared)
     return known
 
 
-def _carried(node: GraphNode) -> Iterator[Value]:
+def _moved_values(node: GraphNode) -> Iterator[Value]:
     """Yields the data inputs and outputs of an operator that only moves elements."""
     data = node.inputs if node.op_type == "Concat" else node.inputs[:1]
     for value in (*data, *node.outputs):
@@ -167,34 +175,38 @@ def _carried(node: GraphNode) -> Iterator[Value]:
             yield value
 
 
-def _with(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
+def _quantize_node(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
     """The node with quantized values; for constants, this node's declaration takes precedence."""
-    own = {s.value.name: s.quantization() for s in _stated(node) if s.value.constant is not None}
-    return _with_all(node, {**known, **{name: q for name, q in own.items() if q is not None}})
-
-
-def _with_all(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
-    return replace(
-        node,
-        inputs=tuple(_quantize(v, known) if v is not None else None for v in node.inputs),
-        outputs=tuple(_quantize(v, known) if v is not None else None for v in node.outputs),
+    own = {
+        s.value.name: s.quantization() for s in _declarations(node) if s.value.constant is not None
+    }
+    return _quantize_values(
+        node, {**known, **{name: q for name, q in own.items() if q is not None}}
     )
 
 
-def as_stored(node: GraphNode) -> GraphNode:
+def _quantize_values(node: GraphNode, known: Mapping[str, Quantization]) -> GraphNode:
+    return replace(
+        node,
+        inputs=tuple(_quantize_value(v, known) if v is not None else None for v in node.inputs),
+        outputs=tuple(_quantize_value(v, known) if v is not None else None for v in node.outputs),
+    )
+
+
+def with_identity_quantization(node: GraphNode) -> GraphNode:
     """Gives unquantized 8-bit values of a node that only moves elements the identity quantization.
 
     NNAPI's 8-bit tensors are all quantized. Other nodes are returned unchanged.
     """
-    moved = tuple(_carried(node))
-    bytes_alone = all(v.dtype in _BYTES and v.quantization is None for v in moved)
+    moved = tuple(_moved_values(node))
+    bytes_alone = all(v.dtype in _EIGHT_BIT and v.quantization is None for v in moved)
     interpolated = node.op_type == "Resize" and node.attributes.get("mode", "nearest") != "nearest"
-    if node.op_type not in _CARRIERS or node.domain or interpolated or not bytes_alone:
+    if node.op_type not in _MOVERS or node.domain or interpolated or not bytes_alone:
         return node
-    return _with_all(node, {v.name: _STORED for v in moved})
+    return _quantize_values(node, {v.name: _IDENTITY for v in moved})
 
 
-def require_plain(node: GraphNode) -> None:
+def require_unquantized(node: GraphNode) -> None:
     """Raises Reject(QUANTIZATION) if a single node computes with integers of quantized values.
 
     NNAPI's operations on quantized tensors compute with the dequantized values instead.
@@ -204,7 +216,7 @@ def require_plain(node: GraphNode) -> None:
         for v in (*node.inputs, *node.outputs)
         if v is not None and v.quantization is not None and v.constant is None
     }
-    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FORMS, *AS_STORED):
+    if not found or node.op_type in (DEQUANTIZE, QUANTIZE, *FLOAT_EQUIVALENTS, *RAW_INTEGER_OPS):
         return
     names = " and ".join(found.values())
     if len(found) > 1:
@@ -212,7 +224,7 @@ def require_plain(node: GraphNode) -> None:
             Reason.QUANTIZATION,
             f"{names} have different scales or zero points; {node.op_type} keeps stored numbers",
         )
-    if node.op_type not in _CARRIERS | _ORDERED:
+    if node.op_type not in _MOVERS | _ORDER_ONLY:
         raise Reject(
             Reason.QUANTIZATION,
             f"{node.op_type} computes with the stored numbers of {names}; "
@@ -220,6 +232,6 @@ def require_plain(node: GraphNode) -> None:
         )
 
 
-def _quantize(value: Value, known: Mapping[str, Quantization]) -> Value:
+def _quantize_value(value: Value, known: Mapping[str, Quantization]) -> Value:
     found = known.get(value.name)
     return value if found is None else replace(value, quantization=found)

@@ -13,10 +13,10 @@ from ep_nnapi.ops.lib.quantizing import real
 DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
 _ACTIVATIONS = {"Relu", "Clip"}
 _FLOATS = {DType.FLOAT, DType.FLOAT16}
-_OUTSIDE = -1
+_GRAPH_OUTPUT = -1
 
 
-def grouped(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[GraphNode, ...]:
+def group_qdq(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[GraphNode, ...]:
     """Replaces each QDQ group by one node, at the position of its last member.
 
     outputs   the outputs of the graph
@@ -30,10 +30,10 @@ def grouped(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[Gra
     position = {n.id: i for i, n in enumerate(nodes)}
     last = {max(g.members, key=position.__getitem__): g for g in groups}
     inside = {i for g in groups for i in g.members}
-    return tuple(_placed(nodes, last, inside))
+    return tuple(_replace_members(nodes, last, inside))
 
 
-def _placed(
+def _replace_members(
     nodes: Iterable[GraphNode], last: Mapping[int, GraphNode], inside: set[int]
 ) -> Iterator[GraphNode]:
     for node in nodes:
@@ -63,7 +63,7 @@ class _Edges:
             for name in (*(v.name for v in node.inputs if v is not None), *node.implicit):
                 readers[name].append(node.id)
         for value in outputs:
-            readers[value.name].append(_OUTSIDE)
+            readers[value.name].append(_GRAPH_OUTPUT)
         return _Edges(by_id, writer, readers)
 
     def group(self, node: GraphNode) -> GraphNode | None:
@@ -84,23 +84,23 @@ class _Edges:
             v if s is None else s.inputs[0] for v, s in zip(node.inputs, sources, strict=True)
         )
         outputs = (s.outputs[0] if isinstance(s, GraphNode) else s for s in sinks)
-        parts = (*_once(sources), *middle, *quantizers)
+        parts = (*_unique(sources), *middle, *quantizers)
         whole = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), activation=activation)
-        return _standing_for(whole, parts)
+        return _group_node(whole, parts)
 
     def with_constants(self, node: GraphNode) -> GraphNode | None:
         """`node` with its dequantized constants folded to real numbers, or None if it has none."""
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
         sources = [self._dequantized(v, node) for v in node.inputs]
-        known = [s if s is not None and _of_constant(s) else None for s in sources]
+        known = [s if s is not None and _dequantizes_constant(s) else None for s in sources]
         if not any(known):
             return None
         inputs = tuple(
             v if v is None or s is None or s.inputs[0] is None else real(s.inputs[0], v.dtype)
             for v, s in zip(node.inputs, known, strict=True)
         )
-        return _standing_for(replace(node, inputs=inputs), (*_once(known), node))
+        return _group_node(replace(node, inputs=inputs), (*_unique(known), node))
 
     def _dequantized(self, value: Value | None, node: GraphNode) -> GraphNode | None:
         """The DequantizeLinear that computes `value`, if only `node` reads it; else None."""
@@ -132,12 +132,12 @@ class _Edges:
         return self.by_id.get(readers[0]) if len(readers) == 1 else None
 
 
-def _once(nodes: Iterable[GraphNode | None]) -> tuple[GraphNode, ...]:
+def _unique(nodes: Iterable[GraphNode | None]) -> tuple[GraphNode, ...]:
     """The nodes without None and without duplicates."""
     return tuple({n.id: n for n in nodes if n is not None}.values())
 
 
-def _standing_for(whole: GraphNode, parts: tuple[GraphNode, ...]) -> GraphNode:
+def _group_node(whole: GraphNode, parts: tuple[GraphNode, ...]) -> GraphNode:
     return replace(whole, members=tuple(p.id for p in parts), parts=parts)
 
 
@@ -155,6 +155,6 @@ def _has_quantization(dequantize: GraphNode) -> bool:
     return value is not None and value.quantization is not None
 
 
-def _of_constant(dequantize: GraphNode) -> bool:
+def _dequantizes_constant(dequantize: GraphNode) -> bool:
     value = dequantize.inputs[0]
     return value is not None and value.constant is not None

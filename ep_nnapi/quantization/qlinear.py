@@ -16,7 +16,7 @@ Triple: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class FloatEquivalent:
     """The float operator that a QLinear operator is equivalent to, and its input indices.
 
     op_type, since   of the float operator
@@ -51,40 +51,40 @@ class Form:
 
 _UNARY: tuple[Triple, ...] = ((0, 1, 2),)
 _BINARY: tuple[Triple, ...] = ((0, 1, 2), (3, 4, 5))
-FORMS: Mapping[str, Form] = {
-    "QLinearConv": Form("Conv", 11, _BINARY, (6, 7), axes={3: 0}, bias=8),
-    "QGemm": Form("Gemm", 13, _BINARY, (7, 8), axes={3: 1}, bias=6),
-    "QLinearMatMul": Form("MatMul", 13, _BINARY, (6, 7), axes={3: -1}),
-    "QLinearAdd": Form("Add", 14, _BINARY, (6, 7)),
-    "QLinearMul": Form("Mul", 14, _BINARY, (6, 7)),
-    "QLinearWhere": Form("Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), plain={0: 0}),
-    "QLinearConcat": Form("Concat", 13, ((2, 3, 4),), (0, 1), repeats=True),
-    "QLinearSoftmax": Form("Softmax", 13, _UNARY, (3, 4)),
-    "QLinearSigmoid": Form("Sigmoid", 13, _UNARY, (3, 4)),
-    "QLinearLeakyRelu": Form("LeakyRelu", 16, _UNARY, (3, 4)),
-    "QLinearAveragePool": Form("AveragePool", 19, _UNARY, (3, 4)),
-    "QLinearGlobalAveragePool": Form("GlobalAveragePool", 1, _UNARY, (3, 4)),
+FLOAT_EQUIVALENTS: Mapping[str, FloatEquivalent] = {
+    "QLinearConv": FloatEquivalent("Conv", 11, _BINARY, (6, 7), axes={3: 0}, bias=8),
+    "QGemm": FloatEquivalent("Gemm", 13, _BINARY, (7, 8), axes={3: 1}, bias=6),
+    "QLinearMatMul": FloatEquivalent("MatMul", 13, _BINARY, (6, 7), axes={3: -1}),
+    "QLinearAdd": FloatEquivalent("Add", 14, _BINARY, (6, 7)),
+    "QLinearMul": FloatEquivalent("Mul", 14, _BINARY, (6, 7)),
+    "QLinearWhere": FloatEquivalent("Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), plain={0: 0}),
+    "QLinearConcat": FloatEquivalent("Concat", 13, ((2, 3, 4),), (0, 1), repeats=True),
+    "QLinearSoftmax": FloatEquivalent("Softmax", 13, _UNARY, (3, 4)),
+    "QLinearSigmoid": FloatEquivalent("Sigmoid", 13, _UNARY, (3, 4)),
+    "QLinearLeakyRelu": FloatEquivalent("LeakyRelu", 16, _UNARY, (3, 4)),
+    "QLinearAveragePool": FloatEquivalent("AveragePool", 19, _UNARY, (3, 4)),
+    "QLinearGlobalAveragePool": FloatEquivalent("GlobalAveragePool", 1, _UNARY, (3, 4)),
 }
 """Source: ONNX QLinearConv-10, QLinearMatMul-10, -21; com.microsoft schemas of ONNX Runtime."""
 
 
 def as_group(node: GraphNode) -> GraphNode:
     """Returns the node as a QDQ group of the float operator; unchanged if that is not possible."""
-    form = FORMS.get(node.op_type)
-    if form is None or _integer(node, "channels_last", 0):
+    equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
+    if equivalent is None or _integer(node, "channels_last", 0):
         return node
-    found = [node.inputs[tensor] for tensor, _, _ in form.triples(node)]
+    found = [node.inputs[tensor] for tensor, _, _ in equivalent.triples(node)]
     values = (*found, *node.outputs)
     if any(v is None or (v.quantization is None and v.dtype is not DType.FLOAT) for v in values):
         return node
-    for position, source in (form.plain or {}).items():
+    for position, source in (equivalent.plain or {}).items():
         found.insert(position, node.inputs[source])
-    if form.bias is not None and len(node.inputs) > form.bias:
-        found.append(_bias(node, node.inputs[form.bias]))
+    if equivalent.bias is not None and len(node.inputs) > equivalent.bias:
+        found.append(_bias(node, node.inputs[equivalent.bias]))
     # QLinearSoftmax has the opset of its Softmax as an attribute
-    since = min(form.since, _integer(node, "opset", form.since))
+    since = min(equivalent.since, _integer(node, "opset", equivalent.since))
     return replace(
-        node, op_type=form.op_type, domain="", since=since, inputs=tuple(found), parts=(node,)
+        node, op_type=equivalent.op_type, domain="", since=since, inputs=tuple(found), parts=(node,)
     )
 
 

@@ -12,19 +12,19 @@ from ep_nnapi.graph.value import Dim, Value
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
-def counted(node: GraphNode) -> tuple[Value, ...]:
+def correct_ceil_mode(node: GraphNode) -> tuple[Value, ...]:
     """Corrects the node's inferred output shapes to what ONNX Runtime's kernels compute.
 
     As ONNX specifies, the kernels drop a last window that starts in the end padding; ONNX Runtime's
     shape inference counts it. There is at most one such window per axis.
     """
-    if not overdeclared(node):
+    if not declares_extra_window(node):
         return outputs_of(node)
     computed = tuple(axis.computed for axis in _axes(node))
     return tuple(replace(v, dims=(v.dims or ())[:2] + computed) for v in outputs_of(node))
 
 
-def overdeclared(node: GraphNode) -> bool:
+def declares_extra_window(node: GraphNode) -> bool:
     """True if the pool's declared output counts windows that start beyond the last element."""
     return any(axis.beyond for axis in _axes(node))
 
@@ -59,10 +59,10 @@ def _axes(node: GraphNode) -> tuple[_Axis, ...]:
     if not x or not y or x[0] is None or y[0] is None or not (x[0].dims and y[0].dims):
         return ()
     sizes, counts = x[0].dims[2:], y[0].dims[2:]
-    strides = _numbers(given.get("strides"), (1,) * len(sizes))
-    begins = _numbers(given.get("pads"), (0,) * len(sizes))[: len(sizes)]
+    strides = _integers(given.get("strides"), (1,) * len(sizes))
+    begins = _integers(given.get("pads"), (0,) * len(sizes))[: len(sizes)]
     return tuple(map(_Axis, sizes, counts, strides, begins))
 
 
-def _numbers(given: object, default: Sequence[int]) -> tuple[int, ...]:
+def _integers(given: object, default: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(i) for i in given) if isinstance(given, tuple) else tuple(default)

@@ -11,11 +11,11 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.sizes.bind import is_dynamic
 
 
-def late(graph: Graph) -> Graph:
-    """Sets `sized_by` on the values without static shapes of a graph with static input shapes.
+def mark_data_dependent(graph: Graph) -> Graph:
+    """Sets `shape_producer` on values without static shapes, in a graph with static input shapes.
 
-    `sized_by` is the name of the first node that must run before the shape is known. A node that
-    reads a tensor with an assumed shape does not depend on the node that computes it.
+    It is the name of the first node that must run before the shape is known. A node that reads a
+    tensor with an assumed shape does not depend on the node that computes it.
     """
     found: dict[str, str] = {}
     for node in graph.nodes:
@@ -25,12 +25,12 @@ def late(graph: Graph) -> Graph:
             found.update(dict.fromkeys((v.name for v in unknown), next(read, part.name)))
     if not found:
         return graph
-    return replace(graph, nodes=tuple(_marked(n, found) for n in graph.nodes))
+    return replace(graph, nodes=tuple(_mark_node(n, found) for n in graph.nodes))
 
 
-def _marked(node: GraphNode, found: Mapping[str, str]) -> GraphNode:
+def _mark_node(node: GraphNode, found: Mapping[str, str]) -> GraphNode:
     def sized(value: Value | None) -> Value | None:
-        return value and replace(value, sized_by=found.get(value.name, ""))
+        return value and replace(value, shape_producer=found.get(value.name, ""))
 
     ins, outs = (tuple(map(sized, values)) for values in (node.inputs, node.outputs))
     return replace(node, inputs=ins, outputs=outs)

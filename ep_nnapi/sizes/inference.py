@@ -20,16 +20,16 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import node_of
 from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.nnapi.operand import MAX_BYTES
-from ep_nnapi.sizes.ceil_mode import counted
-from ep_nnapi.sizes.proxies import counterpart
+from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
+from ep_nnapi.sizes.proxies import inference_proxy
 
-_NUMBERS = 512 * 512
+_MAX_FOLDED = 512 * 512
 """Maximum elements of a folded result: an attention mask for BERT's longest sequence."""
 
-_SHAPE_LIKE = 64
+_MAX_SHAPE_ELEMENTS = 64
 """Maximum elements of constants that are passed to shape inference."""
 
-_ARITHMETIC = frozenset(
+_FOLDABLE = frozenset(
     (
         *("Abs", "Add", "And", "Cast", "Ceil", "Concat", "ConstantOfShape", "Div", "Equal"),
         *("Expand", "EyeLike", "Flatten", "Floor", "Gather", "GatherElements", "GatherND"),
@@ -41,14 +41,14 @@ _ARITHMETIC = frozenset(
 )
 """Operators that are folded: their results are bitwise the same on every machine."""
 
-_HOLDERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
-_INFERRED = frozenset(("", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"))
+_WITH_SUBGRAPHS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
+_INFERRED_DOMAINS = frozenset(("", "ai.onnx.ml", "com.microsoft", "com.ms.internal.nhwc"))
 """Domains for which ONNX Runtime has shape inference."""
-_SELECTING = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
+_DATA_DEPENDENT = frozenset(("Compress", "NonMaxSuppression", "NonZero", "Unique"))
 """Operators with data-dependent output shapes."""
 
-_OF_SIZES = frozenset(("Shape", "Size", "EyeLike"))
-"""Operators in `_ARITHMETIC` that read only shapes, no elements."""
+_READ_SHAPES_ONLY = frozenset(("Shape", "Size", "EyeLike"))
+"""Operators in `_FOLDABLE` that read only shapes, no elements."""
 
 Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
 """Function that returns a node's outputs with sample sizes in place of unknown ones."""
@@ -60,33 +60,33 @@ def is_sized(value: Value) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class Inference:
     """Result of shape inference and folding: a graph's values by name.
 
-    agree    True if the shapes are consistent with each other
+    consistent  True if the shapes are consistent with each other
     assumed  the values that have assumed shapes in `values`, here without these
     """
 
     values: Mapping[str, Value]
-    agree: bool
+    consistent: bool
     assumed: Mapping[str, Value]
 
 
-def settle(
+def infer_shapes(
     nodes: Iterable[GraphNode],
     known: Mapping[str, Value],
     declared: Collection[str],
     assume: Assume | None = None,
-) -> Settled:
+) -> Inference:
     """Infers shapes and folds shape arithmetic, starting from the values in `known`, by name.
 
     nodes      single nodes in topological order; `known` has all their outputs
     declared   names of values with shapes declared in the model, which are checked by inference
     assume     gives shapes to outputs without any, if their node's inputs are consistent
 
-    A folded value has its elements as its constant and `settled` set.
+    A folded value has its elements as its constant and `folded` set.
     """
-    found, agree = dict(known), True
+    found, consistent = dict(known), True
     assumed: dict[str, Value] = {}
     for node in nodes:
         seen = replace(
@@ -97,12 +97,12 @@ def settle(
         outputs, fit = outputs_of(seen), True
         if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
             try:
-                outputs = _sized(seen)
+                outputs = _infer_outputs(seen)
             except shape_inference.InferenceError:
                 fit = False
-        held = all(bytes_of(v) <= MAX_BYTES for v in outputs)
-        agree = agree and fit and held and not _reads_beyond(seen)
-        results = _computed(seen, outputs)
+        small = all(bytes_of(v) <= MAX_BYTES for v in outputs)
+        consistent = consistent and fit and small and not _gathers_out_of_range(seen)
+        results = _fold(seen, outputs)
         found.update((v.name, v) for v in results)
         if assume is not None and fit and not all(map(is_sized, results)):
             sized = assume(replace(seen, outputs=tuple(results)))
@@ -111,80 +111,84 @@ def settle(
             assumed.update(
                 (v.name, before[v.name]) for v in sized if is_sized(v) and v.name in before
             )
-    return Settled(found, agree, assumed)
+    return Inference(found, consistent, assumed)
 
 
-def contradicts(node: GraphNode) -> bool:
+def declares_wrong_shape(node: GraphNode) -> bool:
     """True if the declared output shape of a node that ONNX Runtime does not infer is wrong."""
-    if counterpart(node) is node or not all(map(is_sized, outputs_of(node))):
+    if inference_proxy(node) is node or not all(map(is_sized, outputs_of(node))):
         return False
     if not all(is_sized(v) for v in node.inputs if v is not None):
         return False
     try:
-        return _sized(node)[0].dims != outputs_of(node)[0].dims
+        return _infer_outputs(node)[0].dims != outputs_of(node)[0].dims
     except shape_inference.InferenceError:
         return False
 
 
-def only_declared(node: GraphNode) -> bool:
+def is_only_declared(node: GraphNode) -> bool:
     """True if its output shapes are declared and may be data-dependent: inference finds none."""
-    if not _data_may_decide(node) or not all(map(is_sized, outputs_of(node))):
+    if not _may_be_data_dependent(node) or not all(map(is_sized, outputs_of(node))):
         return False
     unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
     try:
-        return not all(map(is_sized, _sized(unsized)))
+        return not all(map(is_sized, _infer_outputs(unsized)))
     except shape_inference.InferenceError:
         return True
 
 
-def is_believed(node: GraphNode) -> bool:
+def is_unverifiable(node: GraphNode) -> bool:
     """True if its declared output shapes cannot be verified by shape inference.
 
     That holds for nodes with subgraphs, with inputs that are not tensors, and of unknown domains.
     """
-    unknown = node.domain not in _INFERRED or node.op_type in _HOLDERS
+    unknown = node.domain not in _INFERRED_DOMAINS or node.op_type in _WITH_SUBGRAPHS
     return unknown or any(v is not None and v.dtype is DType.UNDEFINED for v in node.inputs)
 
 
-def _data_may_decide(node: GraphNode) -> bool:
+def _may_be_data_dependent(node: GraphNode) -> bool:
     """True if a node may compute other, data-dependent shapes than its static output shapes."""
     given = [v for v in node.inputs if v is not None and v.constant is None]
-    if node.domain or is_believed(node):
+    if node.domain or is_unverifiable(node):
         return False
-    return node.op_type in _SELECTING or any(
+    return node.op_type in _DATA_DEPENDENT or any(
         not is_sized(v) or (v.dtype is DType.INT64 and v.rank <= 1) for v in given
     )
 
 
-def _sized(node: GraphNode) -> tuple[Value, ...]:
+def _infer_outputs(node: GraphNode) -> tuple[Value, ...]:
     """The outputs with the sizes that ONNX's shape inference finds; others are unchanged.
 
     Raises InferenceError if the inputs are inconsistent.
     """
-    like = counterpart(node)
+    like = inference_proxy(node)
     try:
         schema = defs.get_schema(like.op_type, like.since, like.domain)
         types = shape_inference.infer_node_outputs(
             schema,
             node_of(like),
-            {v.name: _type(v) for v in like.inputs if v is not None},
-            {v.name: t for v in like.inputs if v is not None and (t := _tensor(v)) is not None},
+            {v.name: _type_proto(v) for v in like.inputs if v is not None},
+            {
+                v.name: t
+                for v in like.inputs
+                if v is not None and (t := _shape_tensor(v)) is not None
+            },
             opset_imports=[helper.make_opsetid(like.domain, like.since)],
         )
     except shape_inference.InferenceError:
         raise
     except Exception:  # no ONNX schema for the operator, or an operator with subgraphs
         return outputs_of(node)
-    inferred = tuple(v and _with_sizes(v, types.get(v.name)) for v in node.outputs)
-    return counted(replace(node, outputs=inferred))
+    inferred = tuple(v and _merge_shape(v, types.get(v.name)) for v in node.outputs)
+    return correct_ceil_mode(replace(node, outputs=inferred))
 
 
-def _reads_beyond(node: GraphNode) -> bool:
+def _gathers_out_of_range(node: GraphNode) -> bool:
     """True for a Gather out of range, as of position embeddings for too long a sequence."""
     if node.domain or node.op_type != "Gather":
         return False
     table, indices = node.inputs[:2]
-    if table is None or not is_sized(table) or indices is None or not indices.settled:
+    if table is None or not is_sized(table) or indices is None or not indices.folded:
         return False
     axis = node.attributes.get("axis", 0)
     size = table.shape[axis] if isinstance(axis, int) else 0
@@ -192,7 +196,7 @@ def _reads_beyond(node: GraphNode) -> bool:
     return bool(np.any((numbers < -size) | (numbers >= size)))
 
 
-def _with_sizes(value: Value, inferred: TypeProto | None) -> Value:
+def _merge_shape(value: Value, inferred: TypeProto | None) -> Value:
     if inferred is None or not inferred.tensor_type.HasField("shape"):
         return value
     dims = inferred.tensor_type.shape.dim
@@ -211,55 +215,55 @@ def _with_sizes(value: Value, inferred: TypeProto | None) -> Value:
     )
 
 
-def _type(value: Value) -> TypeProto:
+def _type_proto(value: Value) -> TypeProto:
     return helper.make_tensor_type_proto(int(value.dtype), value.dims)
 
 
-def _tensor(value: Value) -> TensorProto | None:
+def _shape_tensor(value: Value) -> TensorProto | None:
     """The elements of a constant that may be a shape; None for others."""
     constant = value.constant
-    if constant is None or not value.dtype.readable or prod(constant.shape) > _SHAPE_LIKE:
+    if constant is None or not value.dtype.readable or prod(constant.shape) > _MAX_SHAPE_ELEMENTS:
         return None
     return numpy_helper.from_array(constant.array)
 
 
-def _computed(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
+def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     """The outputs, folded to constants where possible."""
-    if node.domain or node.op_type not in _ARITHMETIC or not all(map(_is_small, outputs)):
+    if node.domain or node.op_type not in _FOLDABLE or not all(map(_is_small_enough, outputs)):
         return outputs
-    if node.op_type not in _OF_SIZES and not _are_numbers(node):
+    if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
         return outputs
     try:
         with np.errstate(all="ignore"):  # a result of a division by zero may be unused
-            arrays = _evaluated(node)
+            arrays = _evaluate(node)
     except Exception:  # invalid for the current sizes: the error is left to the run
         return outputs
     pairs = list(zip(outputs, arrays, strict=True))
     if any(v.dtype.numpy != a.dtype for v, a in pairs):
         return outputs
-    return [replace(v, dims=a.shape, constant=Constant.of(a), settled=True) for v, a in pairs]
+    return [replace(v, dims=a.shape, constant=Constant.of(a), folded=True) for v, a in pairs]
 
 
-def _is_small(value: Value) -> bool:
+def _is_small_enough(value: Value) -> bool:
     """True if an output is small enough to fold; one of unknown size counts as small."""
-    return not is_sized(value) or value.size <= _NUMBERS
+    return not is_sized(value) or value.size <= _MAX_FOLDED
 
 
-def _are_numbers(node: GraphNode) -> bool:
+def _has_constant_inputs(node: GraphNode) -> bool:
     given = [v for v in node.inputs if v is not None]
     if node.op_type == "Range" and any(v.dtype is DType.FLOAT for v in given):
         return False  # ONNX Runtime accumulates the steps, so rounding differs
     return bool(given) and all(
-        v.constant is not None and v.dtype.readable and prod(v.constant.shape) <= _NUMBERS
+        v.constant is not None and v.dtype.readable and prod(v.constant.shape) <= _MAX_FOLDED
         for v in given
     )
 
 
-def _evaluated(node: GraphNode) -> list[Array]:
-    """Evaluates the node; operators in `_OF_SIZES` get a broadcast zero, which takes no memory."""
+def _evaluate(node: GraphNode) -> list[Array]:
+    """Evaluates the node; those in `_READ_SHAPES_ONLY` get a broadcast zero of no size."""
     from onnx.reference import ReferenceEvaluator  # slow import, which few models need
 
-    given = {v.name: _array(v, node) for v in node.inputs if v is not None}
+    given = {v.name: _input_array(v, node) for v in node.inputs if v is not None}
     graph = helper.make_graph(
         [node_of(node)],
         "arithmetic",
@@ -270,7 +274,7 @@ def _evaluated(node: GraphNode) -> list[Array]:
     return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, given)]
 
 
-def _array(value: Value, node: GraphNode) -> Array:
-    if node.op_type in _OF_SIZES or value.constant is None:
+def _input_array(value: Value, node: GraphNode) -> Array:
+    if node.op_type in _READ_SHAPES_ONLY or value.constant is None:
         return np.broadcast_to(np.zeros((), value.dtype.numpy), value.shape)
     return value.constant.array

@@ -16,16 +16,16 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Value
 
-Span: TypeAlias = tuple[int, int]
+Interval: TypeAlias = tuple[int, int]
 """The minimum and the maximum that an element may have."""
-_Spans: TypeAlias = Sequence[Span]
+_Intervals: TypeAlias = Sequence[Interval]
 
-_READ = 4096
+_MAX_READ = 4096
 """Maximum elements of constants that are read for their range."""
-_WIDEST = 2**31 - 1
+_MAX_DIM = 2**31 - 1
 """The maximum elements along a dimension, or in total, that INT32 can hold."""
-_FITTING = (-(2**31), 2**31 - 1)
-_KINDS: Mapping[DType, Span] = {
+_INT32 = (-(2**31), 2**31 - 1)
+_TYPE_INTERVALS: Mapping[DType, Interval] = {
     DType.BOOL: (0, 1),
     **{
         kind: (int(np.iinfo(kind.numpy).min), int(np.iinfo(kind.numpy).max))
@@ -33,10 +33,10 @@ _KINDS: Mapping[DType, Span] = {
     },
 }
 
-_INDICES = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
+_INDEX_OUTPUTS = {"ArgMax": 0, "ArgMin": 0, "NonZero": 0, "TopK": 1}
 """Operators that return indices, with the position of that output."""
-_SIZES = frozenset(("Shape", "Size"))
-_CHOICES: Mapping[str, slice] = {
+_SIZE_OPERATORS = frozenset(("Shape", "Size"))
+_SELECTORS: Mapping[str, slice] = {
     **dict.fromkeys(("Concat", "Max", "Min"), slice(None)),
     **dict.fromkeys(
         (
@@ -49,107 +49,115 @@ _CHOICES: Mapping[str, slice] = {
     "Where": slice(1, 3),
 }
 """Operators whose results are elements of these inputs."""
-_ARITHMETIC: Mapping[str, Callable[[Span, Span], _Spans]] = {
+_ARITHMETIC: Mapping[str, Callable[[Interval, Interval], _Intervals]] = {
     "Add": lambda a, b: [(a[0] + b[0], a[1] + b[1])],
     "Sub": lambda a, b: [(a[0] - b[1], a[1] - b[0])],
     "Mul": lambda a, b: [(x * y, x * y) for x in a for y in b],
-    "Div": lambda a, b: [_both_ways(a)],
-    "Mod": lambda a, b: [_both_ways(b)],
+    "Div": lambda a, b: [_symmetric(a)],
+    "Mod": lambda a, b: [_symmetric(b)],
 }
 
 
-def fitted(graph: Graph) -> Graph:
-    """Returns the graph with `fits` set on the INT64 values whose elements all fit INT32."""
+def mark_int32_ranges(graph: Graph) -> Graph:
+    """Returns the graph with `fits_int32` set on the INT64 values whose elements all fit INT32."""
     if not any(v is not None and v.dtype is DType.INT64 for n in graph.nodes for v in n.outputs):
         return graph
-    found: dict[str, Span] = {}
+    found: dict[str, Interval] = {}
     for node in graph.nodes:
         if not node.domain and not node.parts:
-            found.update(_spans(node, found))
+            found.update(_output_intervals(node, found))
 
     def marked(value: Value | None) -> Value | None:
         if value is None or value.dtype is not DType.INT64:
             return value
-        span = _span(value, found)
-        return replace(value, fits=value.fits or (span is not None and _fits(span)))
+        span = _interval(value, found)
+        return replace(
+            value, fits_int32=value.fits_int32 or (span is not None and _fits_int32(span))
+        )
 
-    def settled(node: GraphNode) -> GraphNode:
+    def with_marks(node: GraphNode) -> GraphNode:
         ins, outs = (tuple(marked(v) for v in values) for values in (node.inputs, node.outputs))
         return replace(node, inputs=ins, outputs=outs)
 
-    return replace(graph, nodes=tuple(settled(n) for n in graph.nodes))
+    return replace(graph, nodes=tuple(with_marks(n) for n in graph.nodes))
 
 
-def narrowed(node: GraphNode) -> GraphNode:
+def narrow_to_int32(node: GraphNode) -> GraphNode:
     """Converts the node's INT64 values to INT32, if all fit and not all are constants."""
     values = [v for v in (*node.inputs, *node.outputs) if v is not None and v.dtype is DType.INT64]
-    if not all(v.fits for v in values) or all(v.constant is not None for v in values):
+    if not all(v.fits_int32 for v in values) or all(v.constant is not None for v in values):
         return node
 
-    def short(value: Value | None) -> Value | None:
+    def narrow(value: Value | None) -> Value | None:
         if value is None or value.dtype is not DType.INT64:
             return value
         constant = value.constant and value.constant.cast(DType.INT32)
         return replace(value, dtype=DType.INT32, constant=constant)
 
-    ins, outs = (tuple(short(v) for v in values) for values in (node.inputs, node.outputs))
+    ins, outs = (tuple(narrow(v) for v in values) for values in (node.inputs, node.outputs))
     return replace(node, inputs=ins, outputs=outs)
 
 
-def _spans(node: GraphNode, found: Mapping[str, Span]) -> Iterable[tuple[str, Span]]:
+def _output_intervals(
+    node: GraphNode, found: Mapping[str, Interval]
+) -> Iterable[tuple[str, Interval]]:
     """Yields the known ranges of the node's INT64 outputs, by name."""
     for i, output in enumerate(node.outputs):
         if output is not None and output.dtype is DType.INT64:
-            span = _result(node, i, found)
+            span = _output_interval(node, i, found)
             if span is not None:
                 yield output.name, span
 
 
-def _result(node: GraphNode, output: int, found: Mapping[str, Span]) -> Span | None:
+def _output_interval(
+    node: GraphNode, output: int, found: Mapping[str, Interval]
+) -> Interval | None:
     kind = node.op_type
-    if kind in _SIZES:
-        return 0, _WIDEST
-    if _INDICES.get(kind) == output:
-        return 0, _longest(node) - 1
-    given = [_span(v, found) for v in node.inputs[_CHOICES.get(kind, slice(None))] if v is not None]
+    if kind in _SIZE_OPERATORS:
+        return 0, _MAX_DIM
+    if _INDEX_OUTPUTS.get(kind) == output:
+        return 0, _largest_dim(node) - 1
+    given = [
+        _interval(v, found) for v in node.inputs[_SELECTORS.get(kind, slice(None))] if v is not None
+    ]
     known = [s for s in given if s is not None]
     if not known or len(known) < len(given):
         return None
-    if kind in _CHOICES:
+    if kind in _SELECTORS:
         return _hull(known)
     if kind in _ARITHMETIC and len(known) == 2:
         return _hull(_ARITHMETIC[kind](known[0], known[1]))
     return None
 
 
-def _longest(node: GraphNode) -> int:
-    """The largest dimension of the first input, `_WIDEST` if unknown."""
+def _largest_dim(node: GraphNode) -> int:
+    """The largest dimension of the first input, `_MAX_DIM` if unknown."""
     x = node.inputs[0]
     dims = x.dims if x is not None and x.dims is not None else (None,)
-    return max((d if isinstance(d, int) else _WIDEST for d in dims), default=1)
+    return max((d if isinstance(d, int) else _MAX_DIM for d in dims), default=1)
 
 
-def _span(value: Value, found: Mapping[str, Span]) -> Span | None:
+def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
     """The range of an integer value, None if unknown."""
     if value.constant is not None and value.dtype.readable:
-        if prod(value.constant.shape) > _READ:
+        if prod(value.constant.shape) > _MAX_READ:
             return None
         array = value.constant.array
         if array.size and np.issubdtype(array.dtype, np.integer):
             return int(array.min()), int(array.max())
-    if value.fits:
-        return found.get(value.name, _FITTING)
-    return found.get(value.name, _KINDS.get(value.dtype))
+    if value.fits_int32:
+        return found.get(value.name, _INT32)
+    return found.get(value.name, _TYPE_INTERVALS.get(value.dtype))
 
 
-def _hull(spans: _Spans) -> Span:
+def _hull(spans: _Intervals) -> Interval:
     return min(s[0] for s in spans), max(s[1] for s in spans)
 
 
-def _both_ways(span: Span) -> Span:
+def _symmetric(span: Interval) -> Interval:
     most = max(abs(span[0]), abs(span[1]))
     return -most, most
 
 
-def _fits(span: Span) -> bool:
-    return _FITTING[0] <= span[0] and span[1] <= _FITTING[1]
+def _fits_int32(span: Interval) -> bool:
+    return _INT32[0] <= span[0] and span[1] <= _INT32[1]

@@ -9,74 +9,74 @@ from onnx import defs
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.quantization.qlinear import FORMS, Form
+from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, FloatEquivalent
 
-_RUNTIME = "com.microsoft"
-_LIKE_FIRST = frozenset(
+_MICROSOFT = "com.microsoft"
+_SHAPE_OF_FIRST_INPUT = frozenset(
     (
         *(("", name) for name in ("GroupNormalization", "MeanVarianceNormalization")),
-        *((_RUNTIME, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
-        *((_RUNTIME, name) for name in ("DequantizeLinear", "QuantizeLinear")),
-        *((_RUNTIME, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
+        *((_MICROSOFT, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
+        *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear")),
+        *((_MICROSOFT, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
     )
 )
 """Domains and types of operators whose first output has the shape of the first input."""
 _FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("MatMul", 2)}
 """ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
-_SINCE = 13
+_PROXY_OPSET = 13
 """An opset with all substitutes; later opsets do not change their shape inference."""
-_LIKE = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
+_EQUIVALENTS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
 """Operators that ONNX defines as functions, and equivalents for shape inference."""
 
 
-def counterpart(node: GraphNode) -> GraphNode:
+def inference_proxy(node: GraphNode) -> GraphNode:
     """Returns an ONNX node with the same shape inference as `node`; `node` if none is known.
 
     Source: ONNX GroupNormalization-18, -21, MeanVarianceNormalization-13, LessOrEqual-12,
     GreaterOrEqual-12, which have no shape inference; com.microsoft schemas of ONNX Runtime.
     """
-    if (node.domain, node.op_type) in _LIKE_FIRST:
-        return _as(node, "Identity", node.inputs[:1])
+    if (node.domain, node.op_type) in _SHAPE_OF_FIRST_INPUT:
+        return _rewrite_as(node, "Identity", node.inputs[:1])
     if not node.domain:
-        like = _LIKE.get(node.op_type)
-        return node if like is None else _as(node, like, node.inputs)
-    if node.domain != _RUNTIME:
+        like = _EQUIVALENTS.get(node.op_type)
+        return node if like is None else _rewrite_as(node, like, node.inputs)
+    if node.domain != _MICROSOFT:
         return node
     if node.op_type in _FUSED:
         op_type, count = _FUSED[node.op_type]
-        return _as(node, op_type, _matrices(node)[:count])
-    form = FORMS.get(node.op_type)
-    if form is None or node.attributes.get("channels_last", 0):
+        return _rewrite_as(node, op_type, _untransposed(node)[:count])
+    equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
+    if equivalent is None or node.attributes.get("channels_last", 0):
         return node
-    return _as(node, form.op_type, _quantized(node, form))
+    return _rewrite_as(node, equivalent.op_type, _float_inputs(node, equivalent))
 
 
-def _as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -> GraphNode:
-    known = defs.get_schema(op_type, _SINCE).attributes
+def _rewrite_as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -> GraphNode:
+    known = defs.get_schema(op_type, _PROXY_OPSET).attributes
     return replace(
         node,
         op_type=op_type,
         domain="",
-        since=_SINCE,
+        since=_PROXY_OPSET,
         inputs=tuple(inputs),
         outputs=node.outputs[:1],
         attributes={name: a for name, a in node.attributes.items() if name in known},
     )
 
 
-def _quantized(node: GraphNode, form: Form) -> list[Value | None]:
+def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | None]:
     """The tensors of a QLinear operator as floats, without scales, zero points and bias."""
-    found = [_real(node.inputs[tensor]) for tensor, _, _ in form.triples(node)]
-    for position, source in (form.plain or {}).items():
+    found = [_as_float(node.inputs[tensor]) for tensor, _, _ in equivalent.triples(node)]
+    for position, source in (equivalent.plain or {}).items():
         found.insert(position, node.inputs[source])
     return found
 
 
-def _real(value: Value | None) -> Value | None:
+def _as_float(value: Value | None) -> Value | None:
     return value and replace(value, dtype=DType.FLOAT, constant=None)
 
 
-def _matrices(node: GraphNode) -> list[Value | None]:
+def _untransposed(node: GraphNode) -> list[Value | None]:
     """The inputs; those that FusedMatMul transposes have their last two dimensions swapped."""
     found = list(node.inputs)
     for i, name in enumerate(("transA", "transB")):

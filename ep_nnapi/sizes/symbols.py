@@ -12,7 +12,7 @@ Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Shapes by tensor name."""
 
 
-class Sized(Protocol):
+class HasShape(Protocol):
     """Protocol of a tensor with a name and dimensions, None for unknown rank."""
 
     @property
@@ -24,7 +24,7 @@ class Sized(Protocol):
         """Its dimensions."""
 
 
-def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
+def symbol_values(values: Iterable[HasShape], shapes: Shapes) -> dict[str, int]:
     """The values of the symbolic dimensions when `values` have these shapes.
 
     Raises OptionError for a shape that contradicts the declared rank or a declared size.
@@ -34,14 +34,14 @@ def symbols(values: Iterable[Sized], shapes: Shapes) -> dict[str, int]:
         shape = shapes.get(value.name)
         if shape is None or value.dims is None:
             continue
-        if len(shape) != len(value.dims) or not _fits(value.dims, shape):
+        if len(shape) != len(value.dims) or not _matches(value.dims, shape):
             declared = ",".join(str(d or "?") for d in value.dims)
             raise OptionError(f"{value.name} is fixed to {list(shape)}; the model has [{declared}]")
         found.update((d, s) for d, s in zip(value.dims, shape, strict=True) if isinstance(d, str))
     return found
 
 
-def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
+def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     """The same for a model's inputs; `fixed` may also map a symbolic dimension to one size.
 
     Raises OptionError if a name is neither an input nor a symbol, or a symbol gets two sizes.
@@ -56,16 +56,16 @@ def fixed_symbols(inputs: Sequence[Sized], fixed: Shapes) -> dict[str, int]:
         if name in found and len(sizes) != 1:
             raise OptionError(f"fix of {name} is {list(sizes)}; a symbolic size has one number")
     for value in inputs:
-        for symbol, size in symbols([value], fixed).items():
+        for symbol, size in symbol_values([value], fixed).items():
             if found.setdefault(symbol, size) != size:
                 raise OptionError(f"fix gives {symbol} two sizes, {found[symbol]} and {size}")
     return found
 
 
-def settled(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
+def substitute_symbols(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
     """The dimensions with known symbols replaced by their values."""
     return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
 
 
-def _fits(dims: Sequence[Dim], shape: Sequence[int]) -> bool:
+def _matches(dims: Sequence[Dim], shape: Sequence[int]) -> bool:
     return all(not isinstance(d, int) or d == s for d, s in zip(dims, shape, strict=True))

@@ -19,10 +19,10 @@ from ep_nnapi.graph.value import Array, DType, Value
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import is_sized
 
-_MOST_BYTES = 1 << 26
+_MAX_INPUT_BYTES = 1 << 26
 """Maximum total bytes of a trial run's inputs: enough for a model's image or table input."""
 
-Runs: TypeAlias = dict[tuple[int, tuple[object, ...]], tuple[tuple[int, ...], ...]]
+RunCache: TypeAlias = dict[tuple[int, tuple[object, ...]], tuple[tuple[int, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Assumption:
 
     size: int
     opsets: Mapping[str, int]
-    runs: Runs = field(default_factory=dict)
+    runs: RunCache = field(default_factory=dict)
 
     def __call__(self, node: GraphNode) -> Sequence[Value]:
         """The outputs with sample shapes, of a trial run if a rank is unknown and it succeeds."""
@@ -64,7 +64,7 @@ def _can_run(node: GraphNode) -> bool:
         return False
     known = all(v.dtype.readable for v in inputs)
     tensors = all(v.dtype is not DType.UNDEFINED for v in outputs_of(node))
-    return known and tensors and sum(map(bytes_of, inputs)) <= _MOST_BYTES
+    return known and tensors and sum(map(bytes_of, inputs)) <= _MAX_INPUT_BYTES
 
 
 def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
@@ -77,8 +77,8 @@ def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, .
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     try:
-        plain = replace(node, inputs=tuple(v and _unsettled(v) for v in node.inputs))
-        model = model_of([plain], [_unsettled(v) for v in inputs], outputs, opsets)
+        plain = replace(node, inputs=tuple(v and _as_input(v) for v in node.inputs))
+        model = model_of([plain], [_as_input(v) for v in inputs], outputs, opsets)
         session = session_of(model.SerializeToString(), options)
         results = session.run([v.name for v in outputs], {v.name: _sample(v) for v in inputs})
     except Exception:  # unknown operator or invalid sizes; ONNX Runtime's errors have no base class
@@ -93,6 +93,6 @@ def _sample(value: Value) -> Array:
     return np.ones(value.shape, value.dtype.numpy)
 
 
-def _unsettled(value: Value) -> Value:
+def _as_input(value: Value) -> Value:
     """The value as a model input instead of a folded constant."""
-    return replace(value, constant=None) if value.settled else value
+    return replace(value, constant=None) if value.folded else value

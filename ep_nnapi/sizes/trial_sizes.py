@@ -8,11 +8,11 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Dim, Value
-from ep_nnapi.sizes.bind import Followed, entering, followed
+from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
-from ep_nnapi.sizes.trial_runs import Assumption, Runs
+from ep_nnapi.sizes.trial_runs import Assumption, RunCache
 
-_DEFAULTS = ((64, 32), (96, 32))
+_DEFAULT_SIZES = ((64, 32), (96, 32))
 """First size and step of the samples for free dimensions, for each of the two samples.
 
 Multiples of 32 allow the usual five halvings. Two samples avoid accepting a node that one size
@@ -20,17 +20,17 @@ supports by chance. The second dimension, often the sequence length, is at most 
 which recurrent operators are unrolled.
 """
 
-_OTHERS = (32, 48, 16, 224, 512, 1)
+_ALTERNATIVES = (32, 48, 16, 224, 512, 1)
 """Sizes tried if the defaults are inconsistent; 1 is last, as almost every model allows it."""
 
-_MOST = 1000
+_MAX_NODES = 1000
 """Maximum nodes of a graph for which these are tried: each try infers all shapes again."""
 
-_Numbers: TypeAlias = Mapping[Dim, int]
+_Sizes: TypeAlias = Mapping[Dim, int]
 """Sizes by symbolic dimension; all unnamed dimensions are under None."""
 
 
-def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
+def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
     """The graph bound to sample sizes: one sample if `fixed` determines all sizes, else two.
 
     assume   give data-dependent dimensions the sample size of unnamed dimensions; False leaves them
@@ -39,14 +39,14 @@ def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
     one dimension after another, then one size for all.
     Raises OptionError if `fixed` names neither an input nor a symbol, or contradicts the model.
     """
-    trial = _Trial.of(graph, fixed, assume)
+    trial = _SampleSearch.of(graph, fixed, assume)
     seen = trial.seen(trial.usual(0))
     if seen.assumed and None not in trial.free:
         trial = replace(trial, free=(*trial.free, None))
     if not trial.free:
         return [seen.graph]
-    first, second = (trial.usual(i) for i in range(len(_DEFAULTS)))
-    found = (first, seen.graph) if seen.agree else trial.possible(first)
+    first, second = (trial.usual(i) for i in range(len(_DEFAULT_SIZES)))
+    found = (first, seen.graph) if seen.consistent else trial.possible(first)
     if found is None:
         return [seen.graph, trial.seen(second).graph]
     numbers, view = found
@@ -54,10 +54,10 @@ def views(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _SampleSearch:
     """A graph, its inputs, the given sizes and the free dimensions.
 
-    inputs   as `entering` returns them
+    inputs   as `graph_inputs` returns them
     assume   give data-dependent dimensions the size of unnamed dimensions
     runs     cache of trial runs
     """
@@ -68,25 +68,25 @@ class _Trial:
     known: Mapping[str, int]
     free: tuple[Dim, ...]
     assume: bool
-    runs: Runs = field(default_factory=dict)
+    runs: RunCache = field(default_factory=dict)
 
     @staticmethod
-    def of(graph: Graph, fixed: Shapes, assume: bool) -> _Trial:
-        """Creates the trial of `graph`; raises OptionError as `views` does."""
-        inputs = entering(graph)
+    def of(graph: Graph, fixed: Shapes, assume: bool) -> _SampleSearch:
+        """Creates the trial of `graph`; raises OptionError as `sample_graphs` does."""
+        inputs = graph_inputs(graph)
         known = fixed_symbols(inputs, fixed)
         dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
         named = sorted(d for d in dims if isinstance(d, str) and d not in known)
         free = (*named, None) if None in dims else tuple(named)
-        return _Trial(graph, inputs, fixed, known, free, assume)
+        return _SampleSearch(graph, inputs, fixed, known, free, assume)
 
-    def usual(self, which: int) -> _Numbers:
+    def usual(self, which: int) -> _Sizes:
         """The default sizes of sample 0 or 1."""
-        first, step = _DEFAULTS[which]
+        first, step = _DEFAULT_SIZES[which]
         named = {d: first + step * i for i, d in enumerate(self.free)}
         return {**named, None: first}
 
-    def seen(self, numbers: _Numbers) -> Followed:
+    def seen(self, numbers: _Sizes) -> BoundGraph:
         """Binds the graph to these sizes; the result says if they are consistent."""
         known: dict[Dim, int] = {**numbers}
         known.update(self.known)
@@ -96,37 +96,37 @@ class _Trial:
             if v.dims is not None
         }
         if not self.assume:
-            return followed(self.graph, shapes)
+            return bind_and_check(self.graph, shapes)
         assumption = Assumption(numbers[None], self.graph.opsets, self.runs)
-        return followed(self.graph, shapes, assumption)
+        return bind_and_check(self.graph, shapes, assumption)
 
-    def possible(self, usual: _Numbers) -> tuple[_Numbers, Graph] | None:
+    def possible(self, usual: _Sizes) -> tuple[_Sizes, Graph] | None:
         """The first consistent sizes other than `usual`, and the graph; None if there are none."""
         for numbers in self._instead(usual):
             seen = self.seen(numbers)
-            if seen.agree:
+            if seen.consistent:
                 return numbers, seen.graph
         return None
 
-    def differing(self, found: _Numbers, usual: _Numbers) -> Graph:
+    def differing(self, found: _Sizes, usual: _Sizes) -> Graph:
         """The graph with `usual` sizes, or `found` ones for dimensions that need them."""
         seen = self.seen(usual)
-        if seen.agree:
+        if seen.consistent:
             return seen.graph
         numbers = dict(found)
         for dim in self.free:
             tried = {**numbers, dim: usual[dim]}
-            if self.seen(tried).agree:
+            if self.seen(tried).consistent:
                 numbers = tried
         return self.seen(numbers).graph
 
-    def _instead(self, usual: _Numbers) -> Iterator[_Numbers]:
-        if len(self.graph.nodes) > _MOST:
+    def _instead(self, usual: _Sizes) -> Iterator[_Sizes]:
+        if len(self.graph.nodes) > _MAX_NODES:
             return
         for dim in self.free:
-            yield from ({**usual, dim: size} for size in _OTHERS)
+            yield from ({**usual, dim: size} for size in _ALTERNATIVES)
         if len(self.free) > 1:
-            yield from ({**usual, **dict.fromkeys(self.free, size)} for size in _OTHERS)
+            yield from ({**usual, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES)
 
 
 def _size(dim: Dim, known: Mapping[Dim, int]) -> int:

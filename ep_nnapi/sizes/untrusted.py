@@ -8,34 +8,34 @@ from dataclasses import replace
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.sizes.ceil_mode import overdeclared
-from ep_nnapi.sizes.inference import contradicts, is_believed, only_declared
+from ep_nnapi.sizes.ceil_mode import declares_extra_window
+from ep_nnapi.sizes.inference import declares_wrong_shape, is_only_declared, is_unverifiable
 
 
-def certain(graph: Graph) -> Graph:
+def drop_untrusted_shapes(graph: Graph) -> Graph:
     """Sets sizes to unknown where the computed shapes may differ from the declared ones.
 
     ONNX Runtime's shape inference counts pool windows that its kernels drop. Where it infers
     nothing, as for data-dependent shapes, it trusts the shapes declared in the model. The sizes of
     all values that depend on such a node become unknown as well. Ranks are unchanged.
     """
-    doubtful: set[str] = set()
+    untrusted: set[str] = set()
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & doubtful or any(
-            doubt(node) for doubt in (overdeclared, contradicts, only_declared)
+        if read & untrusted or any(
+            doubt(node) for doubt in (declares_extra_window, declares_wrong_shape, is_only_declared)
         ):
-            doubtful |= {v.name for v in outputs_of(node)}
-    if not doubtful:
+            untrusted |= {v.name for v in outputs_of(node)}
+    if not untrusted:
         return graph
     return replace(
         graph,
-        nodes=tuple(_forgotten(n, doubtful) for n in graph.nodes),
-        outputs=tuple(_unsized(v, doubtful) for v in graph.outputs),
+        nodes=tuple(_drop_shapes(n, untrusted) for n in graph.nodes),
+        outputs=tuple(_drop_shape(v, untrusted) for v in graph.outputs),
     )
 
 
-def believed(graph: Graph) -> frozenset[str]:
+def unverified_tensors(graph: Graph) -> frozenset[str]:
     """Names of the tensors whose shapes depend on declarations that cannot be verified.
 
     These are outputs of nodes with subgraphs, with inputs that are not tensors, or of unknown
@@ -45,20 +45,20 @@ def believed(graph: Graph) -> frozenset[str]:
     names = {v.name for v in graph.inputs if graph.key or v.dims == ()}
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & names or any(is_believed(part) for part in node.originals):
+        if read & names or any(is_unverifiable(part) for part in node.originals):
             names |= {v.name for v in outputs_of(node)}
     return frozenset(names)
 
 
-def _forgotten(node: GraphNode, doubtful: Collection[str]) -> GraphNode:
+def _drop_shapes(node: GraphNode, untrusted: Collection[str]) -> GraphNode:
     return replace(
         node,
-        inputs=tuple(v and _unsized(v, doubtful) for v in node.inputs),
-        outputs=tuple(v and _unsized(v, doubtful) for v in node.outputs),
+        inputs=tuple(v and _drop_shape(v, untrusted) for v in node.inputs),
+        outputs=tuple(v and _drop_shape(v, untrusted) for v in node.outputs),
     )
 
 
-def _unsized(value: Value, doubtful: Collection[str]) -> Value:
-    if value.name not in doubtful or value.dims is None:
+def _drop_shape(value: Value, untrusted: Collection[str]) -> Value:
+    if value.name not in untrusted or value.dims is None:
         return value
     return replace(value, dims=(None,) * len(value.dims))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.capability.builtin_rules import RULES, refusal
+from ep_nnapi.capability.builtin_rules import RULES, builtin_rejection
 from ep_nnapi.errors import Reason
 from ep_nnapi.target import NnapiFlag, Target
 from tests.onnx_graph import graph_of
@@ -40,7 +40,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("case", "target"), TAKEN.values(), ids=TAKEN)
 def test_taken_at_the_limit(case: Case, target: Target) -> None:
-    assert refusal(first(case), target) is None
+    assert builtin_rejection(first(case), target) is None
 
 
 LEFT = {
@@ -98,7 +98,7 @@ LEFT = {
 
 @pytest.mark.parametrize(("case", "target", "reason", "detail"), LEFT.values(), ids=LEFT)
 def test_left_just_past_it(case: Case, target: Target, reason: Reason, detail: str) -> None:
-    found = refusal(first(case), target)
+    found = builtin_rejection(first(case), target)
     assert found is not None
     assert found.reason is reason
     assert detail in found.detail
@@ -107,10 +107,10 @@ def test_left_just_past_it(case: Case, target: Target, reason: Reason, detail: s
 
 def test_use_nchw_needs_level_3() -> None:
     conv = first(node("Conv", f32(1, 3, 8, 8), W))
-    found = refusal(conv, Target(2, NnapiFlag.USE_NCHW))
+    found = builtin_rejection(conv, Target(2, NnapiFlag.USE_NCHW))
     assert found is not None
     assert found.reason is Reason.LEVEL
-    assert refusal(conv, Target(3, NnapiFlag.USE_NCHW)) is None
+    assert builtin_rejection(conv, Target(3, NnapiFlag.USE_NCHW)) is None
 
 
 def test_it_knows_its_54_operators() -> None:

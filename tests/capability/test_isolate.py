@@ -11,7 +11,7 @@ import pytest
 
 from ep_nnapi.capability import graph as judging
 from ep_nnapi.capability import node as capability
-from ep_nnapi.capability.isolate import isolate
+from ep_nnapi.capability.isolate import isolate_defects
 from ep_nnapi.costs import cost_model as rates
 from ep_nnapi.errors import OptionError, Reason
 from ep_nnapi.graph.graph import Graph, GraphNode
@@ -26,11 +26,11 @@ from tests.onnx_graph import graph_of
 from tests.provider.test_planner import CHAIN, clusters, model, plan, refusals
 
 STAGES = {
-    "sizes that are only declared": (declared, "only_declared", {}),
-    "declared sizes": (judging, "certain", {}),
-    "quantization": (judging, "quantized", {}),
-    "ranges of numbers": (judging, "fitted", {}),
-    "lowering and matching": (capability, "_calls", {}),
+    "sizes that are only declared": (declared, "is_only_declared", {}),
+    "declared sizes": (judging, "drop_untrusted_shapes", {}),
+    "quantization": (judging, "propagate_quantization", {}),
+    "ranges of numbers": (judging, "mark_int32_ranges", {}),
+    "lowering and matching": (capability, "_lower_operator", {}),
     "shapes of a lowering": (capability, "check_shapes", {}),
     "fusion": (lowering, "fuse_activations", {}),
     "layout": (lowering, "assign_layouts", {}),
@@ -87,7 +87,7 @@ def test_a_defect_costs_its_node(
 def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken(monkeypatch, judging, "refusal")
+    broken(monkeypatch, judging, "builtin_rejection")
     target = replace(Target(8), rules=RuleSet.BUILTIN)
     found = judging.judge_graph(graph_of(CHAIN), target, parse({}))
     (refusal,) = found.rejections()
@@ -96,7 +96,7 @@ def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
 
 
 def test_a_defect_of_symbolic_sizes_costs_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, judging, "views")
+    broken(monkeypatch, judging, "sample_graphs")
     proto = model("Abs x -> a", "Exp a -> c", "Tanh x -> y", outputs="c y")
     for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "N"
@@ -117,7 +117,7 @@ def test_a_node_whose_work_cannot_be_counted_is_taken(
 
 
 def test_several_defects_cost_each_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, judging, "quantized", ("Abs_a", "Exp_c"))
+    broken(monkeypatch, judging, "propagate_quantization", ("Abs_a", "Exp_c"))
     found = plan(CHAIN)
     assert clusters(found) == [("Neg_b",), ("Tanh_y",)]
     assert set(refusals(found)) == {"Abs_a", "Exp_c"}
@@ -129,7 +129,7 @@ def test_a_defect_of_every_node_leaves_all_of_them(monkeypatch: pytest.MonkeyPat
     proto = model(*(f"Neg {a} -> {b}" for a, b in itertools.pairwise(names)))
     nodes = {node.name for node in proto.graph.node}
     seen: list[int] = []
-    works = judging.quantized
+    works = judging.propagate_quantization
 
     def counted(graph: Graph) -> Graph:
         seen.append(len(graph.nodes))
@@ -137,7 +137,7 @@ def test_a_defect_of_every_node_leaves_all_of_them(monkeypatch: pytest.MonkeyPat
             raise ValueError("injected")
         return works(graph)
 
-    monkeypatch.setattr(judging, "quantized", counted)
+    monkeypatch.setattr(judging, "propagate_quantization", counted)
     found = plan(proto)
     assert clusters(found) == []
     assert set(refusals(found)) == nodes
@@ -149,7 +149,7 @@ def test_an_option_that_does_not_fit_is_the_users() -> None:
         raise OptionError("no input z")
 
     with pytest.raises(OptionError, match="no input z"):
-        isolate(graph_of(CHAIN), step)
+        isolate_defects(graph_of(CHAIN), step)
 
 
 def test_what_fails_without_any_node_is_raised() -> None:
@@ -157,4 +157,4 @@ def test_what_fails_without_any_node_is_raised() -> None:
         raise ValueError("always")
 
     with pytest.raises(ValueError, match="always"):
-        isolate(graph_of(CHAIN), step)
+        isolate_defects(graph_of(CHAIN), step)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ep_nnapi.capability.progress import EVERY, LONG, Progress
+from ep_nnapi.capability.progress import LOG_INTERVAL, WARN_AFTER, Progress
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
@@ -74,7 +74,7 @@ def test_a_short_planning_is_silent(caplog: pytest.LogCaptureFixture) -> None:
     assert said(caplog, logging.INFO) == said(caplog, logging.WARNING) == []
 
 
-@pytest.mark.parametrize(("after", "lines"), [(EVERY - 0.01, 0), (EVERY, 1)])
+@pytest.mark.parametrize(("after", "lines"), [(LOG_INTERVAL - 0.01, 0), (LOG_INTERVAL, 1)])
 def test_the_first_line(after: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     moments = iter((0.0, after))
     progress = Progress(lambda: next(moments))
@@ -83,7 +83,7 @@ def test_the_first_line(after: float, lines: int, caplog: pytest.LogCaptureFixtu
     assert len(said(caplog, logging.INFO)) == lines
 
 
-@pytest.mark.parametrize(("after", "lines"), [(LONG - 0.01, 0), (LONG, 1)])
+@pytest.mark.parametrize(("after", "lines"), [(WARN_AFTER - 0.01, 0), (WARN_AFTER, 1)])
 def test_the_warning(after: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     moments = iter((0.0, after, 2 * after))
     progress = Progress(lambda: next(moments))

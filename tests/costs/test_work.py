@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.costs.cost_model import PHONE, Rates
 from ep_nnapi.costs.work import Family, Work, family_of, work
-from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end.quantized import Qdq
 from tests.onnx_graph import graph_of
 from tests.oracle import Case, f32, node
@@ -67,7 +67,7 @@ def test_a_qdq_group_is_one_node_of_its_operator_in_8_bits():
     q = Qdq()
     x = q.input((4, 8), (0.1, 100))
     out = q.group("MatMul", [x, q.weights(np.ones((8, 5), np.uint8), 0.1)], (0.2, 90))
-    (found,) = quantized(graph_of(q.model(out))).nodes
+    (found,) = propagate_quantization(graph_of(q.model(out))).nodes
     assert (len(found.originals), family_of(found)) == (4, Family.QUANTIZED)
     assert work(found) == Work(4 * 5 * 8, 4 * 8 + 8 * 5 + 4 * 5)
 

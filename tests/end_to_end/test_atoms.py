@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 
 import ep_nnapi
-from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from models.quantized import SCHEMES
@@ -60,7 +60,7 @@ def test_a_group_is_taken_or_left_as_a_whole(scheme: str, every: int) -> None:
     proto = digits(scheme)
     with installed(FaultyDevice(every=every)):
         report = ep_nnapi.check(proto.SerializeToString())
-    groups = [{p.name for p in n.originals} for n in quantized(graph_of(proto)).nodes]
+    groups = [{p.name for p in n.originals} for n in propagate_quantization(graph_of(proto)).nodes]
     large = [g for g in groups if len(g) > 1]
     assert large
     left = {r.node for r in report.rejections}
@@ -81,7 +81,7 @@ def test_a_group_that_is_left_is_left_as_a_whole(options: dict[str, object]) -> 
     proto = q.model(last)
     report = ep_nnapi.check(proto.SerializeToString(), **options)
     taken = [set(c.nodes) for c in report.clusters]
-    sizes = sorted(len(n.originals) for n in quantized(graph_of(proto)).nodes)
+    sizes = sorted(len(n.originals) for n in propagate_quantization(graph_of(proto)).nodes)
     assert sizes == [4, 5]
     assert [len(c) for c in taken] == [4]
     same(proto.SerializeToString(), stored(proto), **options)

@@ -12,7 +12,7 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.cli import report_tables
 from ep_nnapi.graph.value import Quantization
-from ep_nnapi.quantization.propagate import quantized
+from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end import quantized as q
 from tests.end_to_end.quantized import Qdq, model, node
 from tests.onnx_graph import graph_of
@@ -32,7 +32,7 @@ def test_quantization_spreads_through_what_moves_elements():
         node("MaxPool", "b", "c", kernel_shape=[2, 2]),
         node(DEQUANTIZE, "c s z", "y"),
     ]
-    view = quantized(
+    view = propagate_quantization(
         graph_of(model(nodes, {"x": (1, (1, 1, 4, 4))}, {"y": TensorProto.FLOAT}, SCALES))
     )
     found = {v.name: v.quantization for n in view.nodes for v in n.outputs if v is not None}
@@ -41,7 +41,7 @@ def test_quantization_spreads_through_what_moves_elements():
 
 def grouped(nodes, inputs, outputs, constants=SCALES) -> list[tuple[str, int]]:
     """Operator and number of members of each node once groups are formed."""
-    view = quantized(graph_of(model(nodes, inputs, outputs, constants)))
+    view = propagate_quantization(graph_of(model(nodes, inputs, outputs, constants)))
     return [(n.op_type, len(n.originals)) for n in view.nodes]
 
 

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.sizes.bind import bound, is_dynamic
+from ep_nnapi.sizes.bind import bind_shapes, is_dynamic
 from tests.onnx_graph import graph_of
 
 
@@ -27,12 +27,12 @@ def shapes(graph: Graph) -> dict[str, tuple[int, ...]]:
 
 
 def test_every_size_follows_from_the_inputs() -> None:
-    graph = bound(convolution(), {"x": (2, 3, 9, 11)})
+    graph = bind_shapes(convolution(), {"x": (2, 3, 9, 11)})
     assert shapes(graph) == {"c": (2, 8, 5, 6), "p": (2, 8, 1, 1), "y": (2, 8)}
     assert graph.inputs[0].shape == (2, 3, 9, 11)
 
 
 def test_a_graph_without_symbols_needs_no_inference() -> None:
-    static = bound(convolution(), {"x": (1, 3, 8, 8)})
+    static = bind_shapes(convolution(), {"x": (1, 3, 8, 8)})
     assert not is_dynamic(o for n in static.nodes for o in n.outputs if o is not None)
-    assert bound(static, {}) == static
+    assert bind_shapes(static, {}) == static

@@ -40,8 +40,8 @@ def test_the_node_that_finds_them_is_named_where_only_known_sizes_are_taken(
 ) -> None:
     seen = details(2, **options)
     assert seen.keys() >= {"search", "cast", "mul"}
-    assert "places has a size that is known once search has run" in seen["cast"]
-    assert "reals has a size that is known once search has run" in seen["mul"]
+    assert "places has a data-dependent shape, produced by search" in seen["cast"]
+    assert "reals has a data-dependent shape, produced by search" in seen["mul"]
 
 
 def test_what_an_input_settles_is_to_be_fixed() -> None:

@@ -13,8 +13,8 @@ import ep_nnapi
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Value
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.sizes import inference as settling
-from ep_nnapi.sizes.bind import bound
+from ep_nnapi.sizes import inference
+from ep_nnapi.sizes.bind import bind_shapes
 from tests.onnx_graph import graph_of
 
 CLOSE = 1e-6  # both multiply and add the same few float32 numbers
@@ -89,19 +89,19 @@ def outputs(seen: Graph) -> dict[str, Value]:
 
 
 def test_numbers_and_sizes_follow() -> None:
-    values = outputs(bound(graph(halves()), {"x": (5, 7, 6)}))
+    values = outputs(bind_shapes(graph(halves()), {"x": (5, 7, 6)}))
     assert values["end"].constant is not None
     assert values["end"].constant.array == [3]
     assert values["y"].shape == (3, 5, 6)
-    assert not values["r"].settled
+    assert not values["r"].folded
 
 
 def test_numbers_past_the_limit_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settling, "_NUMBERS", 7)
-    assert outputs(bound(graph(positions()), {"x": (1, 7, 6)}))["masked"].settled
-    values = outputs(bound(graph(positions()), {"x": (1, 8, 6)}))
-    assert values["length"].settled
-    assert not values["places"].settled
+    monkeypatch.setattr(inference, "_MAX_FOLDED", 7)
+    assert outputs(bind_shapes(graph(positions()), {"x": (1, 7, 6)}))["masked"].folded
+    values = outputs(bind_shapes(graph(positions()), {"x": (1, 8, 6)}))
+    assert values["length"].folded
+    assert not values["places"].folded
 
 
 def test_sizes_that_contradict_each_other_stay_unknown() -> None:
@@ -112,15 +112,15 @@ def test_sizes_that_contradict_each_other_stay_unknown() -> None:
         helper.make_node("Expand", ["x", "larger"], ["y"]),
     ]
     made = graph(model(nodes, [int64("more", 1, 1, 0)], 3))
-    assert outputs(bound(made, {"x": (1, 1, 6)}))["y"].shape == (2, 2, 6)
-    assert outputs(bound(made, {"x": (1, 2, 6)}))["y"].dims == ("unk__0", "unk__1", 6)
+    assert outputs(bind_shapes(made, {"x": (1, 1, 6)}))["y"].shape == (2, 2, 6)
+    assert outputs(bind_shapes(made, {"x": (1, 2, 6)}))["y"].dims == ("unk__0", "unk__1", 6)
 
 
 def test_the_results_of_inner_graphs_stay_as_they_are() -> None:
     """An If has branches that its node in `graph` does not show."""
     made = graph(model([helper.make_node("Relu", ["x"], ["y"])], [], 3))
     node = replace(made.nodes[0], op_type="If", since=16)
-    values = outputs(bound(replace(made, nodes=(node,)), {"x": (2, 5, 6)}))
+    values = outputs(bind_shapes(replace(made, nodes=(node,)), {"x": (2, 5, 6)}))
     assert values["y"].shape == (2, 5, 6)
 
 
@@ -135,7 +135,7 @@ def test_a_rank_is_known_when_it_can_be_inferred_and_else_not_taken_for_0(
     made = onnx.load_from_string(model(nodes, [], 3))
     made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, [None]))
     made.graph.output[0].type.tensor_type.ClearField("shape")
-    assert outputs(bound(graph_of(made), shapes))["y"].dims == dims
+    assert outputs(bind_shapes(graph_of(made), shapes))["y"].dims == dims
 
 
 def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:
@@ -143,7 +143,7 @@ def test_what_the_author_declares_of_an_output_may_be_wrong() -> None:
     wrong = replace(made.outputs[0], dims=())
     node = replace(made.nodes[0], outputs=(wrong,))
     declared = replace(made, nodes=(node,), outputs=(wrong,))
-    assert outputs(bound(declared, {"x": (2, 5, 6)}))["y"].shape == (2, 5, 6)
+    assert outputs(bind_shapes(declared, {"x": (2, 5, 6)}))["y"].shape == (2, 5, 6)
 
 
 LAYERS = {

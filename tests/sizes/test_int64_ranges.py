@@ -11,7 +11,7 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.graph.value import DType
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.sizes.int64_ranges import fitted, narrowed
+from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, narrow_to_int32
 from tests.end_to_end.quantized import model, node
 from tests.onnx_graph import graph_of
 
@@ -28,9 +28,9 @@ def integers(*numbers: int) -> np.ndarray:
 def fits(*nodes: onnx.NodeProto, inputs=PICTURE, **constants: np.ndarray) -> bool:
     """Whether INT32 is known to have the numbers of the last node's output."""
     last = nodes[-1].output[0]
-    graph = fitted(graph_of(model(nodes, inputs, {last: WIDE}, constants)))
+    graph = mark_int32_ranges(graph_of(model(nodes, inputs, {last: WIDE}, constants)))
     (output,) = (o for n in graph.nodes for o in n.outputs if o is not None and o.name == last)
-    return output.fits
+    return output.fits_int32
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_node_is_narrowed_when_all_of_it_fits() -> None:
     for number, kind in [(1, DType.INT32), (LARGEST, DType.INT64)]:
         nodes = [BEST, node("Add", "a c", "y")]
         graph = graph_of(model(nodes, PICTURE, {"y": WIDE}, {"c": integers(number)}))
-        added = narrowed(fitted(graph).nodes[1])
+        added = narrow_to_int32(mark_int32_ranges(graph).nodes[1])
         assert {v.dtype for v in (*added.inputs, *added.outputs) if v is not None} == {kind}
 
 

@@ -8,10 +8,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.value import Array, DType, Value
-from ep_nnapi.quantization.qlinear import FORMS
+from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS
 from ep_nnapi.sessions.cpu import exact_options, session_of
-from ep_nnapi.sizes.inference import settle
-from ep_nnapi.sizes.proxies import counterpart
+from ep_nnapi.sizes.inference import infer_shapes
+from ep_nnapi.sizes.proxies import inference_proxy
 
 MS = "com.microsoft"
 OPSET = 21
@@ -83,7 +83,7 @@ def computed(given: Given) -> tuple[int, ...]:
     domain, op_type, inputs, attributes = given
     tensors = [numpy_helper.from_array(np.asarray(a), f"i{i}") for i, a in enumerate(inputs)]
     node = helper.make_node(op_type, [t.name for t in tensors], ["y"], domain=domain, **attributes)
-    stored = op_type == "QuantizeLinear" or op_type in FORMS
+    stored = op_type == "QuantizeLinear" or op_type in FLOAT_EQUIVALENTS
     kind = TensorProto.UINT8 if stored else TensorProto.FLOAT
     out = helper.make_tensor_value_info("y", kind, None)
     graph = helper.make_graph([node], "g", [], [out], tensors)
@@ -99,15 +99,15 @@ def computed(given: Given) -> tuple[int, ...]:
 def test_sizes_are_those_that_onnx_runtime_computes(given: Given) -> None:
     node = as_node(given)
     known = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
-    assert settle([node], known, ()).values["y"].dims == computed(given)
+    assert infer_shapes([node], known, ()).values["y"].dims == computed(given)
 
 
 @pytest.mark.parametrize("domain", ["", MS, "com.example"])
 def test_what_is_not_known_stays_as_it_is(domain: str) -> None:
     node = as_node((domain, "Unheard", (f32(2),), {}))
-    assert counterpart(node) is node
+    assert inference_proxy(node) is node
 
 
 def test_channels_last_is_not_known() -> None:
     node = as_node((MS, "QLinearAveragePool", u8(1, 8, 7, 2), {"channels_last": 1}))
-    assert counterpart(node) is node
+    assert inference_proxy(node) is node

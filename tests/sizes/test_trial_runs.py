@@ -8,8 +8,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.sizes import trial_runs as assuming
-from ep_nnapi.sizes.trial_sizes import views
+from ep_nnapi.sizes import trial_runs
+from ep_nnapi.sizes.trial_sizes import sample_graphs
 from tests.onnx_graph import graph_of
 
 
@@ -39,12 +39,12 @@ def read(graph: Graph, index: int) -> tuple[object, ...] | None:
 
 
 def test_two_samples_are_made_of_what_only_a_run_settles() -> None:
-    seen = views(compressed(), {})
+    seen = sample_graphs(compressed(), {})
     assert [read(v, 1) for v in seen] == [(10, 64), (10, 96)]
 
 
 def test_who_computes_it_has_no_sizes() -> None:
-    for view in views(compressed(), {}):
+    for view in sample_graphs(compressed(), {}):
         (output,) = view.nodes[0].outputs
         assert output is not None
         assert output.dims is not None
@@ -53,11 +53,11 @@ def test_who_computes_it_has_no_sizes() -> None:
 
 @pytest.mark.parametrize(("width", "size"), [(64, 64), (224, 224)])
 def test_sizes_are_looked_for_that_go_with_what_follows(width: int, size: int) -> None:
-    assert {read(v, 2) for v in views(compressed(width=width), {})} == {(10, size)}
+    assert {read(v, 2) for v in sample_graphs(compressed(width=width), {})} == {(10, size)}
 
 
 def test_nothing_is_assumed_where_only_known_sizes_are_taken() -> None:
-    (view,) = views(compressed(), {}, assume=False)
+    (view,) = sample_graphs(compressed(), {}, assume=False)
     dims = read(view, 1)
     assert dims is not None
     assert not isinstance(dims[1], int)
@@ -83,9 +83,9 @@ def test_a_trial_run_has_a_limit(
     limit: int, left: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """[8, 4] floats have 128 bytes."""
-    monkeypatch.setattr(assuming, "_MOST_BYTES", limit)
+    monkeypatch.setattr(trial_runs, "_MAX_INPUT_BYTES", limit)
     report = ep_nnapi.check(scaled(8))
     assert {r.node for r in report.rejections} == left
     for refused in report.rejections:
         if refused.node == "relu":
-            assert "known once scaler has run" in refused.detail
+            assert "a data-dependent shape, produced by scaler" in refused.detail

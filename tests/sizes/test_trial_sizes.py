@@ -6,8 +6,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.sizes import trial_sizes as sampling
-from ep_nnapi.sizes.trial_sizes import views
+from ep_nnapi.sizes import trial_sizes
+from ep_nnapi.sizes.trial_sizes import sample_graphs
 from tests.onnx_graph import graph_of
 from tests.sizes.test_bind import convolution
 
@@ -38,25 +38,27 @@ def cut(*most: int | None) -> Graph:
 
 
 def test_unsettled_sizes_are_tried_twice_with_different_numbers() -> None:
-    first, second = map(sizes, views(convolution(), {}))
+    first, second = map(sizes, sample_graphs(convolution(), {}))
     assert first[1] == second[1] == 3
     assert all(a != b for i, (a, b) in enumerate(zip(first, second, strict=True)) if i != 1)
 
 
 def test_fixed_sizes_are_the_only_sample() -> None:
-    assert [sizes(v) for v in views(convolution(), {"x": (1, 3, 32, 48)})] == [(1, 3, 32, 48)]
+    assert [sizes(v) for v in sample_graphs(convolution(), {"x": (1, 3, 32, 48)})] == [
+        (1, 3, 32, 48)
+    ]
 
 
 def test_a_size_that_the_model_does_not_allow_is_replaced_by_one_that_it_does() -> None:
     """The usual lengths are 96 and 128; 50 positions leave 32, twice; the rest differs."""
-    first, second = map(sizes, views(cut(50, None), {}))
+    first, second = map(sizes, sample_graphs(cut(50, None), {}))
     assert first == (64, 32, 128)
     assert second == (96, 32, 160)
 
 
 def test_the_usual_size_is_kept_where_it_just_fits() -> None:
-    assert [sizes(v)[1] for v in views(cut(128, None), {})] == [96, 128]
-    assert [sizes(v)[1] for v in views(cut(127, None), {})] == [96, 96]
+    assert [sizes(v)[1] for v in sample_graphs(cut(128, None), {})] == [96, 128]
+    assert [sizes(v)[1] for v in sample_graphs(cut(127, None), {})] == [96, 96]
 
 
 def embedded(most: int) -> Graph:
@@ -82,18 +84,18 @@ def embedded(most: int) -> Graph:
 
 @pytest.mark.parametrize(("most", "lengths"), [(128, [96, 128]), (127, [96, 96]), (40, [32, 32])])
 def test_no_more_places_are_tried_than_a_table_has(most: int, lengths: list[int]) -> None:
-    assert [sizes(v)[1] for v in views(embedded(most), {})] == lengths
+    assert [sizes(v)[1] for v in sample_graphs(embedded(most), {})] == lengths
 
 
 def test_two_sizes_that_only_go_together() -> None:
-    assert [sizes(v) for v in views(cut(50, 50), {})] == [(32, 32, 32), (96, 32, 32)]
+    assert [sizes(v) for v in sample_graphs(cut(50, 50), {})] == [(32, 32, 32), (96, 32, 32)]
 
 
 def test_large_graphs_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sampling, "_MOST", 4)
-    assert sizes(views(cut(50, None), {})[0])[1] == 32
-    monkeypatch.setattr(sampling, "_MOST", 3)
-    assert sizes(views(cut(50, None), {})[0])[1] == 96
+    monkeypatch.setattr(trial_sizes, "_MAX_NODES", 4)
+    assert sizes(sample_graphs(cut(50, None), {})[0])[1] == 32
+    monkeypatch.setattr(trial_sizes, "_MAX_NODES", 3)
+    assert sizes(sample_graphs(cut(50, None), {})[0])[1] == 96
 
 
 @pytest.mark.parametrize(("rank", "size"), [(4, 64), (5, 1)])
@@ -105,7 +107,7 @@ def test_no_more_is_tried_than_a_tensor_of_nnapi_holds(rank: int, size: int) -> 
     )
     made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
     graph = graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
-    assert sizes(views(graph, {})[0])[0] == size
+    assert sizes(sample_graphs(graph, {})[0])[0] == size
 
 
 @pytest.mark.parametrize("fixed", [(1, 4, 32, 48), (1, 3, 32)])
@@ -113,9 +115,9 @@ def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]
     with pytest.raises(
         OptionError, match=r"x is fixed to \[1, .*the model has \[batch,3,height,\?"
     ):
-        views(convolution(), {"x": fixed})
+        sample_graphs(convolution(), {"x": fixed})
 
 
 def test_a_fixed_name_that_is_no_input_is_named() -> None:
     with pytest.raises(OptionError, match=r"fix names z, .*there are x"):
-        views(convolution(), {"z": (1,)})
+        sample_graphs(convolution(), {"z": (1,)})

@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, held
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.lib.emit import (
@@ -43,7 +43,7 @@ def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterato
 def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
     """Return `x` broadcast to `shape`, with its elements repeated; a constant is folded."""
     shape = tuple(shape)
-    if held(x.shape) == held(shape):
+    if operand_shape(x.shape) == operand_shape(shape):
         return x
     if x.constant is not None:
         sizes = (1,) * (len(shape) - x.rank) + x.shape
@@ -57,7 +57,7 @@ def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
 def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` broadcast to the shape of `y`, with its elements repeated."""
     sizes, shape = (1,) * (y.rank - x.rank) + x.shape, y.shape
-    if held(x.shape) == held(shape):
+    if operand_shape(x.shape) == operand_shape(shape):
         yield from reshape(n, x, y)
     elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Constant, DType, Value, held
+from ep_nnapi.graph.value import Array, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Given, Row
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -70,7 +70,7 @@ def each(steps: Iterable[Steps]) -> Generator[Call, None, list[Value]]:
 
 def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Steps:
     """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
-    if held(x.shape) == tuple(shape):
+    if operand_shape(x.shape) == tuple(shape):
         return x
     if x.constant is not None:
         return replace(x, dims=tuple(shape), constant=x.constant.reshaped(shape))
@@ -81,7 +81,7 @@ def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Steps:
 
 def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` reshaped to the shape of `y`, for any element type."""
-    before, after = held(x.shape), held(y.shape)
+    before, after = operand_shape(x.shape), operand_shape(y.shape)
     call = RESHAPE(x, shape=int32(after), out=y)
     if x.dtype is DType.BOOL:
         if before == after:
@@ -98,7 +98,7 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 def place(n: Node, y: Value, shape: Sequence[int]) -> Value:
     """Return `y`, or an intermediate of `shape` if NNAPI stores `y` in another; see `settle`."""
-    return y if held(y.shape) == tuple(shape) else n.temp(y, shape)
+    return y if operand_shape(y.shape) == tuple(shape) else n.temp(y, shape)
 
 
 def settle(n: Node, made: Value, y: Value) -> Iterator[Call]:
@@ -109,13 +109,13 @@ def settle(n: Node, made: Value, y: Value) -> Iterator[Call]:
 
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
     """Return EXPAND_DIMS calls from `x` to `y` if `y` only has more axes of size 1; else []."""
-    added = _added(held(x.shape), held(y.shape))
+    added = _added(operand_shape(x.shape), operand_shape(y.shape))
     calls: list[Call] = []
     for axis in added:
         before = calls[-1].outputs[0] if calls else x
         if not isinstance(before, Value):
             return []
-        sizes = held(before.shape)
+        sizes = operand_shape(before.shape)
         out = y if axis == added[-1] else n.temp(x, (*sizes[:axis], 1, *sizes[axis:]))
         calls.append(EXPAND_DIMS(before, axis=axis, out=out))
     return calls
@@ -136,7 +136,7 @@ def _added(before: Sequence[int], after: Sequence[int]) -> list[int]:
 
 def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOAT) -> Steps:
     """Return a uniform tensor: a constant, or FILL where it is large and the level has FILL."""
-    sizes = held(shape)
+    sizes = operand_shape(shape)
     constant = Constant(sizes, dtype, lambda: np.broadcast_to(np.array(number, dtype.numpy), sizes))
     value = Value(f"all {number:g}", dtype, sizes, constant=constant)
     if prod(sizes) <= SMALL:
