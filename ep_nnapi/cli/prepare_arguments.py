@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ep_nnapi.errors import OptionError
-from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, aware_of
+from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
 
 if TYPE_CHECKING:
     from ep_nnapi.preparation.batch import Preparation, Progress
@@ -98,7 +98,7 @@ def call(
         raise OptionError("--no-verify compares nothing; drop --input and --tolerance")
     level = given.optimization_level
     chosen = {
-        "optimization_level": aware_of(level) if given.use_nnapi else level,
+        "optimization_level": level_with_nnapi(level) if given.use_nnapi else level,
         "format": given.format,
         "target_platform": given.target_platform,
         "optimization_style": given.optimization_style,

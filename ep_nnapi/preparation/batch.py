@@ -21,7 +21,7 @@ from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
 from ep_nnapi.preparation.task import Task, clean, failed, locked, prepare_one
-from ep_nnapi.preparation.worker_pool import Crew, Limits, limits_of, workers_of
+from ep_nnapi.preparation.worker_pool import Limits, WorkerPool, limits_of, workers_of
 
 MANIFEST = "manifest.json"
 _SAVE_EVERY = 1.0  # seconds between saves: the most that a killed run loses from its manifest
@@ -44,7 +44,7 @@ class Preparation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Output:
     """Output location: a folder, and a name prefix for the files shared by all its models."""
 
     root: Path
@@ -90,39 +90,41 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     job = _job(target, options)
     workers, limits = workers_of(jobs), limits_of(timeout, memory)
     with as_files(model, inputs) as (given, files):
-        how = _verification(files, tolerance) if verify else None
-        work = partial(_prepared, given.absolute(), target, job, how, limits, progress)
+        verification = _verification(files, tolerance) if verify else None
+        work = partial(_prepared, given.absolute(), target, job, verification, limits, progress)
         if executor is not None:
             return work(lambda t: executor.submit(prepare_one, t))
-        with ThreadPoolExecutor(workers) as own, Crew() as crew:
-            return work(lambda t: own.submit(prepare_one, t, crew))
+        with ThreadPoolExecutor(workers) as own, WorkerPool() as pool:
+            return work(lambda t: own.submit(prepare_one, t, pool))
 
 
 def _prepared(
     source: Path,
     target: Path,
     job: Job,
-    how: Verification | None,
+    verification: Verification | None,
     limits: Limits,
     progress: Progress | None,
     submit: Callable[[Task], Future[Prepared]],
 ) -> Preparation:
-    place, pairs = _pairs(source, target, job)
+    folder, pairs = _outputs_of(source, target, job)
     try:
-        place.root.mkdir(parents=True, exist_ok=True)
+        folder.root.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise OptionError(f"{place.root} cannot be made: {error.strerror}") from None
-    clean(place.root)
-    known = manifest.read(place.manifest)
-    recipe = Recipe(job.to_json(), _compared(how), _versions(job.options.calibration))
-    task = partial(Task, root=place.root, recipe=recipe, verification=how, limits=limits)
-    models = _all(_tasks(source, pairs, task, known), place, submit, progress)
+        raise OptionError(f"{folder.root} cannot be made: {error.strerror}") from None
+    clean(folder.root)
+    known = manifest.read(folder.manifest)
+    recipe = Recipe(
+        job.to_json(), _verification_key(verification), _versions(job.options.calibration)
+    )
+    task = partial(Task, root=folder.root, recipe=recipe, verification=verification, limits=limits)
+    models = _run_all(_tasks(source, pairs, task, known), folder, submit, progress)
     if source.is_file() and models[0].unusable:
-        raise ModelError(_about(source, str(models[0].error)))
-    return Preparation(models, place.manifest)
+        raise ModelError(_with_path(source, str(models[0].error)))
+    return Preparation(models, folder.manifest)
 
 
-def _about(model: Path, error: str) -> str:
+def _with_path(model: Path, error: str) -> str:
     """Returns the error message, prefixed with the model's path if it lacks its name."""
     return error if model.name in error else f"{model}: {error}"
 
@@ -152,15 +154,15 @@ def _names_file(target: Path) -> bool:
     return target.suffix.lower() in (".onnx", ".ort") and not target.is_dir()
 
 
-def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Path, str]]]:
+def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tuple[Path, str]]]:
     """Returns the output location, and each model with the name of its output there."""
     if source.is_dir():
-        return _pairs_of_directory(source, target, job)
+        return _outputs_of_directory(source, target, job)
     if not source.is_file():
         raise ModelError(f"{source}: no such file or directory")
-    place, name = _Place(target), f"{source.stem}{job.suffix}"
+    folder, name = _Output(target), f"{source.stem}{job.suffix}"
     if _names_file(target):
-        place, name = _Place(target.parent, f"{target.stem}."), target.name
+        folder, name = _Output(target.parent, f"{target.stem}."), target.name
         ending = f".{job.suffix.rpartition('.')[2]}"
         if target.suffix.lower() != ending:
             raise OptionError(
@@ -174,9 +176,9 @@ def _pairs(source: Path, target: Path, job: Job) -> tuple[_Place, list[tuple[Pat
             f"{target.name} is no name for format {job.format}, which writes .{ending} files; "
             f"give {target.stem}.{ending}, or a directory (mkdir it if its name is to have a dot)"
         )
-    if _real(place.root / name) == _real(source):
+    if _real(folder.root / name) == _real(source):
         raise OptionError(f"{source} would be replaced; write to another directory or name")
-    return place, [(source, name)]
+    return folder, [(source, name)]
 
 
 def _real(path: Path) -> Path:
@@ -184,13 +186,13 @@ def _real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _pairs_of_directory(
+def _outputs_of_directory(
     source: Path, target: Path, job: Job
-) -> tuple[_Place, list[tuple[Path, str]]]:
+) -> tuple[_Output, list[tuple[Path, str]]]:
     if _names_file(target) or (target.exists() and not target.is_dir()):
         raise OptionError(f"{target} is one file, but {source} is a directory; give a directory")
-    place = _real(target)
-    within = place == _real(source)
+    folder = _real(target)
+    within = folder == _real(source)
     if within and job.format is not Format.ORT:
         raise OptionError(f"format {job.format} writes .onnx files; write to another directory")
     models = [
@@ -199,7 +201,7 @@ def _pairs_of_directory(
         if path.suffix.lower() == ".onnx"
         and (path.is_file() or (path.is_symlink() and not path.exists()))
         and not any(part.startswith(TEMPORARY) for part in path.parts)
-        and (within or place not in _real(path).parents)
+        and (within or folder not in _real(path).parents)
     ]
     if not models:
         raise ModelError(f"{source}: there is no .onnx file in it")
@@ -209,12 +211,12 @@ def _pairs_of_directory(
         if name in seen:
             raise OptionError(f"{seen[name]} and {model} would both become {name}; rename one")
         seen[name] = model
-    return _Place(target), pairs
+    return _Output(target), pairs
 
 
-def _all(
+def _run_all(
     tasks: Sequence[Task],
-    place: _Place,
+    folder: _Output,
     submit: Callable[[Task], Future[Prepared]],
     progress: Progress | None,
 ) -> tuple[Prepared, ...]:
@@ -232,28 +234,28 @@ def _all(
                 progress(done, len(tasks))
             began = time.monotonic()
             if began - saved > pause:
-                _write_down(place, entries)
+                _save_manifest(folder, entries)
                 saved = time.monotonic()
                 pause = max(_SAVE_EVERY, _SAVE_SHARE * (saved - began))
     finally:  # on interruption, do not start pending tasks
         for future in futures:
             future.cancel()
-    _write_down(place, entries)
+    _save_manifest(folder, entries)
     return tuple(entries[task.output] for task in tasks)
 
 
-def _write_down(place: _Place, entries: Mapping[str, Prepared]) -> None:
+def _save_manifest(folder: _Output, entries: Mapping[str, Prepared]) -> None:
     """Writes the shared files, merged with entries of other runs whose outputs still exist."""
-    with locked(place.root):
-        before = manifest.read(place.manifest)
+    with locked(folder.root):
+        before = manifest.read(folder.manifest)
         there = {
             output: entry
             for output, entry in before.items()
-            if all((place.root / name).is_file() for name in entry.outputs)
+            if all((folder.root / name).is_file() for name in entry.outputs)
         }
         every = (there | dict(entries)).values()
-        manifest.write(place.manifest, every)
-        manifest.write_operators(place.root, place.prefix, every, before.values())
+        manifest.write(folder.manifest, every)
+        manifest.write_operators(folder.root, folder.prefix, every, before.values())
 
 
 def _result(future: Future[Prepared], task: Task) -> Prepared:
@@ -277,16 +279,16 @@ def _tasks(
     ]
 
 
-def _compared(how: Verification | None) -> dict[str, object] | None:
+def _verification_key(verification: Verification | None) -> dict[str, object] | None:
     """Returns the verification as plain data, with digests to detect changed input files."""
-    if how is None:
+    if verification is None:
         return None
-    files = {given: Path(given.rpartition("=")[2]) for given in how.inputs}
+    files = {given: Path(given.rpartition("=")[2]) for given in verification.inputs}
     for file in files.values():
         if not file.is_file():
             raise OptionError(f"{file}: no such input file")
     digests = {given: digest_of(file) for given, file in files.items()}
-    return {"inputs": digests, "tolerance": how.tolerance}
+    return {"inputs": digests, "tolerance": verification.tolerance}
 
 
 def _versions(calibration: str | None) -> dict[str, str]:

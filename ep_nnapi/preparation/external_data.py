@@ -14,21 +14,21 @@ from ep_nnapi.graph.onnx_io import mentions
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ExternalData:
     """A model's external data: the files, and the number of bytes its tensors occupy in them."""
 
     files: tuple[Path, ...] = ()
     bytes: int = 0
 
 
-def elsewhere(model: Path) -> Elsewhere:
+def external_data_of(model: Path) -> ExternalData:
     """Returns the external data of a model; empty for .ort files and unreadable models."""
     if model.suffix.lower() == ".ort" or not mentions(model, b"location"):
-        return Elsewhere()
+        return ExternalData()
     try:
         proto = onnx.load(str(model), load_external_data=False)
     except (DecodeError, UnicodeDecodeError):
-        return Elsewhere()
+        return ExternalData()
     places = [
         {entry.key: entry.value for entry in tensor.external_data}
         for tensor in _tensors(proto.graph)
@@ -36,7 +36,7 @@ def elsewhere(model: Path) -> Elsewhere:
     ]
     names = sorted({place["location"] for place in places if "location" in place})
     size = sum(_length(place, model.parent) for place in places)
-    return Elsewhere(tuple(model.parent / name for name in names), size)
+    return ExternalData(tuple(model.parent / name for name in names), size)
 
 
 def _length(place: Mapping[str, str], folder: Path) -> int:

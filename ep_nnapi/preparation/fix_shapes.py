@@ -25,7 +25,7 @@ _IR_VERSION_FIRST = b"\x08"
 
 
 @contextmanager
-def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
+def with_static_shapes(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
     """Yields a temporary model with the shapes of `job.options.fix`, and a job without `fix`.
 
     The model is written next to `out`. Initializers that IR version 3 lists as inputs are removed
@@ -34,19 +34,19 @@ def fixed(model: Path, out: Path, job: Job) -> Iterator[tuple[Path, Job]]:
     Raises OptionError for names and sizes that the model does not have, ModelError for a model
     that cannot be read.
     """
-    if not job.options.fix and not _lists_constants(model):
+    if not job.options.fix and not _has_constant_inputs(model):
         yield model, job
         return
-    settled, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
+    static, weights = out.with_suffix(".fixed.onnx"), out.with_suffix(".fixed.weights")
     try:
-        _write(model, settled, dict(job.options.fix), weights)
-        yield settled, replace(job, options=replace(job.options, fix=()))
+        _write(model, static, dict(job.options.fix), weights)
+        yield static, replace(job, options=replace(job.options, fix=()))
     finally:
-        settled.unlink(missing_ok=True)
+        static.unlink(missing_ok=True)
         weights.unlink(missing_ok=True)
 
 
-def write_sizes(proto: ModelProto, shapes: Shapes) -> None:
+def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
     """Sets the inputs' shapes, and replaces the symbolic dimensions they fix in all graphs."""
     constants = {t.name for t in proto.graph.initializer}
     inputs = [_Input(i.name, _dims(i)) for i in proto.graph.input if i.name not in constants]
@@ -76,13 +76,13 @@ def _write(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
     except (DecodeError, OSError, ValueError) as error:
         raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
     if proto.ir_version < _OVERRIDABLE_FROM:
-        _unlist(proto)
-    write_sizes(proto, shapes)
+        _remove_constant_inputs(proto)
+    set_shapes(proto, shapes)
     large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
     onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
 
 
-def _lists_constants(model: Path) -> bool:
+def _has_constant_inputs(model: Path) -> bool:
     """Returns True for an .onnx file with an IR version whose inputs may be constants (below 4)."""
     if model.suffix.lower() == ".ort":
         return False
@@ -96,7 +96,7 @@ def _lists_constants(model: Path) -> bool:
     return bool(proto.ir_version < _OVERRIDABLE_FROM)
 
 
-def _unlist(proto: ModelProto) -> None:
+def _remove_constant_inputs(proto: ModelProto) -> None:
     """Removes initializers from the inputs and sets IR version 4, where they stay constants."""
     constants = {t.name for t in proto.graph.initializer}
     inputs = [i for i in proto.graph.input if i.name not in constants]

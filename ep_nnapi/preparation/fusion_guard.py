@@ -24,7 +24,7 @@ from ep_nnapi.report import Report
 _READER = "ep_nnapi_reader_"
 
 
-def is_kept(saved: Path, report: Report) -> bool:
+def is_unfused(saved: Path, report: Report) -> bool:
     """Returns True if the .ort file `saved` contains all nodes of the clusters in `report`.
 
     A fused node is missing, or its name belongs to a node that computes other outputs. Both the
@@ -34,7 +34,7 @@ def is_kept(saved: Path, report: Report) -> bool:
     return all(written.issuperset((*c.nodes, *c.outputs)) for c in report.clusters)
 
 
-def expose(model: Path, report: Report) -> None:
+def add_consumers(model: Path, report: Report) -> None:
     """Adds a consumer to each tensor that clusters compute or read, in subgraphs too.
 
     model   after ONNX Runtime's basic optimization; unnamed nodes are matched by first output
@@ -57,7 +57,7 @@ def expose(model: Path, report: Report) -> None:
             )
 
 
-def conceal(model: Path) -> None:
+def remove_consumers(model: Path) -> None:
     """Removes the consumers that `expose` added."""
     with edited(model) as proto:
         for graph in graphs(proto.graph):

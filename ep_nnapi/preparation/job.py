@@ -106,7 +106,7 @@ class Combination:
     result: str
 
 
-UNCOMPARED = "no-verify prepares it without comparing"
+NO_VERIFY_ADVICE = "no-verify prepares it without comparing"
 """Advice in errors for models that cannot be compared or are not deterministic."""
 
 _ANY = tuple(Level)
@@ -146,18 +146,18 @@ def job_of(given: Mapping[str, object]) -> Job:
     Raises OptionError for unknown keys or values and for invalid combinations.
     """
     rest = dict(given)
-    level = _member(Level, "optimization_level", rest.pop("optimization_level", "nnapi-aware"))
-    form = _member(Format, "format", rest.pop("format", "ort"))
-    platform = _member(Platform, "target_platform", rest.pop("target_platform", "arm"))
-    style = _member(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
-    reduced = _switch("enable_type_reduction", rest.pop("enable_type_reduction", False))
-    embed = _switch("embed", rest.pop("embed", False))
+    level = _enum_value(Level, "optimization_level", rest.pop("optimization_level", "nnapi-aware"))
+    form = _enum_value(Format, "format", rest.pop("format", "ort"))
+    platform = _enum_value(Platform, "target_platform", rest.pop("target_platform", "arm"))
+    style = _enum_value(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
+    reduced = _boolean("enable_type_reduction", rest.pop("enable_type_reduction", False))
+    embed = _boolean("embed", rest.pop("embed", False))
     job = Job(level, form, platform, style, reduced, embed, parse(rest))
     _check(job)
     return job
 
 
-def aware_of(level: str | None) -> str:
+def level_with_nnapi(level: str | None) -> str:
     """Returns the level for `--use_nnapi --optimization_level LEVEL` of ONNX Runtime's old tool.
 
     Raises OptionError for level all.
@@ -183,7 +183,7 @@ def _check(job: Job) -> None:
         known = ", ".join(styled[0].levels)
         raise OptionError(
             f"format {job.format} with style {job.style} goes with optimization_level {known}, "
-            f"not {job.level}{_WHY[job.format]}"
+            f"not {job.level}{_WHY_NOT[job.format]}"
         )
     for name, value in (("enable_type_reduction", job.type_reduction), ("embed", job.embed)):
         if value and not any(c.extra == name for c in styled):
@@ -191,7 +191,7 @@ def _check(job: Job) -> None:
             raise OptionError(f"{name} is for format {owner} only, not {job.format}")
 
 
-_WHY = {
+_WHY_NOT = {
     Format.ORT: ", which has nothing to record",
     Format.ONNX: "",
     Format.CONTEXT: ", which fuses nodes for the CPU before NNAPI sees them; "
@@ -199,13 +199,13 @@ _WHY = {
 }
 
 
-def _member(kind: type[_Kind], name: str, value: object) -> _Kind:
+def _enum_value(kind: type[_Kind], name: str, value: object) -> _Kind:
     if value not in list(kind):
         raise OptionError(f"{name} is {str(value)!r}; it must be one of {', '.join(kind)}")
     return kind(str(value))
 
 
-def _switch(name: str, value: object) -> bool:
+def _boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise OptionError(f"{name} is {value!r}; it must be true or false")
     return value

@@ -19,15 +19,15 @@ from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.preparation.fusion_guard import conceal, expose, is_kept
+from ep_nnapi.preparation.fusion_guard import add_consumers, is_unfused, remove_consumers
 from ep_nnapi.preparation.job import Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.preparation.ort_names import complete, rename_given
+from ep_nnapi.preparation.ort_names import rename_generated, restore_subgraphs
 from ep_nnapi.report import Report
 from ep_nnapi.sessions.custom_ops import custom_ops
 
 _CPU = "CPUExecutionProvider"
 _INITIALIZERS = "session.optimized_model_external_initializers"
-_APART = ".data"
+_WEIGHTS_SUFFIX = ".data"
 _NCHWC = ["NchwcTransformer"]  # blocked layout for x86
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 _LEVELS = {
@@ -46,7 +46,9 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
     stay unchanged, and the level's optimizations apply to the rest. Raises ModelError.
     """
     if job.level is not Level.NNAPI_AWARE:
-        open_session(source(model), _saving_ort(out, job), [_CPU], _left_out(job))
+        open_session(
+            source(model), _ort_saving_options(out, job), [_CPU], _disabled_optimizers(job)
+        )
         return None
     register()
     try:
@@ -59,47 +61,47 @@ def save_ort(model: ModelSource, out: Path, job: Job) -> Report | None:
                 report = _assigned(str(inlined), out, job)
             except ModelError:
                 raise whole from None
-    if not is_kept(out, report):
-        _spare(model, out, job, report)
+    if not is_unfused(out, report):
+        _save_protected(model, out, job, report)
     return report
 
 
-def _spare(model: ModelSource, out: Path, job: Job, report: Report) -> None:
+def _save_protected(model: ModelSource, out: Path, job: Job, report: Report) -> None:
     """Saves `model` with NNAPI's nodes protected from ONNX Runtime's fusions."""
-    with _basic(model, out, job) as basic, _loose(out, ".spared.onnx") as spared:
-        expose(basic, report)
+    with _basic(model, out, job) as basic, _temporary_onnx(out, ".protected.onnx") as protected:
+        add_consumers(basic, report)
         _assigned(str(basic), out, job)
-        _unpack(out, spared, job, apart=True)
-        conceal(spared)
-        save_ort(spared, out, Job(Level.DISABLE, Format.ORT, job.platform))
+        _to_onnx(out, protected, job, external_weights=True)
+        remove_consumers(protected)
+        save_ort(protected, out, Job(Level.DISABLE, Format.ORT, job.platform))
 
 
 @contextmanager
 def _basic(model: ModelSource, out: Path, job: Job) -> Iterator[Path]:
     """Yields `model` as an .onnx file after basic optimization, with all functions inlined."""
-    with _loose(out, ".basic.onnx") as basic:
+    with _temporary_onnx(out, ".basic.onnx") as basic:
         how = Job(Level.BASIC, Format.ONNX, job.platform)
-        saving = _saving(basic, Format.ONNX, how, apart=True)
-        open_session(source(model), saving, [_CPU], _left_out(job))
-        rename_given(basic)
+        saving = _saving_options(basic, Format.ONNX, how, external_weights=True)
+        open_session(source(model), saving, [_CPU], _disabled_optimizers(job))
+        rename_generated(basic)
         yield basic
 
 
 @contextmanager
-def _loose(out: Path, suffix: str) -> Iterator[Path]:
+def _temporary_onnx(out: Path, suffix: str) -> Iterator[Path]:
     """Yields a path for a temporary .onnx file; deletes it and its external data afterwards."""
-    with temporary(out, suffix) as path, temporary(out, f"{suffix}{_APART}"):
+    with temporary(out, suffix) as path, temporary(out, f"{suffix}{_WEIGHTS_SUFFIX}"):
         yield path
 
 
 def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
     """Saves `model` as an .ort file in which the nodes that the provider claims are unchanged."""
-    report = _claimed(model, _saving_ort(out, job), job)
+    report = _claimed(model, _ort_saving_options(out, job), job)
     if job.format is Format.ORT and report.taken and "QLinearConv" in operators(out):
         # At level all, full builds change the layout of QLinearConv when they load the file. If
         # clusters were compiled before, this looks up nodes that no longer exist. Applying the
         # layout now avoids it.
-        saving = _saving_ort(out, job)
+        saving = _ort_saving_options(out, job)
         saving.graph_optimization_level = _Level.ORT_ENABLE_ALL
         report = _claimed(model, saving, job)
     return report
@@ -118,23 +120,29 @@ def save_onnx(model: ModelSource, out: Path, job: Job) -> Report | None:
     file with assigned nodes. Level nnapi-aware therefore converts via .ort if NNAPI takes any node.
     """
     if job.level is not Level.NNAPI_AWARE:
-        open_session(source(model), _saving(out, Format.ONNX, job), [_CPU], _left_out(job))
+        open_session(
+            source(model), _saving_options(out, Format.ONNX, job), [_CPU], _disabled_optimizers(job)
+        )
         return None
     with temporary(out, ".assigned.ort") as assigned:
         report = save_ort(model, assigned, job)
         if report is not None and report.taken:
-            _unpack(assigned, out, job)
+            _to_onnx(assigned, out, job)
         else:
             save_onnx(model, out, replace(job, level=Level.EXTENDED))
     return report
 
 
-def _unpack(saved: Path, out: Path, job: Job, *, apart: bool = False) -> None:
+def _to_onnx(saved: Path, out: Path, job: Job, *, external_weights: bool = False) -> None:
     """Converts an .ort file to .onnx without changing its nodes."""
     as_it_is = Job(Level.DISABLE, Format.ONNX, job.platform)
-    open_session(str(saved), _saving(out, Format.ONNX, as_it_is, apart=apart), [_CPU])
-    rename_given(out)
-    complete(out, saved)
+    open_session(
+        str(saved),
+        _saving_options(out, Format.ONNX, as_it_is, external_weights=external_weights),
+        [_CPU],
+    )
+    rename_generated(out)
+    restore_subgraphs(out, saved)
 
 
 def check_replay(saved: Path) -> None:
@@ -158,9 +166,9 @@ def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
     A session replays some or all of them at load, so a reduced build needs the operators of both
     the recorded model and this one.
     """
-    options = _saving(out, Format.ORT, job)
+    options = _saving_options(out, Format.ORT, job)
     options.add_session_config_entry("optimization.minimal_build_optimizations", "apply")
-    open_session(source(model), options, [_CPU], _left_out(job))
+    open_session(source(model), options, [_CPU], _disabled_optimizers(job))
 
 
 def check_at(model: ModelSource, level: str, **options: object) -> Report:
@@ -180,20 +188,20 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
         return check(saved, **options)
 
 
-def _saving_ort(out: Path, job: Job) -> onnxruntime.SessionOptions:
-    options = _saving(out, Format.ORT, job)
+def _ort_saving_options(out: Path, job: Job) -> onnxruntime.SessionOptions:
+    options = _saving_options(out, Format.ORT, job)
     if job.style is Style.RUNTIME:
         options.add_session_config_entry("optimization.minimal_build_optimizations", "save")
     return options
 
 
-def _left_out(job: Job) -> Sequence[str]:
+def _disabled_optimizers(job: Job) -> Sequence[str]:
     """Returns the names of optimizers to disable for the target platform."""
     return [] if job.platform is Platform.AMD64 else _NCHWC
 
 
-def _saving(
-    out: Path, form: Format, job: Job, *, apart: bool = False
+def _saving_options(
+    out: Path, form: Format, job: Job, *, external_weights: bool = False
 ) -> onnxruntime.SessionOptions:
     """Returns session options that save the model.
 
@@ -206,8 +214,10 @@ def _saving(
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.save_model_format", form.upper())
     options.add_session_config_entry("session.disable_prepacking", "1")
-    if apart:
-        options.add_session_config_entry(f"{_INITIALIZERS}_file_name", f"{out.name}{_APART}")
+    if external_weights:
+        options.add_session_config_entry(
+            f"{_INITIALIZERS}_file_name", f"{out.name}{_WEIGHTS_SUFFIX}"
+        )
         options.add_session_config_entry(f"{_INITIALIZERS}_min_size_in_bytes", "1024")
     if job.platform is Platform.ARM:
         options.add_session_config_entry("session.qdqisint8allowed", "1")

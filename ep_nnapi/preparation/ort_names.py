@@ -12,7 +12,7 @@ from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Grap
 from ep_nnapi.graph.onnx_io import edited, graphs
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, outputs
 
-_GIVEN = ("gemm_input_shape", "gemm_output_shape")
+_GENERATED = ("gemm_input_shape", "gemm_output_shape")
 """Name prefixes of the constants that ONNX Runtime's fusion of MatMul and Add creates.
 
 If two of them are equal, ConstantSharing frees one name but leaves its data. A second fusion reuses
@@ -21,10 +21,10 @@ Source: onnxruntime 1.31, MatMulAddFusion and ConstantSharing.
 """
 
 
-def rename_given(path: Path) -> None:
-    """Renames the constants of `_GIVEN` in an .onnx file so that it can be optimized again."""
+def rename_generated(path: Path) -> None:
+    """Renames the constants of `_GENERATED` in an .onnx file so that it can be optimized again."""
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if not any(data.find(name.encode()) >= 0 for name in _GIVEN):
+        if not any(data.find(name.encode()) >= 0 for name in _GENERATED):
             return
     with edited(path) as proto:
         taken = {v.name for v in (*proto.graph.input, *proto.graph.output)}
@@ -35,7 +35,7 @@ def rename_given(path: Path) -> None:
                 node.input[:] = [_renamed(name, taken) for name in node.input]
 
 
-def complete(path: Path, saved: Path) -> None:
+def restore_subgraphs(path: Path, saved: Path) -> None:
     """Restores names and outputs of subgraphs in the .onnx file `path`, written from `saved`.
 
     Subgraphs in .ort files have no names, and ONNX Runtime drops the outputs of subgraphs without
@@ -45,10 +45,10 @@ def complete(path: Path, saved: Path) -> None:
         if not any(True for node in nodes(graph) for _ in inner_graphs(node)):
             return
         with edited(path) as proto:
-            _complete(proto.graph, graph)
+            _restore_subgraphs(proto.graph, graph)
 
 
-def _complete(graph: GraphProto, saved: Graph) -> None:
+def _restore_subgraphs(graph: GraphProto, saved: Graph) -> None:
     known = {(tuple(n.output), a.name): a.g for n in graph.node for a in n.attribute}
     for node in nodes(saved):
         for name, its in inner_graphs(node):
@@ -57,7 +57,7 @@ def _complete(graph: GraphProto, saved: Graph) -> None:
             if not inner.node and not inner.output:
                 made = {t.name: t for t in inner.initializer}
                 inner.output.extend(_info(made[output]) for output in outputs(its))
-            _complete(inner, its)
+            _restore_subgraphs(inner, its)
 
 
 def _info(tensor: TensorProto) -> ValueInfoProto:
@@ -65,4 +65,4 @@ def _info(tensor: TensorProto) -> ValueInfoProto:
 
 
 def _renamed(name: str, taken: Set[str]) -> str:
-    return f"prepared_{name}" if name.startswith(_GIVEN) and name not in taken else name
+    return f"prepared_{name}" if name.startswith(_GENERATED) and name not in taken else name

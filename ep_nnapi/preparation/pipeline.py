@@ -14,19 +14,19 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions, temporary
-from ep_nnapi.preparation.external_data import Elsewhere, elsewhere
-from ep_nnapi.preparation.fix_shapes import fixed
+from ep_nnapi.preparation.external_data import ExternalData, external_data_of
+from ep_nnapi.preparation.fix_shapes import with_static_shapes
 from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report import Report
 
-_MOST = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
+_MAX_MODEL_BYTES = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
 _CAST = b"InsertedPrecisionFreeCast_"  # name prefix of casts that ONNX Runtime inserts
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class SavedModel:
     """Result of preparing a model.
 
     report     the provider's report on the nodes offered to it
@@ -36,37 +36,37 @@ class Staged:
 
     report: Report
     operators: tuple[str, ...]
-    beside: tuple[Path, ...] = ()
+    external_files: tuple[Path, ...] = ()
 
 
-def stage(model: Path, out: Path, job: Job) -> Staged:
+def save_prepared(model: Path, out: Path, job: Job) -> SavedModel:
     """Prepares `model` and writes it to `out`; external weights of EPContext nodes go next to it.
 
     Raises ModelError, and OptionError if an option names something that the model does not have.
     """
     if contents(model):
         raise ModelError(f"{model}: it is compiled already; prepare the original")
-    held = elsewhere(model)
-    _check_size(model, held)
-    with fixed(model, out, job) as (settled, rest):
-        return replace(_staged(settled, out, rest), beside=held.files)
+    external = external_data_of(model)
+    _check_size(model, external)
+    with with_static_shapes(model, out, job) as (static, rest):
+        return replace(_saved(static, out, rest), external_files=external.files)
 
 
-def _check_size(model: Path, held: Elsewhere) -> None:
+def _check_size(model: Path, external: ExternalData) -> None:
     """Raises ModelError for models too large to save, which ONNX Runtime detects late."""
-    size = model.stat().st_size + held.bytes
-    if size > _MOST:
+    size = model.stat().st_size + external.bytes
+    if size > _MAX_MODEL_BYTES:
         raise ModelError(
             f"it has {size / 1e9:.3g} GB with its weights, and ONNX Runtime saves at most "
-            f"{_MOST / 1e9:.3g} GB in one file; divide it into models below that"
+            f"{_MAX_MODEL_BYTES / 1e9:.3g} GB in one file; divide it into models below that"
         )
 
 
-def _staged(model: Path, out: Path, job: Job) -> Staged:
+def _saved(model: Path, out: Path, job: Job) -> SavedModel:
     if job.format is Format.CONTEXT:
         compiled = _context(model, out, job)
         _check_names(compiled, job)
-        return Staged(compiled, ())
+        return SavedModel(compiled, ())
     save = save_ort if job.format is Format.ORT else save_onnx
     report = save(model, out, job)
     if job.style is Style.RUNTIME:
@@ -75,7 +75,7 @@ def _staged(model: Path, out: Path, job: Job) -> Staged:
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         report = planned_at(str(out), job.options, level).report
     _check_names(report, job)
-    return Staged(report, _operators(model, out, job))
+    return SavedModel(report, _operators(model, out, job))
 
 
 def _check_names(report: Report, job: Job) -> None:
@@ -93,12 +93,12 @@ def _context(model: Path, out: Path, job: Job) -> Report:
     Casts of constants that ONNX Runtime inserted for the CPU are folded first. Otherwise it would
     fold them when it loads the model, and the inputs of a compiled cluster would change.
     """
-    with temporary(out, ".staged.onnx") as staged:
-        save_onnx(model, staged, job)
-        if job.level is not Level.DISABLE and mentions(staged, _CAST):
-            save_onnx(staged, out, Job(Level.BASIC, Format.ONNX, job.platform))
-            out.replace(staged)
-        return save_context(staged, out, job.options, embed=job.embed)
+    with temporary(out, ".optimized.onnx") as saved:
+        save_onnx(model, saved, job)
+        if job.level is not Level.DISABLE and mentions(saved, _CAST):
+            save_onnx(saved, out, Job(Level.BASIC, Format.ONNX, job.platform))
+            out.replace(saved)
+        return save_context(saved, out, job.options, embed=job.embed)
 
 
 def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:

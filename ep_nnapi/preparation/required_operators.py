@@ -24,7 +24,7 @@ def merged(lines: Iterable[str]) -> list[str]:
         domain, opset, rest = line.split(";", 2)
         operators = found.setdefault((domain, int(opset)), {})
         for name, types in _operators(rest):
-            operators[name] = _united(operators.get(name), types)
+            operators[name] = _union(operators.get(name), types)
     return [
         f"{domain};{opset};" + ",".join(f"{n}{_text(t)}" for n, t in sorted(operators.items()))
         for (domain, opset), operators in sorted(found.items())
@@ -45,10 +45,10 @@ def _operators(text: str) -> Iterator[tuple[str, Types]]:
         text = rest.removeprefix(",")
 
 
-def _united(a: object, b: object) -> Types:
+def _union(a: object, b: object) -> Types:
     """Returns the union of two JSON values, recursively."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return {k: _united(a.get(k), b.get(k)) for k in sorted(a.keys() | b.keys())}
+        return {k: _union(a.get(k), b.get(k)) for k in sorted(a.keys() | b.keys())}
     if isinstance(a, list) and isinstance(b, list):
         return [*a, *(x for x in b if x not in a)]
     return a if b is None else b  # type: ignore[return-value]

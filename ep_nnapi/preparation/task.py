@@ -18,9 +18,9 @@ from typing import Any
 
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.files import TEMPORARY, digest_of
-from ep_nnapi.preparation.job import UNCOMPARED, Verification
+from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
-from ep_nnapi.preparation.worker_pool import Crew, Limits, Shift
+from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
 
 _WORK = "model"
 
@@ -45,13 +45,13 @@ class Task:
     previous: Prepared | None = None
 
 
-def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
+def prepare_one(task: Task, pool: WorkerPool | None = None) -> Prepared:
     """Prepares the model unless it is up to date, and returns its entry; errors are in the entry.
 
-    crew   pool of server processes to use (default: a temporary one)
+    pool   server processes to use (default: a temporary one)
     """
-    if crew is None:
-        with Crew() as own:
+    if pool is None:
+        with WorkerPool() as own:
             return prepare_one(task, own)
     started = monotonic()
     try:
@@ -59,8 +59,8 @@ def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
             task.previous, task.model, task.recipe, task.root, started + task.limits.seconds
         ):
             return replace(task.previous, skipped=True)
-        with crew.keeper() as keeper, _scratch(task.root) as folder:
-            return _prepared(task, Shift(keeper, folder, task.limits, started))
+        with pool.server() as server, _scratch(task.root) as folder:
+            return _prepared(task, StepRunner(server, folder, task.limits, started))
     except (ModelError, OptionError) as error:
         return failed(task, str(error), unusable=True)
     except NnapiError as error:
@@ -68,7 +68,7 @@ def prepare_one(task: Task, crew: Crew | None = None) -> Prepared:
     except OSError as error:
         late = isinstance(error, TimeoutError)
         place = error.filename2 or error.filename or task.root
-        why = str(task.limits.exceeded()) if late else f"{place}: {error.strerror}"
+        why = str(task.limits.timeout_error()) if late else f"{place}: {error.strerror}"
         return failed(task, why, unusable=late)
 
 
@@ -102,41 +102,41 @@ def locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
         os.close(lock)
 
 
-def _prepared(task: Task, shift: Shift) -> Prepared:
-    work = shift.folder / _WORK
+def _prepared(task: Task, runner: StepRunner) -> Prepared:
+    work = runner.folder / _WORK
     work.mkdir()
     out = work / Path(task.output).name
     asked: dict[str, Any] = {
         "job": task.recipe.job,
         "model": str(task.model),
         "out": str(out),
-        "recorded": str(shift.folder / "recorded.npz"),
+        "recorded": str(runner.folder / "recorded.npz"),
         "verification": task.verification and asdict(task.verification),
     }
-    sources = {task.model.name: digest_of(task.model, shift.deadline)}
-    staged = shift.ask("stage", asked)
-    sources |= _digests(task.model.parent, map(Path, staged["beside"]), shift.deadline)
+    sources = {task.model.name: digest_of(task.model, runner.deadline)}
+    saved = runner.run("save", asked)
+    sources |= _digests(task.model.parent, map(Path, saved["external_files"]), runner.deadline)
     entry = Prepared(
         task.name,
         task.output,
         task.recipe,
         sources,
-        report=staged["report"],
-        operators=staged["operators"],
+        report=saved["report"],
+        operators=saved["operators"],
     )
     if task.verification is not None:
-        shift.ask("record", asked)
-        verdict = shift.ask("verify", asked)
+        runner.run("record", asked)
+        verdict = runner.run("verify", asked)
         entry = replace(entry, differences=verdict["differences"])
         if verdict["refused"] is not None:
-            return replace(entry, error=_beyond(verdict["refused"]))
+            return replace(entry, error=_difference_error(verdict["refused"]))
     return replace(entry, outputs=_publish(work, out.name, task))
 
 
-def _beyond(sentences: str) -> str:
+def _difference_error(sentences: str) -> str:
     return (
         f"the prepared model differs from the original. {sentences} Nothing is written; allow more "
-        f"with tolerance, or {UNCOMPARED}"
+        f"with tolerance, or {NO_VERIFY_ADVICE}"
     )
 
 
@@ -153,12 +153,12 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
         for name in names:
             (work / name).replace(home / name)
         if Path(main).suffix.lower() == ".onnx":
-            _drop_replaced(home, Path(main).stem, digests.keys())
+            _delete_replaced_weights(home, Path(main).stem, digests.keys())
     folder = Path(task.output).parent
     return {str(folder / name): digest for name, digest in digests.items()}
 
 
-def _drop_replaced(home: Path, stem: str, kept: Collection[str]) -> None:
+def _delete_replaced_weights(home: Path, stem: str, kept: Collection[str]) -> None:
     """Deletes weight files of earlier models with the same name."""
     for path in home.iterdir():
         known = path.suffix in (".weights", ".data") and path.name not in kept

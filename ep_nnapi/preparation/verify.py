@@ -49,7 +49,7 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | N
         arrays |= _numbered("in", i, fed) | _numbered("out", i, found)
     tolerance = how.tolerance
     if tolerance is None and traits_of(str(model)).quantized:
-        own = _between_levels(model, feeds, outputs)
+        own = _difference_of_levels(model, feeds, outputs)
         tolerance = own if own > TOLERANCES[Kind.QUANTIZED] else None
     arrays[_MODEL] = np.array(str(model))
     arrays[_TOLERANCE] = np.array(np.nan if tolerance is None else tolerance)
@@ -57,7 +57,7 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | N
     return tolerance
 
 
-def _between_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Array]]) -> float:
+def _difference_of_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str, Array]]) -> float:
     """Returns twice the largest relative difference between unfused and fused results on the CPU.
 
     Returns 0 where it is not meaningful: ONNX Runtime's unfused integer kernels saturate on some

@@ -1,8 +1,8 @@
 """Server process that forks a worker process for each step of preparing a model.
 
-Importing this module imports everything that workers need. The server reads one JSON order per line
-from standard input, and writes the exit code of its worker as one line to standard output. At the
-end of the input it kills a running worker and exits.
+Importing this module imports everything that workers need. The server reads one JSON request per
+line from standard input, and writes the exit code of its worker as one line to standard output. At
+the end of the input it kills a running worker and exits.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from typing import NoReturn
 from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import to_strings
-from ep_nnapi.preparation.job import UNCOMPARED, Verification, job_of
-from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Verification, job_of
+from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record
-from ep_nnapi.preparation.worker_pool import ANSWER, SAID, Data
+from ep_nnapi.preparation.worker_pool import OUTPUT_FILE, RESULT_FILE, Data
 from ep_nnapi.sessions.custom_ops import custom_ops
 
 
-def _stage(task: Data) -> Data:
+def _save(task: Data) -> Data:
     """Prepares `model` and writes it to `out`."""
-    staged = stage(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
+    saved = save_prepared(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
     return {
-        "report": staged.report.to_json(),
-        "operators": staged.operators,
-        "beside": [str(p) for p in staged.beside],
+        "report": saved.report.to_json(),
+        "operators": saved.operators,
+        "external_files": [str(p) for p in saved.external_files],
     }
 
 
@@ -49,7 +49,7 @@ def _record(task: Data) -> Data:
     try:
         return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
     except (ModelError, OptionError) as error:
-        raise type(error)(f"{error}; {UNCOMPARED}") from None
+        raise type(error)(f"{error}; {NO_VERIFY_ADVICE}") from None
 
 
 def _verify(task: Data) -> Data:
@@ -63,25 +63,25 @@ def _verify(task: Data) -> Data:
     }
 
 
-TASKS: Mapping[str, Callable[[Data], Data]] = {
-    "stage": _stage,
+STEPS: Mapping[str, Callable[[Data], Data]] = {
+    "save": _save,
     "record": _record,
     "verify": _verify,
 }
 
 
 def main() -> None:
-    """Carries out orders until the end of standard input."""
+    """Serves requests until the end of standard input."""
     gc.freeze()  # excludes imported objects from collection, so workers neither scan nor copy them
     gc.enable()
     for line in sys.stdin.buffer:
-        order = json.loads(line)
+        request = json.loads(line)
         ended, held = os.pipe()  # the worker's end closes when it exits
         worker = os.fork()
         if worker == 0:
-            _work(order)
+            _work(request)
         os.close(held)
-        code = _outcome(worker, ended, order["seconds"])
+        code = _outcome(worker, ended, request["seconds"])
         os.close(ended)
         with suppress(BrokenPipeError):
             sys.stdout.write(f"{json.dumps(code)}\n")
@@ -100,18 +100,18 @@ def _outcome(worker: int, ended: int, seconds: float) -> int | None:
     return os.waitstatus_to_exitcode(status) if over else None
 
 
-def _work(order: Data) -> NoReturn:
-    """Carries out one order in the forked worker, then exits."""
+def _work(request: Data) -> NoReturn:
+    """Serves one request in the forked worker, then exits."""
     code = 1
     try:
-        folder = Path(order["folder"])
-        _settle(folder, order["memory"])
+        folder = Path(request["folder"])
+        _set_up_worker(folder, request["memory"])
         try:
-            with custom_ops(_library(order["task"])):
-                found = TASKS[order["do"]](order["task"])
+            with custom_ops(_library(request["task"])):
+                found = STEPS[request["step"]](request["task"])
         except NnapiError as error:
             found = {"error": str(error), "kind": type(error).__name__}
-        (folder / ANSWER).write_text(json.dumps(found))
+        (folder / RESULT_FILE).write_text(json.dumps(found))
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -125,12 +125,15 @@ def _library(task: Data) -> str | None:
     return job_of(task["job"]).options.custom_ops_library if "job" in task else None
 
 
-def _settle(folder: Path, memory: int) -> None:
+def _set_up_worker(folder: Path, memory: int) -> None:
     """Sets up the worker: working folder with a shared lock, redirected output, memory limit."""
     os.chdir(folder)
     fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_SH)
-    nothing, said = os.open(os.devnull, os.O_RDONLY), os.open(SAID, os.O_WRONLY | os.O_CREAT, 0o600)
-    for given, number in ((nothing, 0), (said, 1), (said, 2)):
+    nothing, output = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(OUTPUT_FILE, os.O_WRONLY | os.O_CREAT, 0o600),
+    )
+    for given, number in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(given, number)
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     within = memory if most == resource.RLIM_INFINITY else min(memory, most)

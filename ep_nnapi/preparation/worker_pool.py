@@ -22,12 +22,12 @@ from ep_nnapi.errors import ModelError, NnapiError, OptionError
 
 Data: TypeAlias = dict[str, Any]
 
-KEEPER = "ep_nnapi.preparation.worker"
-ANSWER, SAID = "answer.json", "said.txt"
+SERVER_MODULE = "ep_nnapi.preparation.worker"
+RESULT_FILE, OUTPUT_FILE = "result.json", "output.txt"
 """Files of a worker in its folder: its result, and the output that libraries printed."""
 
-_MOST = 1e6  # seconds, GB: the system calls behind the limits accept no more
-_KINDS = {"ModelError": ModelError, "OptionError": OptionError}
+_MAX_LIMIT = 1e6  # seconds, GB: the system calls behind the limits accept no more
+_ERROR_TYPES = {"ModelError": ModelError, "OptionError": OptionError}
 _NO_MEMORY = (
     "MemoryError",  # Python's
     "bad_alloc",  # C++'s
@@ -38,7 +38,7 @@ _NO_MEMORY = (
     "Resource temporarily unavailable",  # a thread without a stack
 )
 
-_ROOM = 1 << 16
+_PROBE_BYTES = 1 << 16
 """Size in bytes of a test write; exceeds any block that a library fails to write on a full disk."""
 
 
@@ -59,7 +59,7 @@ class Limits:
             return self.memory
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
 
-    def exceeded(self) -> ModelError:
+    def timeout_error(self) -> ModelError:
         """Returns the error for a model that took longer than `seconds`."""
         return ModelError(f"it took longer than {self.seconds:g} seconds; allow more with timeout")
 
@@ -74,81 +74,81 @@ def workers_of(jobs: int | None) -> int:
 def limits_of(timeout: float, memory: float | None) -> Limits:
     """Returns the limits for seconds and GB; raises OptionError unless they are in (0, 1e6]."""
     for name, given in (("timeout", timeout), ("memory", memory)):
-        if given is not None and not 0 < given <= _MOST:
-            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MOST:g}")
+        if given is not None and not 0 < given <= _MAX_LIMIT:
+            raise OptionError(f"{name} is {given:g}; it must be above 0 and at most {_MAX_LIMIT:g}")
     return Limits(timeout, None if memory is None else int(memory * 1e9))
 
 
 @dataclass(frozen=True, slots=True)
-class Keeper:
+class WorkerServer:
     """A server process, which runs one worker at a time."""
 
     process: subprocess.Popen[bytes]
 
-    def exchange(self, order: Data) -> int | None:
-        """Runs a worker for `order` and returns its exit code; None after a timeout.
+    def exchange(self, request: Data) -> int | None:
+        """Runs a worker for `request` and returns its exit code; None after a timeout.
 
         Raises NnapiError if the server process has ended.
         """
         try:
-            orders, answers = self._pipes()
-            orders.write(json.dumps(order).encode() + b"\n")
-            orders.flush()
-            code: int | None = json.loads(answers.readline())
+            requests, replies = self._pipes()
+            requests.write(json.dumps(request).encode() + b"\n")
+            requests.flush()
+            code: int | None = json.loads(replies.readline())
         except (BrokenPipeError, ValueError):
             self.close()
-            raise NnapiError("there is no worker process; its keeper does not start") from None
+            raise NnapiError("the server of the worker processes does not start") from None
         return code
 
     def close(self) -> None:
         """Stops the server and any running worker."""
-        orders, answers = self._pipes()
+        requests, replies = self._pipes()
         with suppress(BrokenPipeError):
-            orders.close()
+            requests.close()
         self.process.wait()
-        answers.close()
+        replies.close()
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         if self.process.stdin is None or self.process.stdout is None:
-            raise NnapiError("the keeper was started without pipes")
+            raise NnapiError("the server was started without pipes")
         return self.process.stdin, self.process.stdout
 
 
-class Crew:
+class WorkerPool:
     """Pool of server processes, reused between models so that imports happen once per server."""
 
     def __init__(self) -> None:
-        self._all: list[Keeper] = []
-        self._idle: list[Keeper] = []
+        self._all: list[WorkerServer] = []
+        self._idle: list[WorkerServer] = []
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stops all servers and their workers."""
-        for keeper in self._all:
-            keeper.close()
+        for server in self._all:
+            server.close()
 
     @contextmanager
-    def keeper(self) -> Iterator[Keeper]:
+    def server(self) -> Iterator[WorkerServer]:
         """Yields an idle or new server for exclusive use."""
         try:
-            keeper = self._idle.pop()
+            server = self._idle.pop()
         except IndexError:
-            keeper = _start()
-            self._all.append(keeper)
+            server = _start_server()
+            self._all.append(server)
         try:
-            yield keeper
+            yield server
         finally:
-            if keeper.process.poll() is None:
-                self._idle.append(keeper)
+            if server.process.poll() is None:
+                self._idle.append(server)
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class StepRunner:
     """Exclusive use of a server for one model, with a folder and a time limit."""
 
-    keeper: Keeper
+    server: WorkerServer
     folder: Path
     limits: Limits
     started: float = field(default_factory=monotonic)
@@ -158,56 +158,58 @@ class Shift:
         """The end of the time limit, on the clock of time.monotonic."""
         return self.started + self.limits.seconds
 
-    def ask(self, do: str, task: Data) -> Data:
-        """Runs `do`, a key of `TASKS`, in a new worker and returns its result.
+    def run(self, step: str, task: Data) -> Data:
+        """Runs `step`, a key of `STEPS`, in a new worker and returns its result.
 
         Raises the worker's ModelError or OptionError, ModelError for a crash or an exceeded limit,
         OSError if the disk is full, and NnapiError for any other failure.
         """
         left = max(0.0, self.deadline - monotonic())
-        order = {
-            "do": do,
+        request = {
+            "step": step,
             "task": task,
             "folder": str(self.folder),
             "seconds": left,
             "memory": self.limits.bytes,
         }
-        for name in (ANSWER, SAID):
+        for name in (RESULT_FILE, OUTPUT_FILE):
             (self.folder / name).unlink(missing_ok=True)
-        code = self.keeper.exchange(order)
+        code = self.server.exchange(request)
         if code is None:
-            raise self.limits.exceeded()
-        return self._judge(code, _text(self.folder / ANSWER), _text(self.folder / SAID))
+            raise self.limits.timeout_error()
+        return self._result_of(
+            code, _text(self.folder / RESULT_FILE), _text(self.folder / OUTPUT_FILE)
+        )
 
-    def _judge(self, code: int, answer: str, said: str) -> Data:
+    def _result_of(self, code: int, result: str, output: str) -> Data:
         try:
-            found: Data = json.loads(answer)
+            found: Data = json.loads(result)
         except ValueError:
             found = {"error": "", "kind": ""}
         if "error" not in found:
             return found
-        _check_room(self.folder)
-        if any(text in found["error"] + said for text in _NO_MEMORY):
+        _check_disk_space(self.folder)
+        if any(text in found["error"] + output for text in _NO_MEMORY):
             raise ModelError(
                 f"it needs more than {self.limits.bytes / 1e9:.3g} GB of memory; "
                 "allow more with memory"
             )
         if found["error"]:
-            raise _KINDS.get(found["kind"], NnapiError)(found["error"])
+            raise _ERROR_TYPES.get(found["kind"], NnapiError)(found["error"])
         if code < 0:
             name = signal.Signals(-code).name
             raise ModelError(
                 f"the model made ONNX Runtime crash ({name}) in its worker process; "
                 "another format or level may do"
             )
-        raise NnapiError(f"the worker process failed: {_last_line(said) or f'exit code {code}'}")
+        raise NnapiError(f"the worker process failed: {_last_line(output) or f'exit code {code}'}")
 
 
-def _check_room(folder: Path) -> None:
+def _check_disk_space(folder: Path) -> None:
     """Raises OSError if the disk is full; libraries report this in too many ways to match."""
     more = folder / "more"
     try:
-        more.write_bytes(bytes(_ROOM))
+        more.write_bytes(bytes(_PROBE_BYTES))
     finally:
         more.unlink(missing_ok=True)
 
@@ -220,20 +222,20 @@ def _last_line(text: str) -> str:
     return text.strip().rpartition("\n")[2]
 
 
-def _start() -> Keeper:
+def _start_server() -> WorkerServer:
     """Starts a server without waiting for its imports."""
     own = str(Path(__file__).parents[2])  # workers import this package, not another copy
     path = os.pathsep.join(filter(None, (own, os.environ.get("PYTHONPATH", ""))))
     # Python 3.12+ warns about fork in threaded processes; ONNX Runtime's only thread is idle
     quiet = "ignore::DeprecationWarning"
     # imported objects are permanent, so garbage collection before `main` only costs time
-    begin = f"import gc; gc.disable(); from {KEEPER} import main; main()"
+    begin = f"import gc; gc.disable(); from {SERVER_MODULE} import main; main()"
     command, pipe = [sys.executable, "-P", "-W", quiet, "-c", begin], subprocess.PIPE
     # one BLAS thread per process: parallel models share the CPUs
     environment = {"OPENBLAS_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path}
     # Ctrl-C reaches all processes of a terminal; block it here, as the parent closes the input
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return Keeper(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))
+        return WorkerServer(subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -44,28 +44,28 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     there is nothing to compile.
     """
     proto = onnx.load(str(model))
-    _name_uniquely(proto)
+    _make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = planned_at(str(model), options, level)
     clusters = provider.clusters
     if not all(isinstance(c, CompiledCluster) for c in clusters):
         # partition again: nodes with static shapes must form clusters without the dynamic ones
-        settled = replace(options, dynamic_shapes=DynamicShapes.OFF)
-        clusters = planned_at(str(model), settled, level).clusters
+        static = replace(options, dynamic_shapes=DynamicShapes.OFF)
+        clusters = planned_at(str(model), static, level).clusters
     compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
     if not compiled:
-        raise ModelError(_why_nothing(proto, provider.report))
-    contexts = _embedded(compiled) if embed else _beside(compiled, out)
+        raise ModelError(_why_not_compiled(proto, provider.report))
+    contexts = _embedded(compiled) if embed else _write_weights(compiled, out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
     _drop_unused(proto)
-    _declare(proto, compiled)
+    _add_metadata(proto, compiled)
     _save(proto, out)
     return provider.report
 
 
-def _why_nothing(proto: ModelProto, report: Report) -> str:
+def _why_not_compiled(proto: ModelProto, report: Report) -> str:
     """Returns the reason why there is nothing to compile, and advice."""
     if not report.clusters:
         return (
@@ -93,7 +93,7 @@ def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
         yield one.packed.embedded()
 
 
-def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
+def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
     """Writes all weights to one file, aligned, and yields the contexts that refer to it."""
     unnamed, whole, places = out.with_suffix(".weights"), hashlib.sha256(), []
     with unnamed.open("wb") as stream:
@@ -106,17 +106,17 @@ def _beside(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
             stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
             whole.update(digest.digest())
         total = stream.tell()
-    file = _beside_name(out, whole.hexdigest(), ".weights")
+    file = _companion_name(out, whole.hexdigest(), ".weights")
     unnamed.rename(out.with_name(file))
     for one, (offset, digest) in zip(compiled, places, strict=True):
         yield one.packed.beside(Place(file, offset, total, digest.hexdigest()))
 
 
-def _beside_name(out: Path, digest: str, suffix: str) -> str:
+def _companion_name(out: Path, digest: str, suffix: str) -> str:
     return f"{out.stem}.{digest[:16]}{suffix}"
 
 
-def _name_uniquely(proto: ModelProto) -> None:
+def _make_names_unique(proto: ModelProto) -> None:
     """Gives every node a unique name, by which clusters in the report identify their nodes."""
     seen: Counter[str] = Counter()
     for graph in graphs(proto.graph):
@@ -182,7 +182,7 @@ def _drop_unused(proto: ModelProto) -> None:
         g.initializer.extend(initializers)
 
 
-def _declare(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
+def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
     """Adds the opset import, and metadata for the container format and the feature level."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
@@ -207,5 +207,5 @@ def _write(proto: ModelProto, out: Path) -> None:
     for graph in graphs(proto.graph):
         for tensor in graph.initializer:
             digest.update(tensor.raw_data)
-    location = _beside_name(out, digest.hexdigest(), ".data")
+    location = _companion_name(out, digest.hexdigest(), ".data")
     onnx.save_model(proto, str(out), save_as_external_data=True, location=location)

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.preparation.job import job_of
-from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
 
 CLOSE = 1e-5  # both sum the same float32 products in another order
@@ -206,7 +206,7 @@ def test_what_depends_on_no_run_is_still_compiled_ahead_of_time(tmp_path: Path) 
     """A context has the nodes before and beside Crop; the others are compiled when they run."""
     source, out = tmp_path / "model.onnx", tmp_path / "model_ctx.onnx"
     onnx.save(cropped(), source)
-    stage(source, out, job_of({"format": "context", "embed": True}))
+    save_prepared(source, out, job_of({"format": "context", "embed": True}))
     kept = {n.name for n in onnx.load(out).graph.node if n.op_type != "EPContext"}
     assert kept == {"crop", "add", "first", "norm", "last"}
     feeds = {"x": drawn(5, 1, 3, 12, 9)}

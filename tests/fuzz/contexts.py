@@ -16,7 +16,7 @@ from ep_nnapi.epcontext.checksum import leave_room, seal
 from ep_nnapi.epcontext.container import _opened, _sealed
 from ep_nnapi.errors import ModelError
 from ep_nnapi.preparation.job import job_of
-from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.pipeline import save_prepared
 from tests.fuzz.forging import forged
 from tests.fuzz.trial import Ended, Result, limit_memory, on_nnapi
 from tests.preparation.damage import damaged
@@ -51,7 +51,7 @@ def _prepared(rng: random.Random, folder: Path) -> tuple[Path, Subject]:
         source, out = folder / "a.onnx", folder / "a_ctx.onnx"
         onnx.save(subject.model, source)
         try:
-            stage(source, out, job_of({"format": "context", "embed": True}))
+            save_prepared(source, out, job_of({"format": "context", "embed": True}))
         except ModelError:
             continue
         return out, subject

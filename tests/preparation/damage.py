@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics import check as checking
 from ep_nnapi.epcontext import checksum as seal  # noqa: F401  (loaded before the workers are forked)
 from ep_nnapi.errors import NnapiError
 from ep_nnapi.preparation.job import Verification, job_of
-from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
 def prepared(bad: Path) -> Outcome:
     """How far the prepared model is from plain onnxruntime, asked as `prepare` asks."""
     out, recorded = bad.with_name("out.ort"), bad.with_name("out.npz")
-    stage(bad, out, job_of({}))
+    save_prepared(bad, out, job_of({}))
     record(bad, Verification(), {}, recorded)
     found = compare(out, recorded, {})
     return {"worst": found.worst}
@@ -98,7 +98,7 @@ def checked(bad: Path) -> Outcome:
     return {"clusters": len(checking.check(bad).clusters)}
 
 
-TASKS = {"prepared": prepared, "checked": checked}
+STEPS = {"prepared": prepared, "checked": checked}
 
 
 def outcomes(task: str, path: Path, numbers: tuple[int, int, int], folder: Path) -> list[Outcome]:
@@ -167,7 +167,7 @@ def _one(task: str, path: Path, data: bytes, rng: random.Random, folder: Path) -
     bad = folder / f"bad{path.suffix}"
     bad.write_bytes(changed)
     try:
-        found = TASKS[task](bad)
+        found = STEPS[task](bad)
     except NnapiError as error:
         found = {"refused": str(error), "kind": type(error).__name__}
     except Exception as error:

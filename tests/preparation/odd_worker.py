@@ -1,4 +1,4 @@
-"""A keeper whose workers do what no model should make a worker do: for tests of the limits."""
+"""A server whose workers do what no model should make a worker do: for tests of the limits."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def leave(task: Data) -> Data:
 
 
 def identify(task: Data) -> Data:
-    return {"worker": os.getpid(), "keeper": os.getppid(), "folder": os.getcwd()}
+    return {"worker": os.getpid(), "server": os.getppid(), "folder": os.getcwd()}
 
 
-worker.TASKS = {
+worker.STEPS = {
     "sleep": sleep,
     "allocate": allocate,
     "crash": crash,

@@ -18,8 +18,8 @@ from ep_nnapi.preparation.job import (
     Level,
     Platform,
     Style,
-    aware_of,
     job_of,
+    level_with_nnapi,
 )
 from ep_nnapi.target import RuleSet
 from tests.preparation.test_fleet import tiny
@@ -83,10 +83,10 @@ def test_a_job_is_what_its_json_says() -> None:
 
 
 def test_the_old_spelling() -> None:
-    assert aware_of("extended") == aware_of(None) == "nnapi-aware"
-    assert aware_of("basic") == "basic"  # it fuses nothing that NNAPI would take
+    assert level_with_nnapi("extended") == level_with_nnapi(None) == "nnapi-aware"
+    assert level_with_nnapi("basic") == "basic"  # it fuses nothing that NNAPI would take
     with pytest.raises(OptionError, match="one CPU"):
-        aware_of("all")
+        level_with_nnapi("all")
 
 
 OLD = ["--use_nnapi", "--optimization_level", "extended"]

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.preparation.fix_shapes import write_sizes
+from ep_nnapi.preparation.fix_shapes import set_shapes
 from tests.preparation.fresh import CPU
 
 FLOAT = TensorProto.FLOAT
@@ -70,7 +70,7 @@ def test_an_ort_file_is_fixed_too(tmp_path: Path) -> None:
 
 def test_a_symbol_is_settled_wherever_it_stands(tmp_path: Path) -> None:
     proto = onnx.load(symbolic(tmp_path / "a.onnx"))
-    write_sizes(proto, {"x": (5, 4)})
+    set_shapes(proto, {"x": (5, 4)})
     (x, z), (y,) = proto.graph.input, proto.graph.output
     assert [d.dim_value for d in x.type.tensor_type.shape.dim] == [5, 4]
     assert z.type.tensor_type.shape.dim[0].dim_value == 5

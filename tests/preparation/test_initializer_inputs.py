@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, job_of
-from ep_nnapi.preparation.pipeline import stage
+from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import MNIST, quiet, without_mnist
@@ -88,7 +88,7 @@ def assert_prepared_alike(source: Path, feeds: Arrays, folder: Path, what: list[
     shown, want = signature(plain), computed(plain, feeds)
     for job in what:
         out = folder / called(job)
-        assert stage(source, out, job).report.taken
+        assert save_prepared(source, out, job).report.taken
         session = opened(out, job)
         assert signature(session) == shown, called(job)
         assert apart(computed(session, feeds), want) <= TOLERANCES[Kind.FLOAT32], called(job)
@@ -119,7 +119,7 @@ def test_sizes_are_fixed_in_ir_version_3(tmp_path: Path) -> None:
     onnx.save(listed(model, 3), source)
     plain = session_of(str(source), quiet())
     job = job_of({"format": "context", "fix": {name: feeds[name].shape}})
-    stage(source, out, job)
+    save_prepared(source, out, job)
     session = opened(out, job)
     assert signature(session) == signature(plain)
     assert apart(computed(session, feeds), computed(plain, feeds)) <= TOLERANCES[Kind.FLOAT32]
@@ -159,7 +159,7 @@ def test_what_can_be_overridden_stays_so(job: Job, tmp_path: Path) -> None:
     source, out = overridable(tmp_path), tmp_path / called(job)
     plain = session_of(str(source), quiet())
     x = np.random.default_rng(1).standard_normal((2, 8)).astype(np.float32)
-    stage(source, out, job)
+    save_prepared(source, out, job)
     session = opened(out, job)
     assert signature(session) == signature(plain)
     for more in ({}, {"s": np.arange(4, dtype=np.float32)}):

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.ort_export import save_ort
-from ep_nnapi.preparation.ort_names import rename_given
+from ep_nnapi.preparation.ort_names import rename_generated
 from ep_nnapi.sessions.cpu import session_of
 from tests.preparation.fresh import apart, original, run
 
@@ -151,7 +151,7 @@ def test_constants_that_onnx_runtime_named_get_other_names(tmp_path: Path) -> No
     path = products(tmp_path / "a.onnx", "gemm_input_shape", "gemm_output_shape_token_3")
     feeds = {"x": np.random.default_rng(2).standard_normal((2, 4, 4)).astype(np.float32)}
     want = original(onnx.load(products(tmp_path / "b.onnx", "one", "two")), feeds)
-    rename_given(path)
+    rename_generated(path)
     proto = onnx.load(path)
     names = {t.name for t in proto.graph.initializer}
     assert names == {"prepared_gemm_input_shape", "prepared_gemm_output_shape_token_3", "w", "b"}
@@ -161,7 +161,7 @@ def test_constants_that_onnx_runtime_named_get_other_names(tmp_path: Path) -> No
 def test_other_models_are_left_as_they_are(tmp_path: Path) -> None:
     path = products(tmp_path / "a.onnx", "shape")
     before = path.stat()
-    rename_given(path)
+    rename_generated(path)
     assert path.stat() == before
     session = session_of(str(path))
     assert session.get_inputs()[0].name == "x"

@@ -1,4 +1,4 @@
-"""Workers: what crashes, hangs or grows in one is a sentence, and its keeper serves the next."""
+"""Workers: what crashes, hangs or grows in one is a sentence, and its server serves the next."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.errors import ModelError, NnapiError
-from ep_nnapi.preparation import worker_pool as crew
-from ep_nnapi.preparation.worker_pool import Crew, Limits, Shift
+from ep_nnapi.preparation import worker_pool
+from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
 
 ROOT = Path(__file__).parents[2]
 MEMORY = 2_000_000_000  # bytes: what the libraries themselves reserve fits several times
@@ -27,82 +27,82 @@ SECONDS = 60.0  # what no step here takes, however busy the machine
 
 
 @pytest.fixture
-def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Crew]:
-    """A crew whose workers misbehave as they are asked to."""
-    monkeypatch.setattr(crew, "KEEPER", "tests.preparation.odd_worker")
-    with Crew() as own:
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[WorkerPool]:
+    """A pool whose workers misbehave as they are asked to."""
+    monkeypatch.setattr(worker_pool, "SERVER_MODULE", "tests.preparation.odd_worker")
+    with WorkerPool() as own:
         yield own
 
 
-def test_each_step_has_a_process_of_its_own(odd: Crew, tmp_path: Path) -> None:
-    with odd.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
-        first, second = shift.ask("identify", {}), shift.ask("identify", {})
-    with odd.keeper() as again:
-        third = Shift(again, tmp_path, Limits(SECONDS, MEMORY)).ask("identify", {})
-    assert first["keeper"] == second["keeper"] == third["keeper"]  # imports are paid for once
+def test_each_step_has_a_process_of_its_own(odd: WorkerPool, tmp_path: Path) -> None:
+    with odd.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
+        first, second = runner.run("identify", {}), runner.run("identify", {})
+    with odd.server() as again:
+        third = StepRunner(again, tmp_path, Limits(SECONDS, MEMORY)).run("identify", {})
+    assert first["server"] == second["server"] == third["server"]  # imports are paid for once
     assert len({first["worker"], second["worker"], third["worker"]}) == 3
-    assert os.getpid() not in (first["worker"], first["keeper"])
+    assert os.getpid() not in (first["worker"], first["server"])
     assert first["folder"] == str(tmp_path)
 
 
-def test_a_crash_ends_only_its_worker(odd: Crew, tmp_path: Path) -> None:
-    with odd.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+def test_a_crash_ends_only_its_worker(odd: WorkerPool, tmp_path: Path) -> None:
+    with odd.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
         with pytest.raises(ModelError, match=r"crash \(SIGSEGV\).*; another format or level"):
-            shift.ask("crash", {"signal": signal.SIGSEGV})
+            runner.run("crash", {"signal": signal.SIGSEGV})
         with pytest.raises(NnapiError, match="leaving with 7"):
-            shift.ask("leave", {"code": 7})
-        assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+            runner.run("leave", {"code": 7})
+        assert runner.run("identify", {})["server"] == server.process.pid
 
 
-def test_where_nothing_can_be_written_that_is_what_is_said(odd: Crew, tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_that_is_what_is_said(odd: WorkerPool, tmp_path: Path) -> None:
     """Stands for a full disk: files of this process end after a kilobyte."""
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with odd.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
+    with odd.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1024, most[1]))
         try:
             with pytest.raises(OSError, match="File too large"):
-                shift.ask("leave", {"code": 7})
+                runner.run("leave", {"code": 7})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
         with pytest.raises(NnapiError, match="leaving with 7"):
-            shift.ask("leave", {"code": 7})
+            runner.run("leave", {"code": 7})
     assert not (tmp_path / "more").exists()
 
 
-def test_an_interrupt_is_for_whoever_asks(odd: Crew, tmp_path: Path) -> None:
-    """Ctrl-C reaches the keeper too, even while it starts, which says nothing of it."""
-    with odd.keeper() as keeper:
-        os.kill(keeper.process.pid, signal.SIGINT)
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
-        assert shift.ask("identify", {})["keeper"] == keeper.process.pid
+def test_an_interrupt_is_for_whoever_asks(odd: WorkerPool, tmp_path: Path) -> None:
+    """Ctrl-C reaches the server too, even while it starts, which says nothing of it."""
+    with odd.server() as server:
+        os.kill(server.process.pid, signal.SIGINT)
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
+        assert runner.run("identify", {})["server"] == server.process.pid
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_time_is_one_for_all_steps_of_a_model(odd: Crew, tmp_path: Path) -> None:
+def test_time_is_one_for_all_steps_of_a_model(odd: WorkerPool, tmp_path: Path) -> None:
     """At the limit it passes; past it the worker is gone at once, and so is the model's time."""
-    with odd.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
-        assert shift.ask("sleep", {"seconds": 0.01}) == {}
+    with odd.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
+        assert runner.run("sleep", {"seconds": 0.01}) == {}
         began = time.monotonic()
-        late = Shift(keeper, tmp_path, Limits(0.2, MEMORY))
+        late = StepRunner(server, tmp_path, Limits(0.2, MEMORY))
         for seconds in (600, 0):
             with pytest.raises(ModelError, match=r"longer than 0\.2 seconds; allow more"):
-                late.ask("sleep", {"seconds": seconds})
+                late.run("sleep", {"seconds": seconds})
         assert time.monotonic() - began < SECONDS
-        assert shift.ask("identify", {})
+        assert runner.run("identify", {})
 
 
-def test_memory_is_limited(odd: Crew, tmp_path: Path) -> None:
+def test_memory_is_limited(odd: WorkerPool, tmp_path: Path) -> None:
     """A worker may allocate as much as fits the limit beside its libraries, and no more."""
-    with odd.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
-        assert shift.ask("allocate", {"bytes": MEMORY // 2}) == {"size": MEMORY // 2}
+    with odd.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
+        assert runner.run("allocate", {"bytes": MEMORY // 2}) == {"size": MEMORY // 2}
         with pytest.raises(ModelError, match="more than 2 GB of memory; allow more"):
-            shift.ask("allocate", {"bytes": MEMORY})
-        assert shift.ask("identify", {})
+            runner.run("allocate", {"bytes": MEMORY})
+        assert runner.run("identify", {})
 
 
 def test_without_a_limit_half_of_the_machines_memory_is_it() -> None:
@@ -111,14 +111,14 @@ def test_without_a_limit_half_of_the_machines_memory_is_it() -> None:
     assert Limits(SECONDS, MEMORY).bytes == MEMORY
 
 
-def test_a_keeper_that_does_not_start_is_a_sentence(
+def test_a_server_that_does_not_start_is_a_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(crew, "KEEPER", "tests.preparation.no_such_module")
-    with Crew() as own, own.keeper() as keeper:
-        shift = Shift(keeper, tmp_path, Limits(SECONDS, MEMORY))
-        with pytest.raises(NnapiError, match="no worker process"):
-            shift.ask("identify", {})
+    monkeypatch.setattr(worker_pool, "SERVER_MODULE", "tests.preparation.no_such_module")
+    with WorkerPool() as own, own.server() as server:
+        runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
+        with pytest.raises(NnapiError, match="server of the worker processes does not start"):
+            runner.run("identify", {})
 
 
 def written(path: Path, nodes: list[NodeProto], **constants: object) -> None:
@@ -187,30 +187,30 @@ def test_limits_that_cannot_be(given: dict[str, float], tmp_path: Path) -> None:
 _KILLED = """
 import sys
 from pathlib import Path
-from ep_nnapi.preparation import worker_pool as crew
-crew.KEEPER = "tests.preparation.odd_worker"
-with crew.Crew() as own, own.keeper() as keeper:
-    shift = crew.Shift(keeper, Path(sys.argv[1]), crew.Limits(60, 10**10))
-    print(keeper.process.pid, flush=True)
-    shift.ask("sleep", {"seconds": 600})
+from ep_nnapi.preparation import worker_pool
+worker_pool.SERVER_MODULE = "tests.preparation.odd_worker"
+with worker_pool.WorkerPool() as pool, pool.server() as server:
+    runner = worker_pool.StepRunner(server, Path(sys.argv[1]), worker_pool.Limits(60, 10**10))
+    print(server.process.pid, flush=True)
+    runner.run("sleep", {"seconds": 600})
 """
 
 
 def test_workers_end_with_whoever_asked(tmp_path: Path) -> None:
-    """A run that is killed leaves neither a keeper nor a worker behind."""
+    """A run that is killed leaves neither a server nor a worker behind."""
     with subprocess.Popen(
         [sys.executable, "-c", _KILLED, str(tmp_path)], stdout=subprocess.PIPE, cwd=ROOT
     ) as run:
         assert run.stdout is not None
-        keeper = int(run.stdout.readline())
+        server = int(run.stdout.readline())
         deadline = time.monotonic() + SECONDS
-        while not (tmp_path / crew.SAID).exists():  # its worker is at work
+        while not (tmp_path / worker_pool.OUTPUT_FILE).exists():  # its worker is at work
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        children = Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split()
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
         assert len(children) == 1
         run.kill()
-    while any(_runs(int(pid)) for pid in (keeper, *children)):
+    while any(_runs(int(pid)) for pid in (server, *children)):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from bench.prepare import cost
-from ep_nnapi.preparation.external_data import elsewhere
+from ep_nnapi.preparation.external_data import external_data_of
 from ep_nnapi.preparation.job import Format
 
 
@@ -76,7 +76,7 @@ def test_bytes_elsewhere_are_counted(tmp_path: Path) -> None:
     graph = helper.make_graph([], "g", [], [], tensors)
     path = tmp_path / "m.onnx"
     path.write_bytes(helper.make_model(graph).SerializeToString())
-    found = elsewhere(path)
+    found = external_data_of(path)
     assert found.bytes == 20 + 60 + 10
     assert found.files == (tmp_path / "absent", tmp_path / "w")
 
@@ -85,7 +85,7 @@ def test_bytes_elsewhere_are_counted(tmp_path: Path) -> None:
 def test_what_is_no_model_has_nothing_elsewhere(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(data)
-    assert elsewhere(path).files == ()
+    assert external_data_of(path).files == ()
 
 
 def test_weights_in_a_folder_below_are_found(tmp_path: Path) -> None:

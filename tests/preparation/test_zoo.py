@@ -20,7 +20,7 @@ from onnx import TensorProto, helper
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.errors import ModelError
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
-from ep_nnapi.preparation.pipeline import Staged, stage
+from ep_nnapi.preparation.pipeline import SavedModel, save_prepared
 from ep_nnapi.target import RuleSet
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
@@ -102,10 +102,10 @@ def called(job: Job) -> str:
     return f"{job.format}-{job.style}-{job.level}-{job.platform}-{rules}{job.suffix}"
 
 
-def staged(source: Path, out: Path, job: Job) -> Staged | str:
+def saved(source: Path, out: Path, job: Job) -> SavedModel | str:
     """What the model becomes, or why it is refused."""
     try:
-        return stage(source, out, job)
+        return save_prepared(source, out, job)
     except ModelError as error:
         return str(error)
 
@@ -115,8 +115,8 @@ def may_be_refused(case: Case, job: Job, why: str) -> bool:
     if job.format is Format.CONTEXT:
         # ONNX Runtime's own provider leaves signed activations, for one
         return builtin and "takes no node" in why
-    spared = job.level is Level.NNAPI_AWARE and not builtin
-    recorded = job.style is Style.RUNTIME and not spared and case.name == "transformer_encoder"
+    protected = job.level is Level.NNAPI_AWARE and not builtin
+    recorded = job.style is Style.RUNTIME and not protected and case.name == "transformer_encoder"
     return recorded and case.scheme is not None and "cannot replay" in why  # nor their own tool's
 
 
@@ -127,7 +127,7 @@ def prepared(model: onnx.ModelProto, case: Case, folder: Path, *, every: bool) -
     made = {}
     for job in jobs(case, every=every):
         out = folder / called(job)
-        found = staged(source, out, job)
+        found = saved(source, out, job)
         if isinstance(found, str):
             assert may_be_refused(case, job, found), found
             continue
