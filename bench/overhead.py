@@ -104,7 +104,7 @@ def one_node() -> onnxruntime.InferenceSession:
 
 def fused_node() -> int:
     """The address of the only OrtNodeComputeInfo there is."""
-    (struct,) = [s for s, (_, node) in plugin.alive.items() if isinstance(node, FusedNode)]
+    (struct,) = [s for s, (_, node) in plugin.live_objects.items() if isinstance(node, FusedNode)]
     return int(ffi.cast("uintptr_t", struct))
 
 

@@ -58,18 +58,18 @@ class Reject(Exception):
 class Rejection:
     """A rejected node: its name (or first output), operator, reason, and a detail with a remedy.
 
-    follows   the rejected node that causes this rejection, "" for none
-    kind      the detail without names, used to group rejections
-    taken_by  the rule set (`target`) that would accept the node, "" where none is known
+    caused_by    the rejected node that causes this rejection, "" for none
+    kind         the detail without names, used to group rejections
+    accepted_by  the rule set (`target`) that would accept the node, "" where none is known
     """
 
     node: str
     op_type: str
     reason: Reason
     detail: str
-    follows: str = field(default="", compare=False)
+    caused_by: str = field(default="", compare=False)
     kind: str = field(default="", compare=False)
-    taken_by: str = field(default="", compare=False)
+    accepted_by: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def known(given: str, names: Iterable[str]) -> str:
+def valid_names(given: str, names: Iterable[str]) -> str:
     """List the valid names, at most 12, and the one that `given` may be a misspelling of."""
     listed = list(dict.fromkeys(names))
     text = ", ".join(listed[:_MOST_LISTED]) or "none"

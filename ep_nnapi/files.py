@@ -16,7 +16,7 @@ from ep_nnapi.errors import OptionError
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22
 
-TEMPORARY = ".ep-nnapi-"
+TEMPORARY_PREFIX = ".ep-nnapi-"
 """The prefix of temporary files and folders beside outputs."""
 
 
@@ -35,7 +35,7 @@ def write_atomically(
     exclusively, so a symbolic link planted there is not followed.
     """
     home, name = os.path.split(path)
-    temporary = os.path.join(home, f"{TEMPORARY}{secrets.token_hex(8)}")
+    temporary = os.path.join(home, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from ep_nnapi.errors import OptionError
 from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api
 
-Fixed: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+FixedSizes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """Pairs of an input's or symbolic dimension's name and its sizes."""
 
 _E = TypeVar("_E", bound=StrEnum)
@@ -142,7 +142,7 @@ def count(option: str) -> Callable[[object], int]:
     return parse
 
 
-def fix(value: object) -> Fixed:
+def fix(value: object) -> FixedSizes:
     """Parses `x=1,3,224,224;batch=8`, several such strings, or a mapping from names to sizes."""
     if isinstance(value, Mapping):
         return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())

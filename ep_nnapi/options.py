@@ -75,7 +75,7 @@ class Options:
     max_clusters: int | None = None
     dynamic_shapes: DynamicShapes = DynamicShapes.SPECIALIZE
     shape_cache: int = SHAPE_CACHE
-    fix: values.Fixed = ()
+    fix: values.FixedSizes = ()
     relaxed: Relaxed = Relaxed.EMULATE
     custom_ops_library: str | None = None
 

@@ -12,7 +12,7 @@ _SHOWN = 10  # clusters listed by Report.__repr__
 _WIDTH = 160  # columns per line there
 
 
-def counted(op_types: Iterable[str]) -> str:
+def operator_counts(op_types: Iterable[str]) -> str:
     """Number of each operator type, the most frequent first: `2 Conv, 1 Gemm`."""
     return ", ".join(f"{n} {name}" for name, n in Counter(op_types).most_common())
 
@@ -34,7 +34,7 @@ class ClusterReport:
     @property
     def operators(self) -> str:
         """Number of nodes of each operator type, the most frequent first: `2 Conv, 1 Gemm`."""
-        return counted(self.op_types)
+        return operator_counts(self.op_types)
 
     @property
     def ends(self) -> str:
@@ -47,7 +47,7 @@ class ClusterReport:
 class GraphReport:
     """The partitioning of one graph (the main graph or a subgraph).
 
-    least  lower bound on the number of clusters of any partition of the same nodes
+    lower_bound  lower bound on the number of clusters of any partition of the same nodes
     """
 
     nodes: int
@@ -55,18 +55,18 @@ class GraphReport:
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
-    least: int = 0
+    lower_bound: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """The partitioning of a model.
 
-    nodes      as GetCapability sees them: after ONNX Runtime's basic optimization, with subgraphs
-    capable    number of nodes with a lowering
-    taken      number of nodes that run on NNAPI
-    notes      remarks on nodes that run on NNAPI in a way that a user may not expect
-    least      lower bound on the number of clusters of any partition of the same nodes
+    nodes        as GetCapability sees them: after ONNX Runtime's basic optimization, with subgraphs
+    capable      number of nodes with a lowering
+    taken        number of nodes that run on NNAPI
+    notes        remarks on nodes that run on NNAPI in a way that a user may not expect
+    lower_bound  lower bound on the number of clusters of any partition of the same nodes
     """
 
     feature_level: int
@@ -76,7 +76,7 @@ class Report:
     clusters: tuple[ClusterReport, ...]
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
-    least: int = 0
+    lower_bound: int = 0
 
     @property
     def taken(self) -> int:
@@ -97,7 +97,7 @@ class Report:
             lines.append(f"  and {len(self.clusters) - _SHOWN} more clusters")
         reasons = Counter(r.reason for r in self.rejections)
         for reason, _ in reasons.most_common():
-            operators = counted(r.op_type for r in self.rejections if r.reason is reason)
+            operators = operator_counts(r.op_type for r in self.rejections if r.reason is reason)
             lines.append(f"  left to the CPU for {reason}: {operators}")
         return (
             "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}..." for line in lines)
@@ -115,15 +115,15 @@ class Report:
         )
 
     @property
-    def proof(self) -> str:
+    def minimality(self) -> str:
         """The number of clusters and its lower bound: `7 clusters, at least 6`."""
         count = len(self.clusters)
         clusters = "1 cluster" if count == 1 else f"{count} clusters"
         return f"{clusters}, " + (
-            "proven minimal" if self.least >= count else f"at least {self.least}"
+            "proven minimal" if self.lower_bound >= count else f"at least {self.lower_bound}"
         )
 
-    def grown(self, baseline: Mapping[str, object]) -> list[str]:
+    def regressions(self, baseline: Mapping[str, object]) -> list[str]:
         """Regressions against an earlier report in JSON form, one sentence each.
 
         A regression is more clusters, or more boundary bytes. Raises ModelError if the baseline
@@ -182,5 +182,5 @@ def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> R
         tuple(c for g in parts for c in g.clusters),
         tuple(r for g in parts for r in g.rejections),
         tuple(n for g in parts for n in g.notes),
-        sum(g.least for g in parts),
+        sum(g.lower_bound for g in parts),
     )

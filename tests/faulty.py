@@ -93,5 +93,5 @@ class FaultyModel:
 def installed(device: FaultyDevice) -> Iterator[FaultyDevice]:
     """The host runtime with `device` before nnapi-reference, for sessions made meanwhile."""
     runtime = HostRuntime([device, ReferenceDevice()])
-    with patch.dict(runtimes.OPENERS, {HOST: lambda: runtime}):
+    with patch.dict(runtimes.RUNTIMES, {HOST: lambda: runtime}):
         yield device

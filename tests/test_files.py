@@ -12,7 +12,7 @@ import pytest
 
 from ep_nnapi import files
 from ep_nnapi.errors import printable
-from ep_nnapi.files import TEMPORARY, digest_of, write_atomically
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, write_atomically
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(files.secrets, "token_hex", lambda n: "0" * 2 * n)
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    (tmp_path / f"{TEMPORARY}{'0' * 16}").symlink_to(victim)
+    (tmp_path / f"{TEMPORARY_PREFIX}{'0' * 16}").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_atomically(tmp_path / "file", [b"data"])
     assert victim.read_text() == "precious"

@@ -126,39 +126,39 @@ def test_levels_are_levels_however_they_are_given(level: int):
 
 
 def test_a_report_has_not_grown_since_itself():
-    assert BOTH.grown(BOTH.to_json()) == []
+    assert BOTH.regressions(BOTH.to_json()) == []
 
 
 def test_growth_is_named():
     before = combine(7, "ep-nnapi", [MAIN]).to_json()
-    assert BOTH.grown(before) == [
+    assert BOTH.regressions(before) == [
         "clusters grew from 1 to 2",
         "border bytes grew from 8 to 32",
     ]
 
 
 @pytest.mark.parametrize(
-    ("count", "least", "proof"),
+    ("count", "lower_bound", "minimality"),
     [
         (1, 1, "1 cluster, proven minimal"),
         (7, 7, "7 clusters, proven minimal"),
         (7, 6, "7 clusters, at least 6"),
     ],
 )
-def test_a_report_says_how_few_clusters_there_can_be(count: int, least: int, proof: str):
+def test_a_report_says_how_few_clusters_there_can_be(count: int, lower_bound: int, minimality: str):
     cluster = ClusterReport(("a",), ("x",), ("y",), 8, "nnapi-reference")
-    graph = GraphReport(count, count, (cluster,) * count, (), (), least)
-    assert combine(8, "ep-nnapi", [graph]).proof == proof
+    graph = GraphReport(count, count, (cluster,) * count, (), (), lower_bound)
+    assert combine(8, "ep-nnapi", [graph]).minimality == minimality
 
 
 def test_shrinking_is_no_growth():
-    assert combine(7, "ep-nnapi", [MAIN]).grown(BOTH.to_json()) == []
+    assert combine(7, "ep-nnapi", [MAIN]).regressions(BOTH.to_json()) == []
 
 
 @pytest.mark.parametrize("baseline", [{}, {"clusters": 3}, {"clusters": [3]}])
 def test_other_json_is_no_baseline(baseline: dict[str, object]):
     with pytest.raises(ModelError, match="no report"):
-        BOTH.grown(baseline)
+        BOTH.regressions(baseline)
 
 
 def test_every_reason_has_advice():

@@ -116,7 +116,7 @@ def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejectio
             yield replace(refused, node=part.name, op_type=part.op_type)
         else:
             detail = f"in the QDQ group of {node.name}, which is refused: {refused.detail}"
-            yield Rejection(part.name, part.op_type, refused.reason, detail, follows=node.name)
+            yield Rejection(part.name, part.op_type, refused.reason, detail, caused_by=node.name)
 
 
 def _sample_graphs(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
@@ -152,7 +152,9 @@ def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
         return defect(node, error)
     if refused is None:
         return own
-    return replace(refused, taken_by=RuleSet.EP_NNAPI) if isinstance(own, CapableNode) else refused
+    return (
+        replace(refused, accepted_by=RuleSet.EP_NNAPI) if isinstance(own, CapableNode) else refused
+    )
 
 
 def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:

@@ -26,11 +26,11 @@ def with_root_causes(
         for part, refusal in zip(node.originals, refused.get(node.id, ()), strict=False):
             words = _words(refusal.detail)
             named = (roots.get(w) or computed.get((refusal.reason, w)) for w in words)
-            follows = refusal.follows or next((n for n in named if n and n != refusal.node), "")
-            root = roots[refusal.node] = follows or refusal.node
+            caused_by = refusal.caused_by or next((n for n in named if n and n != refusal.node), "")
+            root = roots[refusal.node] = caused_by or refusal.node
             for value in outputs_of(part):
                 computed[refusal.reason, value.name] = root
-            yield replace(refusal, follows=follows, kind=kind(refusal.detail, part))
+            yield replace(refusal, caused_by=caused_by, kind=kind(refusal.detail, part))
 
 
 def notes_of(notes: Iterable[tuple[GraphNode, str]]) -> tuple[Note, ...]:

@@ -113,11 +113,11 @@ def _check(given: argparse.Namespace) -> int:
         report_printing.report(report)
         if compiled:
             printing.compiled(compiled)
-    grown = report.grown(baseline) if baseline is not None else []
-    for way in grown:
+    regressions = report.regressions(baseline) if baseline is not None else []
+    for way in regressions:
         line(f"ep-nnapi: {way} since {given.baseline}", error=True)
     left = given.strict and report.taken < report.nodes
-    return NEGATIVE if left or grown else DONE
+    return NEGATIVE if left or regressions else DONE
 
 
 def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:

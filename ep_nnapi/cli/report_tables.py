@@ -14,7 +14,7 @@ def report(found: Report) -> None:
     """Prints clusters, notes on their nodes, and rejected nodes with reasons."""
     line(f"{found.summary}.")
     if found.clusters:
-        line(f"{found.proof}.")
+        line(f"{found.minimality}.")
         line()
         rows = enumerate(found.clusters)
         table(
@@ -44,8 +44,8 @@ def _rejections(found: Report) -> None:
     Rejections that follow from the rejection of another node are only counted.
     """
     of_node = {r.node: r for r in found.rejections}
-    causes = [r for r in found.rejections if not r.follows]
-    follow = Counter(of_node[r.follows].reason for r in found.rejections if r.follows)
+    causes = [r for r in found.rejections if not r.caused_by]
+    follow = Counter(of_node[r.caused_by].reason for r in found.rejections if r.caused_by)
     counts = Counter(r.reason for r in causes)
     for reason, count in (counts + follow).most_common():
         of_reason = [r for r in causes if r.reason is reason]
@@ -60,7 +60,7 @@ def _rejections(found: Report) -> None:
 
 def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
     """Returns advice, and the name of another target that takes the nodes unchanged."""
-    others = [r.taken_by for r in refused if r.taken_by]
+    others = [r.accepted_by for r in refused if r.accepted_by]
     if not others:
         return ADVICE[reason]
     which = "it" if len(refused) == 1 else "them"

@@ -13,7 +13,7 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
-from ep_nnapi.epcontext.checksum import check_bytes
+from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import Options, parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
@@ -86,7 +86,7 @@ def source(model: ModelSource) -> str | bytes:
     if isinstance(model, bytes):
         if not model:
             raise ModelError("the model is empty: 0 bytes")
-        check_bytes(model)
+        verify_checksum_of_bytes(model)
         return model
     path = Path(model)
     if path.is_dir():

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
-from ep_nnapi.errors import ModelError, OptionError, known
+from ep_nnapi.errors import ModelError, OptionError, valid_names
 from ep_nnapi.graph.value import Array
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, substitute_symbols
 
@@ -145,7 +145,7 @@ def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
         arrays = dict(zip(names, arrays, strict=True))
     for name in [*arrays, *names]:
         if name not in names:
-            there = known(name, names)
+            there = valid_names(name, names)
             raise OptionError(f"the model has no input {name!r}; its inputs are {there}")
         if name not in arrays:
             raise OptionError(f"input {name} is not given")
@@ -157,7 +157,7 @@ def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
     if equals and any(s.name == name for s in inputs):
         return name, Path(rest)
     if equals and not Path(given).is_file() and Path(rest).is_file():
-        names = known(name, (s.name for s in inputs))
+        names = valid_names(name, (s.name for s in inputs))
         raise OptionError(f"the model has no input {name!r}; its inputs are {names}")
     return None, Path(given)
 
@@ -217,7 +217,7 @@ def _named(
         if name or (only and strange in ("", f"{only}s")):
             return {name or inputs[0].name: found[strange]}
     called = f"array {strange!r}" if strange else "the array"
-    there = known(strange, sorted(names))
+    there = valid_names(strange, sorted(names))
     raise OptionError(f"{path}: {called} is no input; the model's are {there}")
 
 

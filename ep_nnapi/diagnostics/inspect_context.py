@@ -11,8 +11,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import ModelProto, NodeProto
 
-from ep_nnapi.epcontext.container import Context, unpack
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
+from ep_nnapi.epcontext.container import ContainerContent, unpack
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.graph.onnx_io import graphs, mentions
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.target import MAX_FEATURE_LEVEL
@@ -81,14 +81,14 @@ def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:
 
 def _is_own(node: NodeProto) -> bool:
     kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
-    return kind and _attribute(node, "source") == SOURCE.encode()
+    return kind and _attribute(node, "source") == EP_SOURCE.encode()
 
 
 def _attribute(node: NodeProto, name: str) -> bytes:
     return next((a.s for a in node.attribute if a.name == name), b"")
 
 
-def _content(name: str, context: Context) -> Content:
+def _content(name: str, context: ContainerContent) -> Content:
     model, border = context.lowered.model, context.lowered.border
     origins = dict.fromkeys(node for op in model.operations for node in op.origin)
     return Content(

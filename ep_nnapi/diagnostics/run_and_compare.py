@@ -36,7 +36,7 @@ from ep_nnapi.diagnostics.verdict import (
 from ep_nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.option_parsers import Fixed
+from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -202,7 +202,9 @@ def _run_compiled(
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
 
-def _feeds(session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: Fixed) -> Feeds:
+def _feeds(
+    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
+) -> Feeds:
     """Returns the given inputs, or random ones, with the fixed shapes."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))

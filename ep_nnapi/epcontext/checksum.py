@@ -15,30 +15,30 @@ from onnx import ModelProto
 
 from ep_nnapi.errors import ModelError
 
-_KEY = "ep_nnapi.sha256"
+_METADATA_KEY = "ep_nnapi.sha256"
 _ZEROS = "0" * 64
-_ENTRY = _KEY.encode() + b"\x12\x40"
+_ENCODED_ENTRY = _METADATA_KEY.encode() + b"\x12\x40"
 """The encoded start of the entry: its key, then tag and length (64) of the value (field 2).
 
 Source: ONNX StringStringEntryProto; Protocol Buffers, length-delimited fields.
 """
 
 
-def leave_room(proto: ModelProto) -> None:
-    """Adds the metadata entry with a placeholder; `seal` fills it in once the file is written."""
+def add_placeholder(proto: ModelProto) -> None:
+    """Adds the metadata entry with a placeholder; `write_checksum` fills it in afterwards."""
     entry = proto.metadata_props.add()
-    entry.key, entry.value = _KEY, _ZEROS
+    entry.key, entry.value = _METADATA_KEY, _ZEROS
 
 
-def seal(path: Path) -> None:
-    """Writes the checksum into a model file that has the placeholder of `leave_room`."""
+def write_checksum(path: Path) -> None:
+    """Writes the checksum into a model file that has the placeholder of `add_placeholder`."""
     start, digest = _digest(path)
     with path.open("r+b") as file:
         file.seek(start)
         file.write(digest.encode())
 
 
-def check_seal(path: Path) -> None:
+def verify_checksum(path: Path) -> None:
     """Raises ModelError if the checksum of a file is missing or wrong, or the file unreadable."""
     try:
         stat = path.stat()
@@ -49,7 +49,7 @@ def check_seal(path: Path) -> None:
         raise ModelError(f"{path} is corrupt or was changed; prepare the model again")
 
 
-def check_bytes(data: bytes) -> None:
+def verify_checksum_of_bytes(data: bytes) -> None:
     """Raises ModelError if a model's bytes contain a wrong checksum; models without one pass."""
     start, digest = _digest_of(data)
     if start >= 0 and data[start : start + len(_ZEROS)] != digest.encode():
@@ -75,10 +75,10 @@ def _digest(path: Path) -> tuple[int, str]:
 
 def _digest_of(data: bytes | mmap.mmap) -> tuple[int, str]:
     """Returns the same as `_digest`, for the bytes of a file."""
-    start = data.rfind(_ENTRY)
+    start = data.rfind(_ENCODED_ENTRY)
     if start < 0:
         return -1, ""
-    start += len(_ENTRY)
+    start += len(_ENCODED_ENTRY)
     with memoryview(data) as view:
         digest = hashlib.sha256(view[:start])
         digest.update(_ZEROS.encode())

@@ -20,12 +20,12 @@ import numpy as np
 
 from ep_nnapi.epcontext.serialize import (
     ALIGNMENT,
-    Pool,
+    ConstantPool,
     check_border,
-    crossing_data,
-    crossing_from,
-    model_data,
-    model_from,
+    crossing_from_json,
+    crossing_to_json,
+    model_from_json,
+    model_to_json,
 )
 from ep_nnapi.errors import ModelError, SpecError
 from ep_nnapi.graph.value import Array
@@ -45,11 +45,11 @@ _MALFORMED = (
     TypeError,
     ValueError,
 )
-_END = b"."  # trailing zeros of a string attribute are lost when it is read
+_TERMINATOR = b"."  # trailing zeros of a string attribute are lost when it is read
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WeightsLocation:
     """Location of external weights: `offset` in a file of `total` bytes, and their SHA-256."""
 
     file: str
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class Container:
     """A cluster's container before it is written, with embedded or external weights.
 
     header    the JSON header, without the entry "weights"
@@ -71,25 +71,25 @@ class Packed:
     weights: tuple[Array, ...]
     size: int
 
-    def embedded(self) -> bytes:
+    def with_embedded_weights(self) -> bytes:
         """Returns the container with embedded weights."""
         blob = b"".join(_aligned(self.weights))
         digest = hashlib.sha256(blob).hexdigest()
         where = {"file": None, "size": len(blob), "sha256": digest}
-        return _sealed({**self.header, "weights": where}) + blob + _END
+        return _with_prelude({**self.header, "weights": where}) + blob + _TERMINATOR
 
-    def beside(self, place: Place) -> bytes:
+    def with_external_weights(self, location: WeightsLocation) -> bytes:
         """Returns the container without weights, which are stored at `place`."""
-        where = {**asdict(place), "size": self.size}
-        return _sealed({**self.header, "weights": where}) + _END
+        where = {**asdict(location), "size": self.size}
+        return _with_prelude({**self.header, "weights": where}) + _TERMINATOR
 
-    def blob(self) -> Iterator[bytes]:
+    def weight_blocks(self) -> Iterator[bytes]:
         """Yields the weights with their padding, block by block."""
         yield from _aligned(self.weights)
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ContainerContent:
     """A container's content: the lowered cluster and the feature level it needs.
 
     size  bytes of weights
@@ -102,20 +102,20 @@ class Context:
     file: str | None
 
 
-def pack(lowered: Lowered) -> Packed:
+def pack(lowered: Lowered) -> Container:
     """Returns a lowered cluster as a container ready to be written."""
-    pool = Pool()
+    pool = ConstantPool()
     header = {
         "format": FORMAT_VERSION,
         "feature_level": required_level(lowered.model),
-        "model": model_data(lowered.model, pool),
-        "inputs": [crossing_data(c) for c in lowered.border.inputs],
-        "outputs": [crossing_data(c) for c in lowered.border.outputs],
+        "model": model_to_json(lowered.model, pool),
+        "inputs": [crossing_to_json(c) for c in lowered.border.inputs],
+        "outputs": [crossing_to_json(c) for c in lowered.border.outputs],
     }
-    return Packed(header, tuple(pool.arrays), pool.size)
+    return Container(header, tuple(pool.arrays), pool.size)
 
 
-def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
+def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
     """Returns the content of a container.
 
     folder         folder of the prepared model; None if the model was loaded from memory
@@ -123,7 +123,7 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
     Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
     newer format, needs a higher feature level, or has weights outside of the folder.
     """
-    text, rest = _opened(data)
+    text, rest = _split_container(data)
     try:
         header = json.loads(text)
         needed = int(header["feature_level"])
@@ -133,10 +133,10 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
                 "prepare the model for that level"
             )
         weights = _read_weights(header["weights"], rest, folder)
-        model = model_from(header["model"], weights)
+        model = model_from_json(header["model"], weights)
         border = Border(
-            tuple(crossing_from(c) for c in header["inputs"]),
-            tuple(crossing_from(c) for c in header["outputs"]),
+            tuple(crossing_from_json(c) for c in header["inputs"]),
+            tuple(crossing_from_json(c) for c in header["outputs"]),
         )
         validate(model, feature_level)
         check_border(border, model)
@@ -144,17 +144,17 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> Context:
     except _MALFORMED as error:
         says = " ".join(str(error).split())
         raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
-    return Context(Lowered(model, border), needed, weights.size, file)
+    return ContainerContent(Lowered(model, border), needed, weights.size, file)
 
 
-def _sealed(header: Mapping[str, Any]) -> bytes:
+def _with_prelude(header: Mapping[str, Any]) -> bytes:
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + _PRELUDE.size) % ALIGNMENT)
     digest = hashlib.sha256(text).digest()
     return _PRELUDE.pack(_MAGIC, FORMAT_VERSION, len(text), digest) + text
 
 
-def _opened(data: bytes) -> tuple[bytes, bytes]:
+def _split_container(data: bytes) -> tuple[bytes, bytes]:
     """Returns the header's text, after checking its digest, and the bytes that follow it."""
     if len(data) < _PRELUDE.size or not data.startswith(_MAGIC):
         raise ModelError("this is no ep-nnapi context, or it is corrupt; prepare the model again")
@@ -168,9 +168,9 @@ def _opened(data: bytes) -> tuple[bytes, bytes]:
     if version < 1 or len(text) != size or hashlib.sha256(text).digest() != digest:
         raise ModelError("the context is corrupt or truncated; prepare the model again")
     rest = data[_PRELUDE.size + size :]
-    if not rest.endswith(_END):
+    if not rest.endswith(_TERMINATOR):
         raise ModelError("the context is truncated; prepare the model again")
-    return text, rest[: -len(_END)]
+    return text, rest[: -len(_TERMINATOR)]
 
 
 def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) -> Array:
@@ -180,7 +180,7 @@ def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) ->
     else:
         if rest:
             raise ModelError("the context is corrupt: it goes on; prepare the model again")
-        weights = _mapped(where, folder)
+        weights = _map_weights(where, folder)
     if weights.size != where["size"]:
         raise ModelError("the context's weights are truncated; prepare the model again")
     if hashlib.sha256(weights.data).hexdigest() != where["sha256"]:
@@ -188,7 +188,7 @@ def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) ->
     return weights
 
 
-def _mapped(where: Mapping[str, Any], folder: Path | None) -> Array:
+def _map_weights(where: Mapping[str, Any], folder: Path | None) -> Array:
     name, offset, size = str(where["file"]), int(where["offset"]), int(where["size"])
     if folder is None:
         raise ModelError(f"the weights are in {name!r}; load the prepared model from its file")

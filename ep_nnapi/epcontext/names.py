@@ -5,11 +5,11 @@ from __future__ import annotations
 from ep_nnapi.graph.graph import GraphNode
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
-SOURCE = "NnapiPluginExecutionProvider"
+EP_SOURCE = "NnapiPluginExecutionProvider"
 """Value of the attribute `source` in EPContext nodes of this provider."""
 
 
 def is_own(node: GraphNode) -> bool:
     """Returns True if the node is an EPContext node that this provider compiled."""
     kind = (node.domain, node.op_type) == (CONTEXT_DOMAIN, CONTEXT_OP)
-    return kind and node.attributes.get("source") == SOURCE
+    return kind and node.attributes.get("source") == EP_SOURCE

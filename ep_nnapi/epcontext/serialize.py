@@ -26,8 +26,8 @@ ALIGNMENT = 64  # bytes: a cache line, and enough for any SIMD load
 
 
 @dataclass
-class Pool:
-    """Pool of distinct constants in the order in which they are written.
+class ConstantPool:
+    """The distinct constants in the order in which they are written.
 
     size  bytes of all constants, each padded to `ALIGNMENT`
     """
@@ -45,10 +45,10 @@ class Pool:
         return self._found[id(data)]
 
 
-def model_data(model: Model, pool: Pool) -> dict[str, Any]:
+def model_to_json(model: Model, pool: ConstantPool) -> dict[str, Any]:
     """Returns a model as JSON-serializable data; its constants are added to `pool`."""
     return {
-        "operands": [_operand(o, pool) for o in model.operands],
+        "operands": [_operand_to_json(o, pool) for o in model.operands],
         "operations": [
             [op.spec.name, list(op.inputs), list(op.outputs), list(op.origin)]
             for op in model.operations
@@ -59,12 +59,12 @@ def model_data(model: Model, pool: Pool) -> dict[str, Any]:
     }
 
 
-def _operand(operand: Operand, pool: Pool) -> list[Any]:
+def _operand_to_json(operand: Operand, pool: ConstantPool) -> list[Any]:
     value: object = None
     if isinstance(operand.value, Data):
         value = pool.add(operand.value.bytes)
     elif isinstance(operand.value, Model):
-        value = model_data(operand.value, pool)
+        value = model_to_json(operand.value, pool)
     elif operand.value is not None:
         value = "omitted"
     channels = operand.channels and [operand.channels.dim, list(operand.channels.scales)]
@@ -72,13 +72,13 @@ def _operand(operand: Operand, pool: Pool) -> list[Any]:
     return [name, dims, operand.scale, operand.zero_point, channels, value]
 
 
-def model_from(found: Mapping[str, Any], weights: Array) -> Model:
-    """Returns the model that `model_data` serialized, with constants as views of `weights`.
+def model_from_json(found: Mapping[str, Any], weights: Array) -> Model:
+    """Returns the model that `model_to_json` serialized, with constants as views of `weights`.
 
     Raises KeyError, TypeError, ValueError, OverflowError or RecursionError for malformed data.
     """
     return Model(
-        tuple(_operand_from(o, weights) for o in found["operands"]),
+        tuple(_operand_from_json(o, weights) for o in found["operands"]),
         tuple(
             Operation(BY_NAME[name], _ints(ins), _ints(outs), tuple(map(str, origin)))
             for name, ins, outs, origin in found["operations"]
@@ -89,7 +89,7 @@ def model_from(found: Mapping[str, Any], weights: Array) -> Model:
     )
 
 
-def _operand_from(found: Sequence[Any], weights: Array) -> Operand:
+def _operand_from_json(found: Sequence[Any], weights: Array) -> Operand:
     name, dims, scale, zero, channels, value = found
     quantized = channels and ChannelQuantization(
         int(channels[0]), tuple(float(s) for s in channels[1])
@@ -101,17 +101,17 @@ def _operand_from(found: Sequence[Any], weights: Array) -> Operand:
         float(scale),
         int(zero),
         quantized or None,
-        _value_from(value, weights),
+        _value_from_json(value, weights),
     )
 
 
-def _value_from(value: object, weights: Array) -> Data | Omitted | Model | None:
+def _value_from_json(value: object, weights: Array) -> Data | Omitted | Model | None:
     if value is None:
         return None
     if value == "omitted":
         return Omitted.NO_VALUE
     if isinstance(value, dict):
-        return model_from(value, weights)
+        return model_from_json(value, weights)
     if not isinstance(value, list):
         raise TypeError(f"an operand's value is {value!r}")
     offset, size = _ints(value)
@@ -126,15 +126,15 @@ def _ints(found: Sequence[Any]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def crossing_data(c: Crossing) -> list[Any]:
+def crossing_to_json(c: Crossing) -> list[Any]:
     """Returns a tensor's crossing of the border as JSON-serializable data."""
     perm = None if c.perm is None else list(c.perm)
     shape, held = list(c.shape), list(c.nnapi_shape)
     return [c.name, int(c.dtype), shape, c.operand, perm, held, c.nnapi_dtype.str]
 
 
-def crossing_from(found: Sequence[Any]) -> Crossing:
-    """Returns the crossing that `crossing_data` serialized; raises the errors of `model_from`."""
+def crossing_from_json(found: Sequence[Any]) -> Crossing:
+    """Returns the crossing that `crossing_to_json` serialized; raises as `model_from_json`."""
     name, dtype, shape, operand, perm, held, nnapi_dtype = found
     if not isinstance(nnapi_dtype, str) or np.dtype(nnapi_dtype).hasobject:
         raise TypeError(f"{nnapi_dtype!r} is no element type")

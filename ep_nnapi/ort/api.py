@@ -52,7 +52,7 @@ def status_of(error: BaseException) -> CData:
     return lib.create_status(message.encode("utf-8", "replace"))
 
 
-def config(options: CData) -> dict[str, str]:
+def config_entries(options: CData) -> dict[str, str]:
     """Returns all configuration entries of an OrtSessionOptions."""
     pairs = ffi.new("OrtKeyValuePairs **")
     keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, Tensor
 
 
-_LOOK_AFTER = 5_000_000
+_CHECK_INTERVAL_NS = 5_000_000
 """Nanoseconds between checks of a run's terminate flag: one check takes a few thousand."""
 
 
@@ -30,16 +30,16 @@ class Terminated(NnapiError):
 class Termination:
     """Callable that raises Terminated once RunOptions.terminate is set for this run."""
 
-    __slots__ = ("_looked",)
+    __slots__ = ("_last_check",)
 
     def __init__(self) -> None:
-        self._looked = time.monotonic_ns()
+        self._last_check = time.monotonic_ns()
 
     def __call__(self) -> None:
         """Checks the flag, unless the last check was less than 5 ms ago."""
         now = time.monotonic_ns()
-        if now - self._looked > _LOOK_AFTER:
-            self._looked = now
+        if now - self._last_check > _CHECK_INTERVAL_NS:
+            self._last_check = now
             if lib.run_terminated():
                 raise Terminated("the run ends early: RunOptions.terminate is set")
 

@@ -13,7 +13,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, Provider
-from ep_nnapi.ort.graph import awaits_inlining, claimable, read_graph
+from ep_nnapi.ort.graph import first_unclaimed_node, is_inlined_later, read_graph
 from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
 
@@ -31,46 +31,46 @@ class Ep:
     def __init__(self, provider: Provider, writes_context: bool = False) -> None:
         self._provider = provider
         self._writes_context = writes_context
-        self._planned: dict[frozenset[str], Cluster] = {}
+        self._clusters: dict[frozenset[str], Cluster] = {}
         self._keys: Counter[str] = Counter()
         self._interrupt: BaseException | None = None
 
-    def claim(self, handle: int, support: CData) -> None:
+    def get_capability(self, handle: int, support: CData) -> None:
         """GetCapability: claims the clusters that the provider plans for this graph.
 
         ONNX Runtime ignores failures here and would continue without NNAPI. On Ctrl-C, one node is
         therefore claimed, and Compile fails for it, so that the session's creation ends.
         """
         try:
-            self._claim(handle, support)
+            self._claim_clusters(handle, support)
         except Exception:
             raise
         except BaseException as interrupt:
-            node = claimable(handle)
+            node = first_unclaimed_node(handle)
             if not node:
                 raise
             check(lib.add_cluster(support, ffi.new("uintptr_t[]", [node]), 1))
             self._interrupt = interrupt.with_traceback(None)
 
-    def _claim(self, handle: int, support: CData) -> None:
+    def _claim_clusters(self, handle: int, support: CData) -> None:
         reader = Reader()
-        self._planned = {}
-        if awaits_inlining(handle):
+        self._clusters = {}
+        if is_inlined_later(handle):
             return
         try:
-            graph = self._unique(read_graph(handle, reader))
+            graph = self._with_unique_key(read_graph(handle, reader))
             nodes = {node.id: node for node in graph.nodes}
             for cluster in self._provider.plan(graph):
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
                 check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
-                self._planned[_names(nodes[i] for i in cluster.node_ids)] = cluster
+                self._clusters[_names(nodes[i] for i in cluster.node_ids)] = cluster
         except Exception as error:
             self._provider.error = error
             raise
         finally:
             reader.close()
 
-    def _unique(self, graph: Graph) -> Graph:
+    def _with_unique_key(self, graph: Graph) -> Graph:
         """Returns `graph` with a unique key that is the same in each pass over the graphs.
 
         The main graph is the last one of a pass. Subgraphs with equal keys, as their parent nodes
@@ -100,7 +100,7 @@ class Ep:
         nodes = read_graph(cluster_graph, reader).nodes
         fused = reader.node(fused_node)
         reader.close()
-        cluster = self._planned.pop(_names(nodes), None)
+        cluster = self._clusters.pop(_names(nodes), None)
         if cluster is None:
             raise OrtError(
                 f"nodes to compile were never planned: {', '.join(n.name for n in nodes)}"

@@ -40,14 +40,14 @@ def read_graph(handle: int, reader: Reader) -> Graph:
     return Graph(
         key=_key(members),
         nodes=tuple(map(reader.node, members.nodes)),
-        inputs=reader.present(members.inputs),
-        outputs=reader.present(members.outputs),
+        inputs=reader.present_values(members.inputs),
+        outputs=reader.present_values(members.outputs),
         opsets=members.opsets,
         path=members.path,
     )
 
 
-def awaits_inlining(handle: int) -> bool:
+def is_inlined_later(handle: int) -> bool:
     """Returns True if the graph is the body of a function that ONNX Runtime will inline later.
 
     GetCapability is called again after inlining, and clusters taken before would be lost. Among
@@ -56,11 +56,11 @@ def awaits_inlining(handle: int) -> bool:
     parent = _members(handle).parent
     if not parent:
         return False
-    holder = Reader().node(parent)
-    return (holder.domain, holder.op_type) == ("", "SequenceMap")
+    parent_node = Reader().node(parent)
+    return (parent_node.domain, parent_node.op_type) == ("", "SequenceMap")
 
 
-def claimable(handle: int) -> int:
+def first_unclaimed_node(handle: int) -> int:
     """Returns the first node that is not assigned to a provider; 0 if there is none."""
     for node in _members(handle).nodes:
         if not Reader().node(node).claimed_by:
@@ -91,12 +91,12 @@ def _members(handle: int) -> _Members:
 def _key(members: _Members) -> str:
     if not members.parent:
         return ""
-    holder = Reader().node(members.parent).name
+    parent_name = Reader().node(members.parent).name
     own = _signature(members)
     for inner, attribute in _inner_graphs(members.parent):
         if _signature(_members(inner)) == own:
-            return f"{holder}.{attribute}"
-    return holder
+            return f"{parent_name}.{attribute}"
+    return parent_name
 
 
 def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
@@ -104,7 +104,7 @@ def _signature(members: _Members) -> tuple[str, int, tuple[str, ...]]:
 
     Handles cannot identify it, as they differ from callback to callback.
     """
-    outputs = Reader().present(members.outputs)
+    outputs = Reader().present_values(members.outputs)
     return members.name, len(members.nodes), tuple(value.name for value in outputs)
 
 

@@ -21,10 +21,10 @@ def semantic_version() -> str:
     return release.group() if release else "0.0.0"
 
 
-def own_entries(entries: Mapping[str, str]) -> dict[str, str]:
+def provider_options(entries: Mapping[str, str]) -> dict[str, str]:
     """Returns this provider's options from a session's configuration entries, without prefix.
 
-    >>> own_entries({"ep.nnapipluginexecutionprovider.flags": "1", "session.load": "x"})
+    >>> provider_options({"ep.nnapipluginexecutionprovider.flags": "1", "session.load": "x"})
     {'flags': '1'}
     """
     start = len(_OPTION_PREFIX)

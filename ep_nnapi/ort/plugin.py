@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, ParamSpec
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, config, status_of
+from ep_nnapi.ort.api import check, config_entries, status_of
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, own_entries, semantic_version
+from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, provider_options, semantic_version
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
@@ -36,7 +36,7 @@ _CHOSEN_BY_POLICY = (
 )
 
 # Python objects by their C struct: C holds only a handle, so this keeps them alive.
-alive: dict[CData, tuple[CData, object]] = {}
+live_objects: dict[CData, tuple[CData, object]] = {}
 
 
 def _open_provider(entries: Mapping[str, str]) -> Provider:
@@ -60,15 +60,15 @@ class Factory:
         provider. If a policy selected this provider (`by_policy`) and none of its options is set,
         all nodes are left to the CPU provider.
         """
-        entries = config(options)
-        own = own_entries(entries)
+        entries = config_entries(options)
+        own = provider_options(entries)
         if by_policy and not own:
             logger.warning("%s", _CHOSEN_BY_POLICY)
-            return Ep(Bystander())
+            return Ep(NoNodesProvider())
         return Ep(self.open_provider(own), entries.get(WRITES_CONTEXT) == "1")
 
 
-class Bystander:
+class NoNodesProvider:
     """A provider that takes no nodes, for sessions that did not select it explicitly."""
 
     error: Exception | None = None
@@ -82,13 +82,13 @@ factory = Factory(_open_provider)
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
 
-def _twin(make: Callable[..., CData], itself: object, *arguments: object) -> CData:
+def _new_struct(make: Callable[..., CData], itself: object, *arguments: object) -> CData:
     """Returns a new C struct with a handle to `itself`, kept in `alive` until it is released."""
     handle = ffi.new_handle(itself)
     struct = make(handle, *arguments)
     if not struct:
         raise MemoryError
-    alive[struct] = (handle, itself)
+    live_objects[struct] = (handle, itself)
     return struct
 
 
@@ -112,7 +112,7 @@ def _status(function: Callable[_P, None]) -> Callable[_P, int]:
 @_status
 def py_create_factory(out: CData, status: CData) -> None:
     """Returns the only factory of this library, which is never freed."""
-    out[0] = _twin(lib.new_factory, factory, *_strings)
+    out[0] = _new_struct(lib.new_factory, factory, *_strings)
 
 
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
@@ -137,14 +137,14 @@ def py_supported_devices(
 @_status
 def py_create_ep(this: CData, options: CData, by_policy: int, out: CData, status: CData) -> None:
     """Creates the execution provider of one session."""
-    maker: Factory = ffi.from_handle(this)
-    out[0] = _twin(lib.new_ep, maker.create_ep(options, bool(by_policy)), _strings[0])
+    this_factory: Factory = ffi.from_handle(this)
+    out[0] = _new_struct(lib.new_ep, this_factory.create_ep(options, bool(by_policy)), _strings[0])
 
 
 @ffi.def_extern(onerror=_ESCAPED)
 def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
     """Releases the execution provider of a session."""
-    del alive[struct]
+    del live_objects[struct]
     lib.free_ep(struct)
 
 
@@ -153,7 +153,7 @@ def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
 def py_get_capability(this: CData, graph: int, support: CData, status: CData) -> None:
     """Claims the nodes of a graph that the provider takes."""
     ep: Ep = ffi.from_handle(this)
-    ep.claim(graph, support)
+    ep.get_capability(graph, support)
 
 
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
@@ -165,7 +165,7 @@ def py_compile(
     ep: Ep = ffi.from_handle(this)
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
-        out[i] = _twin(lib.new_compute, node, node.input_count, node.output_count)
+        out[i] = _new_struct(lib.new_compute, node, node.input_count, node.output_count)
 
 
 @ffi.def_extern(onerror=_ESCAPED)
@@ -173,7 +173,7 @@ def py_release_computes(this: CData, structs: CData, count: int) -> None:
     """Releases fused nodes."""
     for i in range(count):
         if structs[i]:
-            del alive[structs[i]]
+            del live_objects[structs[i]]
             lib.free_compute(structs[i])
 
 

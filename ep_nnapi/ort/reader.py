@@ -64,7 +64,9 @@ class Reader:
             inputs=self.values(members[: facts.inputs]),
             outputs=outputs,
             attributes=self._attributes.read_all(members[first_attribute:]),
-            implicit=tuple(v.name for v in self.present(members[first_implicit:first_attribute])),
+            implicit=tuple(
+                v.name for v in self.present_values(members[first_implicit:first_attribute])
+            ),
             claimed_by=text(facts.claimed_by),
             members=(facts.id,),
         )
@@ -74,7 +76,7 @@ class Reader:
         known = self._values
         return tuple([known[h] if h in known else self._read_value(h) for h in handles])
 
-    def present(self, handles: Sequence[int]) -> tuple[Value, ...]:
+    def present_values(self, handles: Sequence[int]) -> tuple[Value, ...]:
         """Returns the values behind handles, without omitted ones."""
         return tuple([value for value in self.values(handles) if value is not None])
 
@@ -98,9 +100,9 @@ class Reader:
         if facts.constant:
             constant = Constant(tuple(dims), kind, lambda: self._load(name, handle))
             return Value(name, kind, tuple(dims), constant=constant)
-        return Value(name, kind, self._named(dims))
+        return Value(name, kind, self._symbolic_shape(dims))
 
-    def _named(self, dims: list[int]) -> tuple[Dim, ...]:
+    def _symbolic_shape(self, dims: list[int]) -> tuple[Dim, ...]:
         if not dims or min(dims) >= 0:
             return tuple(dims)
         symbols = self._value.symbols

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.errors import ModelError, OptionError
-from ep_nnapi.files import TEMPORARY, digest_of
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
@@ -200,7 +200,7 @@ def _outputs_of_directory(
         for path in sorted(source.rglob("*"))
         if path.suffix.lower() == ".onnx"
         and (path.is_file() or (path.is_symlink() and not path.exists()))
-        and not any(part.startswith(TEMPORARY) for part in path.parts)
+        and not any(part.startswith(TEMPORARY_PREFIX) for part in path.parts)
         and (within or folder not in _real(path).parents)
     ]
     if not models:

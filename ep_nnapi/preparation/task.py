@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.files import TEMPORARY, digest_of
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
 from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
@@ -80,7 +80,7 @@ def failed(task: Task, why: str, *, unusable: bool = False) -> Prepared:
 def clean(root: Path) -> None:
     """Deletes temporary files and abandoned scratch folders that killed runs left in `root`."""
     with locked(root):
-        for left in root.glob(f"{TEMPORARY}*"):
+        for left in root.glob(f"{TEMPORARY_PREFIX}*"):
             if left.is_file():
                 left.unlink(missing_ok=True)
                 continue
@@ -180,7 +180,7 @@ def _scratch(root: Path) -> Iterator[Path]:
     """Yields a temporary folder in `root`, with a shared lock like those that workers take."""
     with ExitStack() as stack:
         with locked(root):
-            folder = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=root))
+            folder = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX, dir=root))
             stack.enter_context(locked(folder, fcntl.LOCK_SH))
         try:
             yield folder

@@ -14,9 +14,9 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import planned_at
-from ep_nnapi.epcontext.checksum import leave_room, seal
-from ep_nnapi.epcontext.container import FORMAT_VERSION, Packed, Place, pack
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, SOURCE
+from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
+from ep_nnapi.epcontext.container import FORMAT_VERSION, Container, WeightsLocation, pack
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.epcontext.serialize import ALIGNMENT
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
@@ -30,7 +30,7 @@ class _Compiled:
     """A cluster and its serialized context."""
 
     cluster: CompiledCluster
-    packed: Packed
+    packed: Container
 
 
 def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Report:
@@ -90,7 +90,7 @@ def _is_symbolic(info: ValueInfoProto) -> bool:
 
 def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
     for one in compiled:
-        yield one.packed.embedded()
+        yield one.packed.with_embedded_weights()
 
 
 def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
@@ -100,7 +100,7 @@ def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
         for one in compiled:
             digest = hashlib.sha256()
             places.append((stream.tell(), digest))
-            for block in one.packed.blob():
+            for block in one.packed.weight_blocks():
                 stream.write(block)
                 digest.update(block)
             stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
@@ -109,7 +109,9 @@ def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
     file = _companion_name(out, whole.hexdigest(), ".weights")
     unnamed.rename(out.with_name(file))
     for one, (offset, digest) in zip(compiled, places, strict=True):
-        yield one.packed.beside(Place(file, offset, total, digest.hexdigest()))
+        yield one.packed.with_external_weights(
+            WeightsLocation(file, offset, total, digest.hexdigest())
+        )
 
 
 def _companion_name(out: Path, digest: str, suffix: str) -> str:
@@ -134,7 +136,7 @@ def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodePr
         "embed_mode": 1,
         "main_context": 1,
         "partition_name": name,
-        "source": SOURCE,
+        "source": EP_SOURCE,
     }
     node.attribute.extend(helper.make_attribute(k, v) for k, v in values.items())
     return node
@@ -194,9 +196,9 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
 
 def _save(proto: ModelProto, out: Path) -> None:
     """Writes the model file with an embedded checksum of itself."""
-    leave_room(proto)
+    add_placeholder(proto)
     _write(proto, out)
-    seal(out)
+    write_checksum(out)
 
 
 def _write(proto: ModelProto, out: Path) -> None:

@@ -20,14 +20,14 @@ Ids: TypeAlias = tuple[int, ...]
 class ClusterSelection:
     """The selected clusters.
 
-    clusters  node ids of each cluster, in topological order
+    clusters     node ids of each cluster, in topological order
     left_to_cpu  sets of node ids left to the CPU provider, each with its reason
-    least     lower bound on the number of clusters of any partition of the same nodes
+    lower_bound  lower bound on the number of clusters of any partition of the same nodes
     """
 
     clusters: list[Ids]
     left_to_cpu: list[tuple[Ids, str]]
-    least: int
+    lower_bound: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,19 @@ class ClusterSelector:
         again, until none is dropped: without their neighbours, clusters may cost more than the CPU.
         """
         costs = self.model.costs(nodes.values() if self._estimates else ())
-        able: set[Hashable] = set(capable)
+        candidates: set[Hashable] = set(capable)
         left_to_cpu: list[tuple[Ids, str]] = []
         while True:
-            wanted, unpaid = self._worth_taking(dag, able, costs)
+            wanted, not_worth_it = self._worth_taking(dag, candidates, costs)
             values: dict[tuple[Hashable, ...], float] = {}
-            clusters, beyond = self._limited(dag, wanted, costs, values)
-            left_to_cpu += [(_ids(c), self._beyond(c, nodes, values.get(c))) for c in beyond]
-            if not beyond:
+            clusters, over_limit = self._limited(dag, wanted, costs, values)
+            left_to_cpu += [
+                (_ids(c), self._over_limit_reason(c, nodes, values.get(c))) for c in over_limit
+            ]
+            if not over_limit:
                 break
-            able -= {node for members in beyond for node in members}
-        left_to_cpu += [(_ids(piece.nodes), _dearer(piece, nodes)) for piece in unpaid]
+            candidates -= {node for members in over_limit for node in members}
+        left_to_cpu += [(_ids(piece.nodes), _slower_reason(piece, nodes)) for piece in not_worth_it]
         return ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound)
 
     @property
@@ -67,11 +69,11 @@ class ClusterSelector:
         return options.partitioning is Partitioning.WORTH_IT or options.max_clusters is not None
 
     def _worth_taking(
-        self, dag: nx.DiGraph, able: set[Hashable], costs: Costs
+        self, dag: nx.DiGraph, candidates: set[Hashable], costs: Costs
     ) -> tuple[set[Hashable], list[GivenUp]]:
         if self.options.partitioning is Partitioning.MAXIMAL:
-            return able, []
-        found = worth_it(dag, able, costs)
+            return candidates, []
+        found = worth_it(dag, candidates, costs)
         return {node for members in found.clusters for node in members}, found.given_up
 
     def _limited(
@@ -100,14 +102,14 @@ class ClusterSelector:
             values=None if most is None else saved,
         )
 
-    def _beyond(
+    def _over_limit_reason(
         self, cluster: Sequence[Hashable], nodes: Mapping[int, GraphNode], saved: float | None
     ) -> str:
         """Returns the reason why a cluster is beyond the limits."""
-        least, most = self.options.min_cluster_nodes, self.options.max_clusters
-        if len(cluster) < least or saved is None:
+        fewest, most = self.options.min_cluster_nodes, self.options.max_clusters
+        if len(cluster) < fewest or saved is None:
             size = _count(cluster, nodes)
-            return f"its cluster has {size}, fewer than min_cluster_nodes = {least}"
+            return f"its cluster has {size}, fewer than min_cluster_nodes = {fewest}"
         return (
             f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
             f"max_clusters = {most} that save most"
@@ -132,7 +134,7 @@ def _compared(saved: float) -> str:
     return f"{number} us {'cheaper' if saved > 0 else 'dearer'} than"
 
 
-def _dearer(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:
+def _slower_reason(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:
     """Returns the reason why nodes are slower on NNAPI, and the option that takes them anyway."""
     originals = sum(len(nodes[i].originals) for i in _ids(piece.nodes))
     alone = "this node by itself" if originals == 1 else f"these {originals} nodes by themselves"

@@ -25,8 +25,8 @@ from ep_nnapi.report import ClusterReport
 logger = logging.getLogger(__name__)
 Stop: TypeAlias = Callable[[], None]
 """Called between operations; an exception that it raises ends the run."""
-Engine: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
-_KEPT_FAILURES = 8
+Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
+_MAX_FAILURES = 8
 
 
 class Failures:
@@ -38,7 +38,7 @@ class Failures:
 
     def __init__(self) -> None:
         self.count = 0
-        self._last: deque[RuntimeFailure] = deque(maxlen=_KEPT_FAILURES)
+        self._last: deque[RuntimeFailure] = deque(maxlen=_MAX_FAILURES)
 
     def add(self, failure: RuntimeFailure) -> None:
         """Counts `failure` and stores a copy without traceback."""
@@ -88,7 +88,7 @@ class Runner:
     border: BoundBorder
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    _stand_in: Engine | None = None
+    _fallback_executor: Executor | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -100,24 +100,24 @@ class Runner:
         A run with other shapes than the model declares uses the CPU provider; the first one logs a
         warning. Raises OtherSizes if the cluster has no CPU model.
         """
-        if self._stand_in is not None:
-            self._stand_in(inputs, allocate, stop)
+        if self._fallback_executor is not None:
+            self._fallback_executor(inputs, allocate, stop)
             return
         buffers: dict[int, Array] = {}
 
-        def once(index: int, shape: tuple[int, ...]) -> Array:
+        def allocate_once(index: int, shape: tuple[int, ...]) -> Array:
             if index not in buffers:
                 buffers[index] = allocate(index, shape)
             return buffers[index]
 
         try:
-            self.border.run(self.cluster.compilation, inputs, once, RunOptions(stop=stop))
+            self.border.run(self.cluster.compilation, inputs, allocate_once, RunOptions(stop=stop))
         except RuntimeFailure as failure:
-            self._replacement(failure)(inputs, once, stop)
+            self._fallback_for(failure)(inputs, allocate_once, stop)
         except OtherSizes as other:
-            self._for_other_sizes(other)(inputs, once, stop)
+            self._cpu_executor_for(other)(inputs, allocate_once, stop)
 
-    def _for_other_sizes(self, other: OtherSizes) -> Engine:
+    def _cpu_executor_for(self, other: OtherSizes) -> Executor:
         """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
         if self.cluster.cpu is None:
             raise other
@@ -126,16 +126,16 @@ class Runner:
                 nodes = ", ".join(self.cluster.report.nodes)
                 logger.warning("runs of the cluster of %s on the CPU provider: %s", nodes, other)
                 self._warned = True
-        return on_cpu(self.cluster.cpu, self.inputs, self.outputs)
+        return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
 
-    def _replacement(self, failure: RuntimeFailure) -> Engine:
+    def _fallback_for(self, failure: RuntimeFailure) -> Executor:
         with self._lock:
             self.cluster.failures.add(failure)
-            if self._stand_in is None:
-                engine = self._on_reference()
+            if self._fallback_executor is None:
+                executor = self._reference_executor()
                 if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
-                    engine = on_cpu(self.cluster.cpu, self.inputs, self.outputs)
-                if engine is None:
+                    executor = cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
+                if executor is None:
                     raise failure
                 report = self.cluster.report
                 logger.warning(
@@ -145,10 +145,10 @@ class Runner:
                     failure,
                     self.cluster.fallback,
                 )
-                self._stand_in = engine
-        return self._stand_in
+                self._fallback_executor = executor
+        return self._fallback_executor
 
-    def _on_reference(self) -> Engine | None:
+    def _reference_executor(self) -> Executor | None:
         """Returns an engine on the reference device; None if it failed itself or is not allowed."""
         elsewhere = self.cluster.fallback is not Fallback.REFERENCE
         if elsewhere or self.cluster.report.device == REFERENCE_DEVICE:
@@ -162,7 +162,7 @@ class Runner:
         return run
 
 
-def on_cpu(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Engine:
+def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
     """Returns an engine that runs a cluster's ONNX nodes on the CPU provider."""
 
     def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:

@@ -55,35 +55,37 @@ class Compiler:
             try:
                 lowered = lower(calls, inputs, outputs, self.target, refused=refused)
             except Peel as peel:
-                raise Declined(_cheaper(members, peel), peel.reason, peel.detail) from None
+                raise Declined(
+                    _side_with_less_work(members, peel), peel.reason, peel.detail
+                ) from None
             if not lowered.model.inputs:
                 raise Declined(
                     (),
                     Reason.CLUSTER,
                     "its cluster computes from sizes and constants; an NNAPI model has inputs",
                 )
-            declined = self._declined(lowered)
+            declined = self._unsupported_operations(lowered)
             if not declined:
                 return lowered
             if not declined <= lowered.permutes.keys():
-                raise self._refusal(lowered, declined - lowered.permutes.keys())
+                raise self._declined(lowered, declined - lowered.permutes.keys())
             refused.update(lowered.permutes[i] for i in declined)
 
-    def ask(self, lowered: Lowered) -> None:
+    def check_supported(self, lowered: Lowered) -> None:
         """Raises Declined with the unsupported nodes unless the device supports all operations."""
-        declined = self._declined(lowered)
+        declined = self._unsupported_operations(lowered)
         if declined:
-            raise self._refusal(lowered, declined)
+            raise self._declined(lowered, declined)
 
-    def _declined(self, lowered: Lowered) -> set[int]:
+    def _unsupported_operations(self, lowered: Lowered) -> set[int]:
         """Returns the indexes of the operations that the device does not support."""
         try:
             answers = self.runtime.supported(lowered.model, self.device)
         except (RuntimeFailure, SpecError) as failure:
-            raise self._failed(failure) from None
+            raise self._compilation_failure(failure) from None
         return {i for i, yes in enumerate(answers) if not yes}
 
-    def _refusal(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
+    def _declined(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
         operations = [lowered.model.operations[i] for i in declined]
         names = {name for op in operations for name in op.origin}
         kinds = ", ".join(sorted({op.spec.name for op in operations}))
@@ -94,9 +96,9 @@ class Compiler:
         try:
             return self.runtime.compile(lowered.model, self.device, self.options)
         except (RuntimeFailure, SpecError) as failure:
-            raise self._failed(failure) from None
+            raise self._compilation_failure(failure) from None
 
-    def lower_for(
+    def lower_for_shapes(
         self,
         nodes: Sequence[GraphNode],
         edges: tuple[Sequence[Value], Sequence[Value]],
@@ -119,7 +121,7 @@ class Compiler:
             members.append(verdict)
         return self.lower(members, graph.inputs, graph.outputs)
 
-    def _failed(self, failure: Exception) -> Declined:
+    def _compilation_failure(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"
         return Declined((), Reason.DRIVER, detail)
 
@@ -135,7 +137,7 @@ def _check_elements(members: Sequence[CapableNode], outputs: Sequence[Value]) ->
             raise Declined(names, Reason.SHAPE, detail)
 
 
-def _cheaper(members: Sequence[CapableNode], peel: Peel) -> Sequence[str]:
+def _side_with_less_work(members: Sequence[CapableNode], peel: Peel) -> Sequence[str]:
     """Returns the nodes before or after a permute, whichever have less work; after it on a tie."""
 
     def macs(names: Sequence[str]) -> int:

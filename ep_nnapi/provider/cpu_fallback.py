@@ -17,7 +17,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.sessions.cpu import exact_options, session_of
 
-_EXTERNAL_FROM = 1024  # bytes: smaller constants stay in the model's own file
+_MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own file
 
 
 @dataclass
@@ -29,27 +29,27 @@ class CpuModel:
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
     @staticmethod
-    def keep(model: onnx.ModelProto) -> CpuModel:
+    def write(model: onnx.ModelProto) -> CpuModel:
         """Writes `model` to a temporary folder, which is removed together with the result."""
-        kept = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
-        weakref.finalize(kept, _remove, kept.folder, os.getpid())
+        stored = CpuModel(Path(tempfile.mkdtemp(prefix="ep-nnapi-")))
+        weakref.finalize(stored, _remove, stored.folder, os.getpid())
         onnx.save_model(
             model,
-            str(kept.folder / "model.onnx"),
+            str(stored.folder / "model.onnx"),
             save_as_external_data=True,
             location="weights",
-            size_threshold=_EXTERNAL_FROM,
+            size_threshold=_MIN_EXTERNAL_BYTES,
         )
-        return kept
+        return stored
 
     def run(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> list[Array]:
         """Returns the outputs computed by the CPU provider; the first run creates the session."""
         with self._lock:
             if self._session is None:
-                self._session = self._open()
+                self._session = self._create_session()
         return list(self._session.run(list(outputs), dict(feeds)))
 
-    def _open(self) -> onnxruntime.InferenceSession:
+    def _create_session(self) -> onnxruntime.InferenceSession:
         options = exact_options()
         # it runs inside a node of another session: spinning threads would starve that session's
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")

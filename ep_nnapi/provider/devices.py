@@ -18,12 +18,12 @@ def _host() -> Runtime:
     return HostRuntime()
 
 
-OPENERS: dict[str, Callable[[], Runtime]] = {HOST: _host}
+RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host}
 
 
 def open_runtime(name: str) -> Runtime:
     """Returns the runtime with the name `name`, a value of the option `runtime`."""
-    return OPENERS[name]()
+    return RUNTIMES[name]()
 
 
 def devices(runtime: str = HOST) -> tuple[Device, ...]:

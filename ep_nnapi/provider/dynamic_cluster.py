@@ -17,13 +17,19 @@ from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Fallback
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Engine, Failures, Stop, on_cpu
+from ep_nnapi.provider.compiled_cluster import (
+    CompiledCluster,
+    Executor,
+    Failures,
+    Stop,
+    cpu_executor,
+)
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
-_Key: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
+_CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +38,7 @@ class DynamicCluster:
 
     nodes    its nodes, with copies of their constants that outlive the graph
     models   NNAPI models for the sample shapes that its capability was checked with
-    kept     maximum number of compiled variants in the cache
+    cache_size  maximum number of compiled variants in the cache
     numbers  inputs whose contents determine shapes inside; they are part of the cache's key
     """
 
@@ -45,10 +51,10 @@ class DynamicCluster:
     models: tuple[Model, ...]
     compiler: Compiler
     fallback: Fallback
-    kept: int
+    cache_size: int
     shape_inputs: tuple[str, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
-    _on_cpu: list[CpuModel] = field(default_factory=list, compare=False)
+    _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """Returns a runner for inputs and outputs with these names in this order."""
@@ -60,10 +66,10 @@ class DynamicCluster:
         The result does not reference the arrays.
         """
         shapes = {name: array.shape for name, array in given.items()}
-        edges = (tuple(self._settled(v, given[v.name]) for v in self.inputs), self.outputs)
-        lowered = self.compiler.lower_for(self.nodes, edges, self.opsets, shapes)
+        edges = (tuple(self._with_contents(v, given[v.name]) for v in self.inputs), self.outputs)
+        lowered = self.compiler.lower_for_shapes(self.nodes, edges, self.opsets, shapes)
         compilation = self.compiler.compile(lowered)
-        cpu = self.on_cpu() if self.fallback is Fallback.CPU else None
+        cpu = self.cpu_model() if self.fallback is Fallback.CPU else None
         return CompiledCluster(
             self.node_ids,
             self.report,
@@ -75,21 +81,21 @@ class DynamicCluster:
             options=self.compiler.options,
         )
 
-    def _settled(self, value: Value, array: Array) -> Value:
+    def _with_contents(self, value: Value, array: Array) -> Value:
         """Returns the input, with its contents as a constant if these determine shapes."""
         if value.name not in self.shape_inputs:
             return value
         return replace(value, constant=Constant.of(array.copy()), folded=True)
 
-    def on_cpu(self) -> CpuModel:
+    def cpu_model(self) -> CpuModel:
         """Returns its ONNX nodes for the CPU provider, for any shapes; written to disk once."""
-        if not self._on_cpu:
+        if not self._cpu_model:
             nodes = [part for n in self.nodes for part in n.originals]
             model = model_of(
                 nodes, without_shapes(self.inputs), without_shapes(self.outputs), self.opsets
             )
-            self._on_cpu.append(CpuModel.keep(model))
-        return self._on_cpu[0]
+            self._cpu_model.append(CpuModel.write(model))
+        return self._cpu_model[0]
 
 
 @dataclass(slots=True)
@@ -99,10 +105,10 @@ class DynamicRunner:
     cluster: DynamicCluster
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    _engines: OrderedDict[_Key, Engine] = field(default_factory=OrderedDict)
+    _executors: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
     _lock: ForkableLock = field(default_factory=ForkableLock)
     _compiling: ForkableLock = field(default_factory=ForkableLock)
-    _cpu: Engine | None = None
+    _cpu: Executor | None = None
 
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes the outputs; compiles the cluster on the first run with new shapes.
@@ -112,27 +118,29 @@ class DynamicRunner:
         named = dict(zip(self.inputs, inputs, strict=True))
         shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
         key = (tuple(a.shape for a in inputs), shape_inputs)
-        engine = self._known(key)
-        if engine is None:
+        executor = self._cached_executor(key)
+        if executor is None:
             with self._compiling:  # blocks only other runs that have new shapes
-                engine = self._known(key) or self._keep(key, self._specialized(named))
-        engine(inputs, allocate, stop)
+                executor = self._cached_executor(key) or self._cache(
+                    key, self._specialized_executor(named)
+                )
+        executor(inputs, allocate, stop)
 
-    def _known(self, key: _Key) -> Engine | None:
+    def _cached_executor(self, key: _CacheKey) -> Executor | None:
         with self._lock:
-            if key in self._engines:
-                self._engines.move_to_end(key)
-            return self._engines.get(key)
+            if key in self._executors:
+                self._executors.move_to_end(key)
+            return self._executors.get(key)
 
-    def _keep(self, key: _Key, engine: Engine) -> Engine:
+    def _cache(self, key: _CacheKey, executor: Executor) -> Executor:
         """Adds `engine` to the cache and evicts the least recently used ones; returns `engine`."""
         with self._lock:
-            self._engines[key] = engine
-            while len(self._engines) > self.cluster.kept:
-                self._engines.popitem(last=False)
-        return engine
+            self._executors[key] = executor
+            while len(self._executors) > self.cluster.cache_size:
+                self._executors.popitem(last=False)
+        return executor
 
-    def _specialized(self, given: Mapping[str, Array]) -> Engine:
+    def _specialized_executor(self, given: Mapping[str, Array]) -> Executor:
         try:
             return self.cluster.specialize(given).bind(self.inputs, self.outputs)
         except Declined as declined:
@@ -146,7 +154,7 @@ class DynamicRunner:
             why,
         )
         if self._cpu is None:
-            self._cpu = on_cpu(self.cluster.on_cpu(), self.inputs, self.outputs)
+            self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
         return self._cpu
 
 
@@ -154,26 +162,26 @@ def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:
     """Returns the nodes with copies of their constants, each copied once, to outlive the graph."""
     copies: dict[str, Constant] = {}
 
-    def keep(value: Value | None) -> Value | None:
+    def copied_value(value: Value | None) -> Value | None:
         if value is None or value.constant is None:
             return value
         if value.name not in copies:
             copies[value.name] = Constant.of(np.array(value.constant.array, order="C"))
         return replace(value, constant=copies[value.name])
 
-    def kept(node: GraphNode) -> GraphNode:
+    def copied_node(node: GraphNode) -> GraphNode:
         return replace(
             node,
-            inputs=tuple(keep(v) for v in node.inputs),
-            attributes={k: _own(a) for k, a in node.attributes.items()},
-            parts=tuple(kept(p) for p in node.parts),
-            activation=kept(node.activation) if node.activation is not None else None,
+            inputs=tuple(copied_value(v) for v in node.inputs),
+            attributes={k: _copied_attribute(a) for k, a in node.attributes.items()},
+            parts=tuple(copied_node(p) for p in node.parts),
+            activation=copied_node(node.activation) if node.activation is not None else None,
         )
 
-    return tuple(kept(n) for n in nodes)
+    return tuple(copied_node(n) for n in nodes)
 
 
-def _own(attribute: Attribute) -> Attribute:
+def _copied_attribute(attribute: Attribute) -> Attribute:
     if not isinstance(attribute, Constant):
         return attribute
     return Constant.of(np.array(attribute.array, order="C"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ep_nnapi.epcontext.checksum import check_seal
+from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.epcontext.names import CONTEXT_OP
 from ep_nnapi.errors import ModelError, RuntimeFailure
@@ -56,7 +56,7 @@ def load(
     )
     try:
         lowered = _lowered(node, graph.path, compiler.target.feature_level)
-        compiler.ask(lowered)
+        compiler.check_supported(lowered)
         compilation = compiler.compile(lowered)
     except ModelError as error:
         named = ModelError(f"{node.name}: {error}")
@@ -78,7 +78,7 @@ def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")
     if path:
-        check_seal(Path(path))
+        verify_checksum(Path(path))
     folder = Path(path).parent if path else None
     lowered = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level).lowered
     entering = {c.name for c in lowered.border.inputs}

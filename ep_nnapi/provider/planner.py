@@ -87,8 +87,8 @@ class Planner:
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
         reports = tuple(c.report for c in clusters)
         refused, notes = verdicts.rejections(), verdicts.notes()
-        least = selection.least + len(prepared)
-        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, least)
+        lower_bound = selection.lower_bound + len(prepared)
+        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, lower_bound)
         return PartitionedGraph(clusters, report, frozenset(capable))
 
     def _compile_or_reject(
@@ -183,7 +183,7 @@ class Planner:
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
-            cpu = CpuModel.keep(model)
+            cpu = CpuModel.write(model)
         return CompiledCluster(
             ids, report, lowered[0], compilation, fallback, cpu, options=self.compiler.options
         )

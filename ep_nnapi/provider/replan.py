@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ep_nnapi.epcontext.names import SOURCE
+from ep_nnapi.epcontext.names import EP_SOURCE
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.provider.planner import PartitionedGraph
 from ep_nnapi.report import GraphReport
@@ -14,8 +14,8 @@ def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) 
     In `graph`, each cluster of `before` is one fused node of this provider. Nodes rejected before
     are assigned to another provider, unless they were inlined; they keep their rejection reason.
     """
-    ours = {n.name for n in graph.nodes if n.claimed_by == SOURCE}
-    left = {n.name for n in graph.nodes if n.claimed_by and n.claimed_by != SOURCE}
+    ours = {n.name for n in graph.nodes if n.claimed_by == EP_SOURCE}
+    left = {n.name for n in graph.nodes if n.claimed_by and n.claimed_by != EP_SOURCE}
     clusters = before.clusters if ours else ()
     taken = {name for c in clusters for name in c.report.nodes}
     reasons = {r.node: r for r in before.report.rejections if r.node in left}
@@ -27,6 +27,6 @@ def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) 
         (*(c.report for c in clusters), *now.clusters),
         tuple(reasons.get(r.node, r) for r in now.rejections if r.node not in ours),
         (*(n for n in before.report.notes if n.node in taken), *now.notes),
-        now.least + len(clusters),
+        now.lower_bound + len(clusters),
     )
     return PartitionedGraph((*clusters, *plan.clusters), report, plan.capable | capable)

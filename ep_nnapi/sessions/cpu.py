@@ -49,14 +49,14 @@ def session_of(
     chosen = exact_options() if options is None else options
     register_custom_ops(chosen)
     try:
-        return _opened(model, chosen, providers, without)
+        return _create_session(model, chosen, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         if "NOT_IMPLEMENTED" not in str(error) or not is_exact(chosen):
             raise
-        return _opened(model, chosen, providers, [*without, _REWRITER])
+        return _create_session(model, chosen, providers, [*without, _REWRITER])
 
 
-def _opened(
+def _create_session(
     model: str | bytes,
     options: onnxruntime.SessionOptions,
     providers: Sequence[object],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from ep_nnapi.errors import OptionError, known
+from ep_nnapi.errors import OptionError, valid_names
 from ep_nnapi.graph.value import Dim
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
@@ -51,7 +51,7 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     found = {name: sizes[0] for name, sizes in fixed.items() if name in there.keys() - names}
     for name, sizes in fixed.items():
         if name not in names and name not in there:
-            among = known(name, (*(v.name for v in inputs), *there))
+            among = valid_names(name, (*(v.name for v in inputs), *there))
             raise OptionError(f"fix names {name}, no input or symbolic size; there are {among}")
         if name in found and len(sizes) != 1:
             raise OptionError(f"fix of {name} is {list(sizes)}; a symbolic size has one number")

@@ -37,8 +37,8 @@ def test_what_reads_a_refused_tensor_follows(doubles: Path):
     found = refused(doubles)
     assert {r.reason for r in found.values()} == {Reason.DTYPE}
     first, *rest = found.values()
-    assert first.follows == ""
-    assert {r.follows for r in rest} == {first.node}
+    assert first.caused_by == ""
+    assert {r.caused_by for r in rest} == {first.node}
 
 
 def test_another_reason_does_not_follow(tmp_path: Path):
@@ -53,7 +53,7 @@ def test_another_reason_does_not_follow(tmp_path: Path):
         "one": Reason.CLUSTER,
         "two": Reason.OP,
     }
-    assert found["two"].follows == ""
+    assert found["two"].caused_by == ""
 
 
 def test_members_of_a_group_follow_from_its_operator(tmp_path: Path):
@@ -77,7 +77,7 @@ def test_members_of_a_group_follow_from_its_operator(tmp_path: Path):
     found = refused(tmp_path / "m.onnx", exclude="relu")
     assert found
     members = [r for r in found.values() if "in the QDQ group of" in r.detail]
-    assert all(r.follows for r in members)
+    assert all(r.caused_by for r in members)
 
 
 def test_a_kind_is_the_detail_without_names(doubles: Path):
@@ -94,8 +94,8 @@ def test_rules_that_would_take_the_node_are_named(tmp_path: Path):
         helper.make_node("RandomNormalLike", ["a"], ["y"], "neither"),
     )
     found = refused(path, target="builtin-nnapi")
-    assert {name: r.taken_by for name, r in found.items()} == {"both": "ep-nnapi", "neither": ""}
-    assert not [r for r in refused(path).values() if r.taken_by]
+    assert {name: r.accepted_by for name, r in found.items()} == {"both": "ep-nnapi", "neither": ""}
+    assert not [r for r in refused(path).values() if r.accepted_by]
 
 
 def test_a_report_is_shown_in_a_screenful():

@@ -25,7 +25,7 @@ def test_a_runtime_that_cannot_be_used_is_exit_3(cli, monkeypatch: pytest.Monkey
     def broken():
         raise RuntimeFailure("ANeuralNetworks_getDeviceCount", "ANEURALNETWORKS_DEAD_OBJECT")
 
-    monkeypatch.setitem(runtimes.OPENERS, "host", broken)
+    monkeypatch.setitem(runtimes.RUNTIMES, "host", broken)
     code, out, err = cli("devices")
     assert (code, out) == (FAILED, "")
     assert "ANeuralNetworks_getDeviceCount returned ANEURALNETWORKS_DEAD_OBJECT" in err

@@ -48,7 +48,7 @@ def _now() -> Growth:
     if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)  # glibc keeps what was freed; that is no leak
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return Growth(pages * 4096, len(plugin.alive))
+    return Growth(pages * 4096, len(plugin.live_objects))
 
 
 def _use(way: str, model: str) -> None:

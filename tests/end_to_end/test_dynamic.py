@@ -121,9 +121,9 @@ def test_the_weights_are_written_for_the_cpu_once(
 ) -> None:
     """`fallback=cpu` keeps the cluster's nodes on disk, for all sizes alike."""
     kept: list[CpuModel] = []
-    keep = CpuModel.keep
+    keep = CpuModel.write
     monkeypatch.setattr(
-        CpuModel, "keep", staticmethod(lambda made: kept.append(keep(made)) or kept[-1])
+        CpuModel, "write", staticmethod(lambda made: kept.append(keep(made)) or kept[-1])
     )
     made = session(model, fallback="cpu")
     for size in (8, 16, 24):

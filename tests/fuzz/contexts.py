@@ -12,8 +12,8 @@ from pathlib import Path
 
 import onnx
 
-from ep_nnapi.epcontext.checksum import leave_room, seal
-from ep_nnapi.epcontext.container import _opened, _sealed
+from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
+from ep_nnapi.epcontext.container import _split_container, _with_prelude
 from ep_nnapi.errors import ModelError
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared
@@ -65,11 +65,11 @@ def _forge(path: Path, rng: random.Random) -> None:
     if not nodes:
         return
     attribute = next(a for a in rng.choice(nodes).attribute if a.name == "ep_cache_context")
-    text, rest = _opened(attribute.s)
+    text, rest = _split_container(attribute.s)
     if rng.random() < 0.2:
         rest = damaged(rest, rng)[1] if rest else rest
-    attribute.s = _sealed(forged(json.loads(text), rng)) + rest + b"."
+    attribute.s = _with_prelude(forged(json.loads(text), rng)) + rest + b"."
     del proto.metadata_props[:]
-    leave_room(proto)
+    add_placeholder(proto)
     onnx.save(proto, path)
-    seal(path)
+    write_checksum(path)

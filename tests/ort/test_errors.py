@@ -90,11 +90,11 @@ def test_failed_sessions_leave_nothing(install: Install):
             return clusters
 
     fake = install(provider=SecondFails(["Abs", "Add"]))
-    alive = set(plugin.alive)
+    live_objects = set(plugin.live_objects)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="ZeroDivisionError"):
         start(abs_add())
     assert len(fake.runners) == 1
-    assert set(plugin.alive) == alive
+    assert set(plugin.live_objects) == live_objects
 
 
 @pytest.mark.parametrize(("error", "sentence"), ERRORS)

@@ -14,13 +14,13 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.check import planned
-from ep_nnapi.epcontext.checksum import check_seal
+from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import (
     _PRELUDE,
     FORMAT_VERSION,
-    Place,
-    _opened,
-    _sealed,
+    WeightsLocation,
+    _split_container,
+    _with_prelude,
     pack,
     unpack,
 )
@@ -39,7 +39,7 @@ def context(tmp_path: Path, **options: object) -> bytes:
     provider = planned(tiny(tmp_path / "a.onnx"), **options)
     (cluster,) = provider.clusters
     assert isinstance(cluster, CompiledCluster)
-    return pack(cluster.lowered).embedded()
+    return pack(cluster.lowered).with_embedded_weights()
 
 
 def all_are_refused(data: bytes, count: int, seed: int) -> None:
@@ -95,10 +95,10 @@ def refusal(data: bytes) -> str | None:
 def test_forged_contexts_are_refused_or_legal(count: int, seed: int, tmp_path: Path) -> None:
     """Checksums are no signatures: whoever writes a header can write its checksum, too."""
     data, rng = context(tmp_path), random.Random(seed)
-    text, rest = _opened(data)
+    text, rest = _split_container(data)
     header = json.loads(text)
     for _ in range(count):
-        said = refusal(_sealed(forged(header, rng)) + rest + b".")
+        said = refusal(_with_prelude(forged(header, rng)) + rest + b".")
         assert said is None or "\n" not in said
 
 
@@ -150,7 +150,7 @@ def test_a_higher_level_is_refused(tmp_path: Path) -> None:
 def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
     (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
-    data = pack(cluster.lowered).beside(Place(name, 0, 64, "0" * 64))
+    data = pack(cluster.lowered).with_external_weights(WeightsLocation(name, 0, 64, "0" * 64))
     (tmp_path / "w").write_bytes(b"\0" * 64)
     with pytest.raises(ModelError, match="outside of the model's folder"):
         unpack(data, tmp_path / "in", LEVEL)
@@ -162,7 +162,11 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes(b"\0" * 64)
     (tmp_path / "in" / "w").symlink_to(tmp_path / "w")
     with pytest.raises(ModelError, match="outside of the model's folder"):
-        unpack(pack(cluster.lowered).beside(Place("w", 0, 64, "0" * 64)), tmp_path / "in", LEVEL)
+        unpack(
+            pack(cluster.lowered).with_external_weights(WeightsLocation("w", 0, 64, "0" * 64)),
+            tmp_path / "in",
+            LEVEL,
+        )
 
 
 def prepared(tmp_path: Path, **options: object) -> Path:
@@ -209,10 +213,10 @@ def test_changed_bytes_are_refused_by_check(tmp_path: Path) -> None:
 
 def test_a_seal_is_looked_for_in_the_file_as_it_is_now(tmp_path: Path) -> None:
     path = prepared(tmp_path, format="context")
-    check_seal(path)
+    verify_checksum(path)
     path.write_bytes(path.read_bytes() + b"\0")
     with pytest.raises(ModelError, match="corrupt or was changed"):
-        check_seal(path)
+        verify_checksum(path)
     path.unlink()
     with pytest.raises(ModelError, match="cannot be read: No such file"):
-        check_seal(path)
+        verify_checksum(path)
