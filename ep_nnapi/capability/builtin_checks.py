@@ -112,8 +112,8 @@ def gemm(n: Node) -> None:
         n.constant(1)
     if n.has(2):
         c, columns = n.input(2), n.output().shape[1]
-        fits = c.rank > 0 and c.size == columns == c.shape[-1]
-        n.require(fits, Reason.SHAPE, f"{c.name} is not of shape [{columns}]")
+        supported = c.rank > 0 and c.size == columns == c.shape[-1]
+        n.require(supported, Reason.SHAPE, f"{c.name} is not of shape [{columns}]")
 
 
 def matmul(n: Node) -> None:
@@ -147,14 +147,14 @@ def resize(n: Node) -> None:
         from_level_4 = (
             coordinates in ("half_pixel", "align_corners") and n.target.feature_level >= 4
         )
-        fits = coordinates == "asymmetric" or from_level_4
+        supported = coordinates == "asymmetric" or from_level_4
     else:
-        fits = (
+        supported = (
             mode == "nearest"
             and coordinates == "asymmetric"
             and n.text("nearest_mode", "round_prefer_floor") == "floor"
         )
-    n.require(fits, Reason.ATTRIBUTE, f"{mode} with {coordinates} is left")
+    n.require(supported, Reason.ATTRIBUTE, f"{mode} with {coordinates} is left")
 
 
 def slicing(n: Node) -> None:
@@ -195,8 +195,8 @@ def split(n: Node) -> None:
 
 def cast(n: Node) -> None:
     """Checks for a cast to FLOAT or INT32."""
-    fits = n.integer("to") in (DType.FLOAT, DType.INT32)
-    n.require(fits, Reason.DTYPE, "it casts to FLOAT and INT32 only")
+    supported = n.integer("to") in (DType.FLOAT, DType.INT32)
+    n.require(supported, Reason.DTYPE, "it casts to FLOAT and INT32 only")
 
 
 def softmax(n: Node) -> None:

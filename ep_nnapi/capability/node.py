@@ -73,8 +73,8 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     elif node.quantized:
         require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
     try:
-        given = tuple(_lower_operator(node, target))
-        calls = _validate(node, target, given)
+        direct = tuple(_lower_operator(node, target))
+        calls = _validate(node, target, direct)
     except Reject as quantized:
         if not node.quantized:
             raise
@@ -82,14 +82,14 @@ def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
             calls = _validate(
                 node, target, lower_in_floats(node, lambda n: _lower_operator(n, target))
             )
-        except Reject as real:
-            if real.detail == quantized.detail:
+        except Reject as in_floats:
+            if in_floats.detail == quantized.detail:
                 raise
-            detail = f"{quantized.detail}; computed in floats: {real.detail}"
+            detail = f"{quantized.detail}; computed in floats: {in_floats.detail}"
             raise Reject(quantized.reason, detail) from None
         return calls, f"computed in floats: {quantized.detail}"
     return calls, _requantization_note(
-        given, len(calls) - len(given)
+        direct, len(calls) - len(direct)
     ) or _dynamic_quantization_note(node)
 
 
@@ -102,18 +102,18 @@ def _dynamic_quantization_note(node: GraphNode) -> str:
     )
 
 
-def _requantization_note(given: Iterable[Call], more: int) -> str:
+def _requantization_note(direct: Iterable[Call], more: int) -> str:
     if not more:
         return ""
-    kinds = ", ".join(dict.fromkeys(c.spec.name for c in given))
-    return f"requantized by {more} ADD: {kinds} has not the scale that the model gives its result"
+    names = ", ".join(dict.fromkeys(c.spec.name for c in direct))
+    return f"requantized by {more} ADD: {names} has not the scale that the model gives its result"
 
 
-def _validate(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+def _validate(node: GraphNode, target: Target, direct: Iterable[Call]) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple(part.name for part in node.originals)
     calls = tuple(
-        replace(c, origin=origin) for c in insert_requantization(given, target.feature_level)
+        replace(c, origin=origin) for c in insert_requantization(direct, target.feature_level)
     )
     for call in calls:
         require_int32_scalars(call)
@@ -160,18 +160,19 @@ def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:
 
 def _operator_version(node: GraphNode) -> Op:
     variants = VARIANTS.get((node.domain, node.op_type), ())
-    called = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    operator = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
     if not variants:
-        raise Reject(Reason.OP, f"{called}: {why(node.domain, node.op_type)}")
+        raise Reject(Reason.OP, f"{operator}: {why(node.domain, node.op_type)}")
     if not node.domain and node.since > KNOWN_OPSET:
         raise Reject(
-            Reason.OPSET, f"{called}-{node.since} is newer than opset {KNOWN_OPSET}, the last known"
+            Reason.OPSET,
+            f"{operator}-{node.since} is newer than opset {KNOWN_OPSET}, the last known",
         )
     for variant in variants:
         if variant.since <= node.since:
             return variant
     raise Reject(
         Reason.OPSET,
-        f"{called}-{node.since} is older than {called}-{variants[-1].since}, the first known; "
+        f"{operator}-{node.since} is older than {operator}-{variants[-1].since}, the first known; "
         "convert the model to a newer opset",
     )

@@ -104,8 +104,8 @@ class _Requantizer:
             yield from self._after(call, sources, results)
 
     def _track(self, call: Call, sources: list[Value], results: list[Value]) -> None:
-        again = next((s.name for s in sources if s.name in self._rounded), None)
-        if again is None:
+        rounded = next((s.name for s in sources if s.name in self._rounded), None)
+        if rounded is None:
             if call.spec not in _EXACT:
                 self._rounded.update(r.name for r in results)
             return
@@ -130,11 +130,11 @@ class _Requantizer:
         """Yields the call, then requantizations of its results."""
         made = {}
         for result in results:
-            own = _computed_quantization(call, sources, result)
-            if own != result.quantization:
-                _require_fine_scale(call, own, result)
+            computed = _computed_quantization(call, sources, result)
+            if computed != result.quantization:
+                _require_fine_scale(call, computed, result)
                 made[result.name] = replace(
-                    result, name=f"{result.name} of {call.spec.name}", quantization=own
+                    result, name=f"{result.name} of {call.spec.name}", quantization=computed
                 )
         yield _map_values(call, lambda v: made.get(v.name, v))
         for result in results:
@@ -153,16 +153,16 @@ def _computed_quantization(call: Call, sources: list[Value], result: Value) -> Q
     return result.quantization
 
 
-def _require_fine_scale(call: Call, own: Quantization | None, result: Value) -> None:
+def _require_fine_scale(call: Call, computed: Quantization | None, result: Value) -> None:
     """Raises Reject if the first rounding may be off by more than one step of the result."""
     wanted = result.quantization
-    if call.spec in _EXACT or own is None or wanted is None:
+    if call.spec in _EXACT or computed is None or wanted is None:
         return
-    if np.float32(own.scale[0]) > 2 * np.float32(wanted.scale[0]):
+    if np.float32(computed.scale[0]) > 2 * np.float32(wanted.scale[0]):
         raise Reject(
             Reason.QUANTIZATION,
-            f"{call.spec.name} computes in steps of {own.scale[0]:g}, too coarse for "
-            f"{result.name}; quantize it with a scale of at least {own.scale[0] / 2:g}",
+            f"{call.spec.name} computes in steps of {computed.scale[0]:g}, too coarse for "
+            f"{result.name}; quantize it with a scale of at least {computed.scale[0] / 2:g}",
         )
 
 

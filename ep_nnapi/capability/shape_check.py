@@ -29,7 +29,7 @@ def check_shapes(call: Call) -> None:
 
 def operands_of(call: Call) -> Operands:
     """The call's operands by parameter name, in the form that shape inference expects."""
-    return {name: _operand(given) for name, given in call.named().items()}
+    return {name: _operand(arg) for name, arg in call.named().items()}
 
 
 def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
@@ -38,14 +38,14 @@ def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> boo
     return all(a is None or a == b for a, b in zip(inferred, declared, strict=True))
 
 
-def _operand(given: Given) -> Operand | tuple[Operand, ...]:
-    if isinstance(given, tuple):
-        return tuple(_tensor(g) for g in given)
-    if given is None or isinstance(given, bool | int | float):
-        return given
-    if isinstance(given, Value | View):
-        return _tensor(given)
-    raise SpecError(f"{given!r} is no operand of a call")
+def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
+    if isinstance(arg, tuple):
+        return tuple(_tensor(g) for g in arg)
+    if arg is None or isinstance(arg, bool | int | float):
+        return arg
+    if isinstance(arg, Value | View):
+        return _tensor(arg)
+    raise SpecError(f"{arg!r} is no operand of a call")
 
 
 def _tensor(arg: Arg) -> Tensor:

@@ -79,20 +79,20 @@ def propagate_quantization(graph: Graph) -> Graph:
 class _Declaration:
     """A value with the scale and zero point that a node declares for it.
 
-    stored   the quantization of raw integers, in place of scale and zero point
+    raw   the quantization of raw integers, in place of scale and zero point
     """
 
     value: Value
     scale: Value | None = None
     zero_point: Value | None = None
     axis: int | None = None
-    stored: Quantization | None = None
+    raw: Quantization | None = None
 
     def quantization(self) -> Quantization | None:
         """Per tensor for one scale, per axis for several; None if not constant or blocked."""
         scale, zero = self.scale, self.zero_point
-        if self.stored is not None:
-            return self.stored
+        if self.raw is not None:
+            return self.raw
         if scale is None or scale.constant is None or not self._is_readable():
             return None
         scales = tuple(float(s) for s in scale.constant.array.reshape(-1))
@@ -107,35 +107,38 @@ class _Declaration:
 
     def _is_readable(self) -> bool:
         """True for constants of numpy types with rank 0 or 1; blocked quantization has more."""
-        given = [v for v in (self.scale, self.zero_point) if v is not None]
-        known = all(v.constant is not None and v.dtype.readable for v in given)
-        whole = all(v.constant is not None and v.constant.rank <= 1 for v in given)
+        parameters = [v for v in (self.scale, self.zero_point) if v is not None]
+        known = all(v.constant is not None and v.dtype.readable for v in parameters)
+        whole = all(v.constant is not None and v.constant.rank <= 1 for v in parameters)
         return known and whole and self.value.dtype.readable
 
 
 def _declarations(node: GraphNode) -> Iterator[_Declaration]:
     """Yields the quantization parameters that the node declares."""
-    ins = (*node.inputs, *[None] * 9)
-    out = node.outputs[0]
+    inputs = (*node.inputs, *[None] * 9)
+    output = node.outputs[0]
     axis = node.attributes.get("axis", 1)
-    where = axis if isinstance(axis, int) else 1
+    at_axis = axis if isinstance(axis, int) else 1
     equivalent = FLOAT_EQUIVALENTS.get(node.op_type)
     triples: list[tuple[Value | None, Value | None, Value | None, int | None]] = []
     if node.op_type == DEQUANTIZE:
-        triples.append((ins[0], ins[1], ins[2], where))
+        triples.append((inputs[0], inputs[1], inputs[2], at_axis))
     elif node.op_type == QUANTIZE:
-        triples.append((out, ins[1], ins[2], where))
+        triples.append((output, inputs[1], inputs[2], at_axis))
     elif equivalent is not None:
         triples += [
-            (ins[x], ins[s], ins[z], equivalent.axis(node, x))
+            (inputs[x], inputs[s], inputs[z], equivalent.axis(node, x))
             for x, s, z in equivalent.triples(node)
         ]
         scale, zero = equivalent.output
-        triples.append((out, ins[scale], ins[zero], None))
+        triples.append((output, inputs[scale], inputs[zero], None))
     yield from (_Declaration(v, s, z, at) for v, s, z, at in triples if v is not None)
-    read, made = RAW_INTEGER_OPS.get(node.op_type, ((), ()))
-    numbers = (*(ins[i] for i in read), *(node.outputs[i] for i in made if i < len(node.outputs)))
-    yield from (_Declaration(v, stored=_IDENTITY) for v in numbers if v is not None)
+    read, outputs = RAW_INTEGER_OPS.get(node.op_type, ((), ()))
+    numbers = (
+        *(inputs[i] for i in read),
+        *(node.outputs[i] for i in outputs if i < len(node.outputs)),
+    )
+    yield from (_Declaration(v, raw=_IDENTITY) for v in numbers if v is not None)
 
 
 def _all_declarations(nodes: Iterable[GraphNode]) -> dict[str, set[Quantization | None]]:
@@ -152,13 +155,17 @@ def _propagate(
 ) -> Mapping[str, Quantization]:
     """Consistent declarations, propagated through `_MOVERS` both ways to a fixed point."""
     known = {
-        n: q for n, given in declared.items() if len(given) == 1 for q in given if q is not None
+        n: q
+        for n, parameters in declared.items()
+        if len(parameters) == 1
+        for q in parameters
+        if q is not None
     }
-    carriers = [n for n in nodes if n.op_type in _MOVERS]
+    movers = [n for n in nodes if n.op_type in _MOVERS]
     before = -1
     while before != len(known):
         before = len(known)
-        for node in (*carriers, *reversed(carriers)):
+        for node in (*movers, *reversed(movers)):
             values = [v for v in _moved_values(node) if v.dtype in _EIGHT_BIT]
             found = {known[v.name] for v in values if v.name in known}
             if len(found) == 1:

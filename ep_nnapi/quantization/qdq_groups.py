@@ -26,7 +26,7 @@ def group_qdq(nodes: tuple[GraphNode, ...], outputs: Iterable[Value]) -> tuple[G
     its constants.
     """
     edges = _Edges.of(nodes, outputs)
-    groups = [g for n in nodes if (g := edges.group(n) or edges.with_constants(n)) is not None]
+    groups = [g for n in nodes if (g := edges.group(n) or edges.fold_constants(n)) is not None]
     position = {n.id: i for i, n in enumerate(nodes)}
     last = {max(g.members, key=position.__getitem__): g for g in groups}
     inside = {i for g in groups for i in g.members}
@@ -48,35 +48,35 @@ class _Edges:
     """Producers and consumers by value name; graph outputs have the consumer _OUTSIDE."""
 
     by_id: Mapping[int, GraphNode]
-    writer: Mapping[str, GraphNode]
-    readers: Mapping[str, Sequence[int]]
+    producers: Mapping[str, GraphNode]
+    consumers: Mapping[str, Sequence[int]]
 
     @staticmethod
     def of(nodes: Iterable[GraphNode], outputs: Iterable[Value]) -> _Edges:
         """The edges of `nodes`."""
         by_id: dict[int, GraphNode] = {}
-        writer: dict[str, GraphNode] = {}
-        readers: defaultdict[str, list[int]] = defaultdict(list)
+        producers: dict[str, GraphNode] = {}
+        consumers: defaultdict[str, list[int]] = defaultdict(list)
         for node in nodes:
             by_id[node.id] = node
-            writer.update((v.name, node) for v in node.outputs if v is not None)
+            producers.update((v.name, node) for v in node.outputs if v is not None)
             for name in (*(v.name for v in node.inputs if v is not None), *node.implicit):
-                readers[name].append(node.id)
+                consumers[name].append(node.id)
         for value in outputs:
-            readers[value.name].append(_GRAPH_OUTPUT)
-        return _Edges(by_id, writer, readers)
+            consumers[value.name].append(_GRAPH_OUTPUT)
+        return _Edges(by_id, producers, consumers)
 
     def group(self, node: GraphNode) -> GraphNode | None:
         """The QDQ group around operator `node`, or None."""
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
-        sources = [self._dequantized(v, node) for v in node.inputs]
+        sources = [self._dequantizer(v, node) for v in node.inputs]
         if not any(sources) or not _all_quantized(node, sources):
             return None
         activation = self._activation(node)
-        made = (activation or node).outputs
-        sinks = [v and self._quantizer(v) for v in made]
-        if any(s is None for s, v in zip(sinks, made, strict=True) if v is not None):
+        float_outputs = (activation or node).outputs
+        sinks = [v and self._quantizer(v) for v in float_outputs]
+        if any(s is None for s, v in zip(sinks, float_outputs, strict=True) if v is not None):
             return None
         quantizers = [s for s in sinks if isinstance(s, GraphNode)]
         middle = (node,) if activation is None else (node, activation)
@@ -88,11 +88,11 @@ class _Edges:
         whole = replace(node, inputs=tuple(inputs), outputs=tuple(outputs), activation=activation)
         return _group_node(whole, parts)
 
-    def with_constants(self, node: GraphNode) -> GraphNode | None:
+    def fold_constants(self, node: GraphNode) -> GraphNode | None:
         """`node` with its dequantized constants folded to real numbers, or None if it has none."""
         if node.op_type in (DEQUANTIZE, QUANTIZE) or node.claimed_by:
             return None
-        sources = [self._dequantized(v, node) for v in node.inputs]
+        sources = [self._dequantizer(v, node) for v in node.inputs]
         known = [s if s is not None and _dequantizes_constant(s) else None for s in sources]
         if not any(known):
             return None
@@ -102,18 +102,18 @@ class _Edges:
         )
         return _group_node(replace(node, inputs=inputs), (*_unique(known), node))
 
-    def _dequantized(self, value: Value | None, node: GraphNode) -> GraphNode | None:
+    def _dequantizer(self, value: Value | None, node: GraphNode) -> GraphNode | None:
         """The DequantizeLinear that computes `value`, if only `node` reads it; else None."""
-        if value is None or set(self.readers[value.name]) != {node.id}:
+        if value is None or set(self.consumers[value.name]) != {node.id}:
             return None
-        source = self.writer.get(value.name)
+        source = self.producers.get(value.name)
         known = source is not None and source.op_type == DEQUANTIZE and not source.claimed_by
         return source if known and source is not None and _has_quantization(source) else None
 
     def _activation(self, node: GraphNode) -> GraphNode | None:
         if len(node.outputs) != 1 or node.outputs[0] is None:
             return None
-        after = self._only_reader(node.outputs[0])
+        after = self._only_consumer(node.outputs[0])
         if after is None or after.op_type not in _ACTIVATIONS or after.claimed_by:
             return None
         known = all(v is None or v.constant is not None for v in after.inputs[1:])
@@ -123,13 +123,13 @@ class _Edges:
         """The QuantizeLinear of a float `value`, or None; `value` itself if it is not float."""
         if value.dtype not in _FLOATS:
             return value
-        after = self._only_reader(value)
+        after = self._only_consumer(value)
         fits = after is not None and after.op_type == QUANTIZE and not after.claimed_by
         return after if fits else None
 
-    def _only_reader(self, value: Value) -> GraphNode | None:
-        readers = self.readers[value.name]
-        return self.by_id.get(readers[0]) if len(readers) == 1 else None
+    def _only_consumer(self, value: Value) -> GraphNode | None:
+        consumers = self.consumers[value.name]
+        return self.by_id.get(consumers[0]) if len(consumers) == 1 else None
 
 
 def _unique(nodes: Iterable[GraphNode | None]) -> tuple[GraphNode, ...]:

@@ -22,7 +22,7 @@ class FloatEquivalent:
     op_type, since   of the float operator
     inputs   quantized inputs, in the float operator's order; `repeats`: the last one is variadic
     output   input indices of the output's scale and zero point
-    plain    unquantized inputs: index in the float operator to index in the QLinear operator
+    unquantized   index in the float operator to index in the QLinear operator
     axes     by input index, the axis of per-axis scales
     bias     input index of an INT32 bias, whose scale is the product of the input scales
     """
@@ -32,7 +32,7 @@ class FloatEquivalent:
     inputs: tuple[Triple, ...]
     output: tuple[int, int]
     repeats: bool = False
-    plain: Mapping[int, int] | None = None
+    unquantized: Mapping[int, int] | None = None
     axes: Mapping[int, int] | None = None
     bias: int | None = None
 
@@ -57,7 +57,9 @@ FLOAT_EQUIVALENTS: Mapping[str, FloatEquivalent] = {
     "QLinearMatMul": FloatEquivalent("MatMul", 13, _BINARY, (6, 7), axes={3: -1}),
     "QLinearAdd": FloatEquivalent("Add", 14, _BINARY, (6, 7)),
     "QLinearMul": FloatEquivalent("Mul", 14, _BINARY, (6, 7)),
-    "QLinearWhere": FloatEquivalent("Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), plain={0: 0}),
+    "QLinearWhere": FloatEquivalent(
+        "Where", 16, ((1, 2, 3), (4, 5, 6)), (7, 8), unquantized={0: 0}
+    ),
     "QLinearConcat": FloatEquivalent("Concat", 13, ((2, 3, 4),), (0, 1), repeats=True),
     "QLinearSoftmax": FloatEquivalent("Softmax", 13, _UNARY, (3, 4)),
     "QLinearSigmoid": FloatEquivalent("Sigmoid", 13, _UNARY, (3, 4)),
@@ -77,7 +79,7 @@ def as_group(node: GraphNode) -> GraphNode:
     values = (*found, *node.outputs)
     if any(v is None or (v.quantization is None and v.dtype is not DType.FLOAT) for v in values):
         return node
-    for position, source in (equivalent.plain or {}).items():
+    for position, source in (equivalent.unquantized or {}).items():
         found.insert(position, node.inputs[source])
     if equivalent.bias is not None and len(node.inputs) > equivalent.bias:
         found.append(_bias(node, node.inputs[equivalent.bias]))

@@ -52,13 +52,13 @@ def bind_and_check(graph: Graph, shapes: Shapes, assume: Assume | None = None) -
 
     Raises OptionError if `shapes` does not fit the graph's inputs.
     """
-    numbers = symbol_values(graph_inputs(graph), shapes)
-    known = {v.name: _substitute(v, shapes, numbers) for v in _values(graph)}
+    sizes = symbol_values(graph_inputs(graph), shapes)
+    known = {v.name: _substitute(v, shapes, sizes) for v in _values(graph)}
     known.update((v.name, replace(v, dims=shapes[v.name])) for v in graph.inputs if v.folded)
     parts = [part for n in graph.nodes for part in n.originals]
     found = infer_shapes(parts, known, {v.name for v in graph.outputs}, assume)
-    seen = _replace_values(graph, found.values, found.assumed)
-    return BoundGraph(seen, found.consistent, bool(found.assumed))
+    bound = _replace_values(graph, found.values, found.assumed)
+    return BoundGraph(bound, found.consistent, bool(found.assumed))
 
 
 def infer_missing_shapes(graph: Graph) -> Graph:
@@ -94,18 +94,18 @@ def _replace_values(
     def replaced(value: Value | None, known: Mapping[str, Value] = known) -> Value | None:
         return value if value is None or value.constant is not None else known[value.name]
 
-    def rebound(node: GraphNode) -> GraphNode:
+    def with_values(node: GraphNode) -> GraphNode:
         return replace(
             node,
             inputs=tuple(replaced(v) for v in node.inputs),
             outputs=tuple(replaced(v, computed) for v in node.outputs),
-            parts=tuple(rebound(p) for p in node.parts),
-            activation=rebound(node.activation) if node.activation is not None else None,
+            parts=tuple(with_values(p) for p in node.parts),
+            activation=with_values(node.activation) if node.activation is not None else None,
         )
 
     return replace(
         graph,
-        nodes=tuple(rebound(n) for n in graph.nodes),
+        nodes=tuple(with_values(n) for n in graph.nodes),
         inputs=tuple(known.get(v.name, v) for v in graph.inputs),
         outputs=tuple(computed.get(v.name, v) for v in graph.outputs),
     )

@@ -20,13 +20,13 @@ def correct_ceil_mode(node: GraphNode) -> tuple[Value, ...]:
     """
     if not declares_extra_window(node):
         return outputs_of(node)
-    computed = tuple(axis.computed for axis in _axes(node))
-    return tuple(replace(v, dims=(v.dims or ())[:2] + computed) for v in outputs_of(node))
+    computed_count = tuple(axis.computed_count for axis in _axes(node))
+    return tuple(replace(v, dims=(v.dims or ())[:2] + computed_count) for v in outputs_of(node))
 
 
 def declares_extra_window(node: GraphNode) -> bool:
     """True if the pool's declared output counts windows that start beyond the last element."""
-    return any(axis.beyond for axis in _axes(node))
+    return any(axis.has_extra_window for axis in _axes(node))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +36,21 @@ class _Axis:
     size: Dim
     count: Dim
     stride: int
-    begin: int
+    pad_begin: int
 
     @property
-    def beyond(self) -> bool:
+    def has_extra_window(self) -> bool:
         """True if the last window is known to start beyond the last element."""
         if not isinstance(self.size, int) or not isinstance(self.count, int):
             return False
-        return (self.count - 1) * self.stride >= self.size + self.begin
+        return (self.count - 1) * self.stride >= self.size + self.pad_begin
 
     @property
-    def computed(self) -> Dim:
+    def computed_count(self) -> Dim:
         """The number of windows that are computed."""
-        return self.count - 1 if self.beyond and isinstance(self.count, int) else self.count
+        if isinstance(self.count, int) and self.has_extra_window:
+            return self.count - 1
+        return self.count
 
 
 def _axes(node: GraphNode) -> tuple[_Axis, ...]:

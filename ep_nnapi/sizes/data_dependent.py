@@ -29,8 +29,8 @@ def mark_data_dependent(graph: Graph) -> Graph:
 
 
 def _mark_node(node: GraphNode, found: Mapping[str, str]) -> GraphNode:
-    def sized(value: Value | None) -> Value | None:
+    def mark(value: Value | None) -> Value | None:
         return value and replace(value, shape_producer=found.get(value.name, ""))
 
-    ins, outs = (tuple(map(sized, values)) for values in (node.inputs, node.outputs))
+    ins, outs = (tuple(map(mark, values)) for values in (node.inputs, node.outputs))
     return replace(node, inputs=ins, outputs=outs)

@@ -89,27 +89,27 @@ def infer_shapes(
     found, consistent = dict(known), True
     assumed: dict[str, Value] = {}
     for node in nodes:
-        seen = replace(
+        bound = replace(
             node,
             inputs=tuple(v and found.get(v.name, v) for v in node.inputs),
             outputs=tuple(v and found[v.name] for v in node.outputs),
         )
-        outputs, fit = outputs_of(seen), True
+        outputs, valid = outputs_of(bound), True
         if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
             try:
-                outputs = _infer_outputs(seen)
+                outputs = _infer_outputs(bound)
             except shape_inference.InferenceError:
-                fit = False
-        small = all(bytes_of(v) <= MAX_BYTES for v in outputs)
-        consistent = consistent and fit and small and not _gathers_out_of_range(seen)
-        results = _fold(seen, outputs)
+                valid = False
+        within_limit = all(bytes_of(v) <= MAX_BYTES for v in outputs)
+        consistent = consistent and valid and within_limit and not _gathers_out_of_range(bound)
+        results = _fold(bound, outputs)
         found.update((v.name, v) for v in results)
-        if assume is not None and fit and not all(map(is_sized, results)):
-            sized = assume(replace(seen, outputs=tuple(results)))
+        if assume is not None and valid and not all(map(is_sized, results)):
+            samples = assume(replace(bound, outputs=tuple(results)))
             before = {v.name: v for v in results if not is_sized(v)}
-            found.update((v.name, v) for v in sized if v.name in before)
+            found.update((v.name, v) for v in samples if v.name in before)
             assumed.update(
-                (v.name, before[v.name]) for v in sized if is_sized(v) and v.name in before
+                (v.name, before[v.name]) for v in samples if is_sized(v) and v.name in before
             )
     return Inference(found, consistent, assumed)
 

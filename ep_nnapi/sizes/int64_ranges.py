@@ -70,9 +70,9 @@ def mark_int32_ranges(graph: Graph) -> Graph:
     def marked(value: Value | None) -> Value | None:
         if value is None or value.dtype is not DType.INT64:
             return value
-        span = _interval(value, found)
+        interval = _interval(value, found)
         return replace(
-            value, fits_int32=value.fits_int32 or (span is not None and _fits_int32(span))
+            value, fits_int32=value.fits_int32 or (interval is not None and _fits_int32(interval))
         )
 
     def with_marks(node: GraphNode) -> GraphNode:
@@ -104,9 +104,9 @@ def _output_intervals(
     """Yields the known ranges of the node's INT64 outputs, by name."""
     for i, output in enumerate(node.outputs):
         if output is not None and output.dtype is DType.INT64:
-            span = _output_interval(node, i, found)
-            if span is not None:
-                yield output.name, span
+            interval = _output_interval(node, i, found)
+            if interval is not None:
+                yield output.name, interval
 
 
 def _output_interval(
@@ -150,14 +150,14 @@ def _interval(value: Value, found: Mapping[str, Interval]) -> Interval | None:
     return found.get(value.name, _TYPE_INTERVALS.get(value.dtype))
 
 
-def _hull(spans: _Intervals) -> Interval:
-    return min(s[0] for s in spans), max(s[1] for s in spans)
+def _hull(intervals: _Intervals) -> Interval:
+    return min(s[0] for s in intervals), max(s[1] for s in intervals)
 
 
-def _symmetric(span: Interval) -> Interval:
-    most = max(abs(span[0]), abs(span[1]))
+def _symmetric(interval: Interval) -> Interval:
+    most = max(abs(interval[0]), abs(interval[1]))
     return -most, most
 
 
-def _fits_int32(span: Interval) -> bool:
-    return _INT32[0] <= span[0] and span[1] <= _INT32[1]
+def _fits_int32(interval: Interval) -> bool:
+    return _INT32[0] <= interval[0] and interval[1] <= _INT32[1]

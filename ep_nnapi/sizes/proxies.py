@@ -67,7 +67,7 @@ def _rewrite_as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -
 def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | None]:
     """The tensors of a QLinear operator as floats, without scales, zero points and bias."""
     found = [_as_float(node.inputs[tensor]) for tensor, _, _ in equivalent.triples(node)]
-    for position, source in (equivalent.plain or {}).items():
+    for position, source in (equivalent.unquantized or {}).items():
         found.insert(position, node.inputs[source])
     return found
 

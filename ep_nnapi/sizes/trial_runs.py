@@ -48,9 +48,9 @@ class Assumption:
             if self.runs[key]:
                 pairs = zip(outputs, self.runs[key], strict=True)
                 return [replace(v, dims=dims) for v, dims in pairs]
-        return [self._filled(v) for v in outputs]
+        return [self._with_sample_size(v) for v in outputs]
 
-    def _filled(self, value: Value) -> Value:
+    def _with_sample_size(self, value: Value) -> Value:
         if value.dims is None:
             return value
         dims = tuple(d if isinstance(d, int) else self.size for d in value.dims)

@@ -39,18 +39,18 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
     one dimension after another, then one size for all.
     Raises OptionError if `fixed` names neither an input nor a symbol, or contradicts the model.
     """
-    trial = _SampleSearch.of(graph, fixed, assume)
-    seen = trial.seen(trial.usual(0))
-    if seen.assumed and None not in trial.free:
-        trial = replace(trial, free=(*trial.free, None))
-    if not trial.free:
-        return [seen.graph]
-    first, second = (trial.usual(i) for i in range(len(_DEFAULT_SIZES)))
-    found = (first, seen.graph) if seen.consistent else trial.possible(first)
+    search = _SampleSearch.of(graph, fixed, assume)
+    bound = search.bind(search.default_sizes(0))
+    if bound.assumed and None not in search.free:
+        search = replace(search, free=(*search.free, None))
+    if not search.free:
+        return [bound.graph]
+    first, second = (search.default_sizes(i) for i in range(len(_DEFAULT_SIZES)))
+    found = (first, bound.graph) if bound.consistent else search.first_consistent(first)
     if found is None:
-        return [seen.graph, trial.seen(second).graph]
-    numbers, view = found
-    return [view, trial.differing(numbers, second)]
+        return [bound.graph, search.bind(second).graph]
+    sizes, view = found
+    return [view, search.second_sample(sizes, second)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +80,15 @@ class _SampleSearch:
         free = (*named, None) if None in dims else tuple(named)
         return _SampleSearch(graph, inputs, fixed, known, free, assume)
 
-    def usual(self, which: int) -> _Sizes:
+    def default_sizes(self, which: int) -> _Sizes:
         """The default sizes of sample 0 or 1."""
         first, step = _DEFAULT_SIZES[which]
         named = {d: first + step * i for i, d in enumerate(self.free)}
         return {**named, None: first}
 
-    def seen(self, numbers: _Sizes) -> BoundGraph:
+    def bind(self, sizes: _Sizes) -> BoundGraph:
         """Binds the graph to these sizes; the result says if they are consistent."""
-        known: dict[Dim, int] = {**numbers}
+        known: dict[Dim, int] = {**sizes}
         known.update(self.known)
         shapes = {
             v.name: self.fixed.get(v.name) or tuple(_size(d, known) for d in v.dims)
@@ -97,36 +97,38 @@ class _SampleSearch:
         }
         if not self.assume:
             return bind_and_check(self.graph, shapes)
-        assumption = Assumption(numbers[None], self.graph.opsets, self.runs)
+        assumption = Assumption(sizes[None], self.graph.opsets, self.runs)
         return bind_and_check(self.graph, shapes, assumption)
 
-    def possible(self, usual: _Sizes) -> tuple[_Sizes, Graph] | None:
-        """The first consistent sizes other than `usual`, and the graph; None if there are none."""
-        for numbers in self._instead(usual):
-            seen = self.seen(numbers)
-            if seen.consistent:
-                return numbers, seen.graph
+    def first_consistent(self, default_sizes: _Sizes) -> tuple[_Sizes, Graph] | None:
+        """The first consistent sizes other than the defaults, and the graph, or None."""
+        for sizes in self._candidates(default_sizes):
+            bound = self.bind(sizes)
+            if bound.consistent:
+                return sizes, bound.graph
         return None
 
-    def differing(self, found: _Sizes, usual: _Sizes) -> Graph:
-        """The graph with `usual` sizes, or `found` ones for dimensions that need them."""
-        seen = self.seen(usual)
-        if seen.consistent:
-            return seen.graph
-        numbers = dict(found)
+    def second_sample(self, found: _Sizes, default_sizes: _Sizes) -> Graph:
+        """The graph with the default sizes, or `found` ones for dimensions that need them."""
+        bound = self.bind(default_sizes)
+        if bound.consistent:
+            return bound.graph
+        sizes = dict(found)
         for dim in self.free:
-            tried = {**numbers, dim: usual[dim]}
-            if self.seen(tried).consistent:
-                numbers = tried
-        return self.seen(numbers).graph
+            tried = {**sizes, dim: default_sizes[dim]}
+            if self.bind(tried).consistent:
+                sizes = tried
+        return self.bind(sizes).graph
 
-    def _instead(self, usual: _Sizes) -> Iterator[_Sizes]:
+    def _candidates(self, default_sizes: _Sizes) -> Iterator[_Sizes]:
         if len(self.graph.nodes) > _MAX_NODES:
             return
         for dim in self.free:
-            yield from ({**usual, dim: size} for size in _ALTERNATIVES)
+            yield from ({**default_sizes, dim: size} for size in _ALTERNATIVES)
         if len(self.free) > 1:
-            yield from ({**usual, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES)
+            yield from (
+                {**default_sizes, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES
+            )
 
 
 def _size(dim: Dim, known: Mapping[Dim, int]) -> int:

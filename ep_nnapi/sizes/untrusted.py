@@ -22,9 +22,7 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
     untrusted: set[str] = set()
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & untrusted or any(
-            doubt(node) for doubt in (declares_extra_window, declares_wrong_shape, is_only_declared)
-        ):
+        if read & untrusted or _is_untrusted(node):
             untrusted |= {v.name for v in outputs_of(node)}
     if not untrusted:
         return graph
@@ -33,6 +31,10 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
         nodes=tuple(_drop_shapes(n, untrusted) for n in graph.nodes),
         outputs=tuple(_drop_shape(v, untrusted) for v in graph.outputs),
     )
+
+
+def _is_untrusted(node: GraphNode) -> bool:
+    return declares_extra_window(node) or declares_wrong_shape(node) or is_only_declared(node)
 
 
 def unverified_tensors(graph: Graph) -> frozenset[str]:
