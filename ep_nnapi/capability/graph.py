@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ep_nnapi.capability.builtin_rules import builtin_rejection
 from ep_nnapi.capability.isolate import isolate_defects
@@ -64,6 +65,29 @@ class Verdicts:
         return tuple(with_root_causes(self.graph, self.refused))
 
 
+@dataclass(frozen=True, slots=True)
+class SampledGraph:
+    """A graph, and a copy of it for each set of sample sizes, or itself if there are none."""
+
+    graph: Graph
+    samples: tuple[Graph, ...]
+
+
+Pass: TypeAlias = Callable[[SampledGraph], SampledGraph]
+
+
+def _passes(target: Target, options: Options) -> tuple[tuple[str, Pass], ...]:
+    """The passes over a graph that precede the check of its nodes, by name, in order."""
+    return (
+        ("drop untrusted shapes", _on_graph(drop_untrusted_shapes)),
+        ("propagate quantization", _on_graph(propagate_quantization)),
+        ("mark INT32 ranges", _on_graph(mark_int32_ranges)),
+        ("bind sample sizes", lambda seen: _bind_samples(seen.graph, target, options)),
+        ("mark INT32 ranges of samples", _on_samples(mark_int32_ranges)),
+        ("mark data-dependent shapes", _on_samples(mark_data_dependent)),
+    )
+
+
 def judge_graph(
     graph: Graph, target: Target, options: Options, progress: Progress | None = None
 ) -> Verdicts:
@@ -72,30 +96,58 @@ def judge_graph(
     With symbolic dimensions, a node is capable only if it has a lowering for every set of sample
     sizes. Raises OptionError if option `fix` does not fit the graph.
     """
-    told = progress or Progress()
+    progress = progress or Progress()
     given = {node.id: node for node in graph.nodes}
-    isolated = isolate_defects(
-        graph,
-        lambda g: _sample_graphs(
-            mark_int32_ranges(propagate_quantization(drop_untrusted_shapes(g))), target, options
-        ),
-    )
-    graph, samples = isolated.result
+    passes = _passes(target, options)
+    isolation = isolate_defects(graph, lambda g: _run(passes, g))
+    graph, samples = isolation.result.graph, isolation.result.samples
     verdicts = Verdicts(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
     stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
-    together = zip(graph.nodes, *(v.nodes for v in samples), strict=True)
-    for done, (node, *seen) in enumerate(together):
-        told("nodes judged", done, len(graph.nodes))
+    together = zip(graph.nodes, *(s.nodes for s in samples), strict=True)
+    for done, (node, *sampled) in enumerate(together):
+        progress("nodes checked", done, len(graph.nodes))
         verdicts.nodes[node.id] = node
         if is_own(given[node.id]):
             continue  # an EPContext node of this provider is already compiled
-        if node.id in isolated.defects:
-            error = isolated.defects[node.id]
+        if node.id in isolation.defects:
+            error = isolation.defects[node.id]
             verdicts.refused[node.id] = (defect(given[node.id], error),)
             continue
-        found = [_excluded(node, options, stopped) or _judge_by_rules(v, target) for v in seen]
+        found = [_excluded(node, options, stopped) or _judge_by_rules(n, target) for n in sampled]
         _record(verdicts, node, found)
     return verdicts
+
+
+def _run(passes: Iterable[tuple[str, Pass]], graph: Graph) -> SampledGraph:
+    """Runs the passes on the graph; an exception has the name of its pass as a note."""
+    found = SampledGraph(graph, (graph,))
+    for name, run in passes:
+        try:
+            found = run(found)
+        except Exception as error:
+            error.add_note(f"in the pass over the graph: {name}")
+            raise
+    return found
+
+
+def _on_graph(run: Callable[[Graph], Graph]) -> Pass:
+    """The pass before there are samples."""
+
+    def whole(found: SampledGraph) -> SampledGraph:
+        graph = run(found.graph)
+        return SampledGraph(graph, (graph,))
+
+    return whole
+
+
+def _on_samples(run: Callable[[Graph], Graph]) -> Pass:
+    """The pass over each sample; a graph without samples is unchanged."""
+
+    def each(found: SampledGraph) -> SampledGraph:
+        samples = (s if s is found.graph else run(s) for s in found.samples)
+        return SampledGraph(found.graph, tuple(samples))
+
+    return each
 
 
 def _record(verdicts: Verdicts, node: GraphNode, found: Sequence[CapableNode | Rejection]) -> None:
@@ -119,8 +171,8 @@ def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejectio
             yield Rejection(part.name, part.op_type, refused.reason, detail, caused_by=node.name)
 
 
-def _sample_graphs(graph: Graph, target: Target, options: Options) -> tuple[Graph, list[Graph]]:
-    """The graph, and a copy bound to each set of sample sizes.
+def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGraph:
+    """Binds the graph to sample sizes if it has unknown dimensions and these are allowed.
 
     Under the built-in provider's rules, data-dependent shapes get no sample sizes, as it does not
     support nodes that read them.
@@ -129,16 +181,13 @@ def _sample_graphs(graph: Graph, target: Target, options: Options) -> tuple[Grap
     assume = specialize and target.rules is not RuleSet.BUILTIN
     if is_dynamic(graph_inputs(graph)):
         if not specialize and not options.fix:
-            return graph, [graph]
-        seen = sample_graphs(graph, dict(options.fix), assume=assume)
-        return graph, [mark_data_dependent(mark_int32_ranges(view)) for view in seen]
+            return SampledGraph(graph, (graph,))
+        samples = sample_graphs(graph, dict(options.fix), assume=assume)
+        return SampledGraph(graph, tuple(samples))
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
-        return graph, [graph]
+        return SampledGraph(graph, (graph,))
     whole = infer_missing_shapes(graph)
-    return whole, [
-        mark_data_dependent(mark_int32_ranges(view))
-        for view in sample_graphs(whole, {}, assume=assume)
-    ]
+    return SampledGraph(whole, tuple(sample_graphs(whole, {}, assume=assume)))
 
 
 def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:

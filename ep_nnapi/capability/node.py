@@ -55,82 +55,94 @@ def judge(node: GraphNode, target: Target) -> CapableNode | Rejection:
 def defect(node: GraphNode, error: Exception) -> Rejection:
     """The rejection of a node due to a defect of this package; logs the traceback."""
     logger.error(
-        "the lowering of %s (%s) is wrong", node.name, node.op_type, exc_info=error, stacklevel=2
+        "the analysis of %s (%s) failed", node.name, node.op_type, exc_info=error, stacklevel=2
     )
-    detail = f"its lowering is wrong, which is a defect of ep-nnapi: {error}"
+    detail = f"its analysis failed, which is a defect of ep-nnapi: {error}"
     return Rejection(node.name, node.op_type, Reason.OP, detail)
 
 
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
-    _require_numpy_rank(node)
-    node = narrow_to_int32(node)
-    # an empty constant may mean an omitted input; it is an error only as an operand
-    _require_valid_sizes(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
-    if not node.parts:
-        require_unquantized(node)
-        node = with_identity_quantization(node)
-    elif node.quantized:
-        require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
+    for prepare in (
+        _require_numpy_ranks,  # the sizes of higher ranks cannot be read
+        narrow_to_int32,  # INT64 values whose elements all fit INT32
+        _require_valid_tensors,  # neither empty nor too large for NNAPI
+        _prepare_quantization,  # 8-bit values as NNAPI's quantized tensors can represent them
+    ):
+        node = prepare(node)
     try:
         direct = tuple(_lower_operator(node, target))
-        calls = _validate(node, target, direct)
+        calls = _legalize(node, target, direct)
     except Reject as quantized:
         if not node.quantized:
             raise
-        try:
-            calls = _validate(
-                node, target, lower_in_floats(node, lambda n: _lower_operator(n, target))
-            )
-        except Reject as in_floats:
-            if in_floats.detail == quantized.detail:
-                raise
-            detail = f"{quantized.detail}; computed in floats: {in_floats.detail}"
-            raise Reject(quantized.reason, detail) from None
-        return calls, f"computed in floats: {quantized.detail}"
-    return calls, _requantization_note(
-        direct, len(calls) - len(direct)
-    ) or _dynamic_quantization_note(node)
+        return _lower_in_floats(node, target, quantized)
+    added = len(calls) - len(direct)
+    return calls, _requantization_note(direct, added) or _dynamic_quantization_note(node)
+
+
+def _lower_in_floats(
+    node: GraphNode, target: Target, quantized: Reject
+) -> tuple[tuple[Call, ...], str]:
+    """The calls and the note of a QDQ group whose quantized lowering is rejected."""
+    calls = lower_in_floats(node, lambda n: _lower_operator(n, target))
+    try:
+        return _legalize(node, target, calls), f"computed in floats: {quantized.detail}"
+    except Reject as in_floats:
+        if in_floats.detail == quantized.detail:
+            raise
+        detail = f"{quantized.detail}; computed in floats: {in_floats.detail}"
+        raise Reject(quantized.reason, detail) from None
+
+
+def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
+    """The node's calls, requantized where needed and validated for the target; raises Reject."""
+    origin = tuple(part.name for part in node.originals)
+    level = target.feature_level
+    calls = tuple(replace(c, origin=origin) for c in insert_requantization(given, level))
+    for call in calls:
+        require_int32_scalars(call)
+        call.match(level)  # types and ranks of the operands
+        check_shapes(call)
+        _require_valid_operands(call)
+    require_bounded_memory(node, calls)
+    return calls
 
 
 def _dynamic_quantization_note(node: GraphNode) -> str:
     if node.domain or node.op_type not in RAW_INTEGER_OPS:
         return ""
     return (
-        "computed in floats: NNAPI computes with 8 bits where scales are constant; "
-        "quantize_static makes them so"
+        "computed in floats: NNAPI computes with 8 bits only if scales are constant; "
+        "use quantize_static for constant scales"
     )
 
 
-def _requantization_note(direct: Iterable[Call], more: int) -> str:
-    if not more:
+def _requantization_note(direct: Iterable[Call], added: int) -> str:
+    if not added:
         return ""
     names = ", ".join(dict.fromkeys(c.spec.name for c in direct))
-    return f"requantized by {more} ADD: {names} has not the scale that the model gives its result"
+    return f"requantized by {added} ADD: {names} cannot write the scale that the model declares"
 
 
-def _validate(node: GraphNode, target: Target, direct: Iterable[Call]) -> tuple[Call, ...]:
-    """The node's calls, requantized where needed and validated for the target; raises Reject."""
-    origin = tuple(part.name for part in node.originals)
-    calls = tuple(
-        replace(c, origin=origin) for c in insert_requantization(direct, target.feature_level)
-    )
-    for call in calls:
-        require_int32_scalars(call)
-        call.match(target.feature_level)
-        check_shapes(call)
-        _require_valid_sizes(arg for arg in call.inputs if isinstance(arg, Value))
-    require_bounded_memory(node, calls)
-    return calls
-
-
-def _require_numpy_rank(node: GraphNode) -> None:
+def _require_numpy_ranks(node: GraphNode) -> GraphNode:
     for value in (*node.inputs, *node.outputs):
         if value is not None and value.dims is not None and len(value.dims) > MAX_NUMPY_RANK:
             rank = len(value.dims)
             raise Reject(
-                Reason.RANK, f"{value.name} has rank {rank}; up to {MAX_NUMPY_RANK} are read"
+                Reason.RANK, f"{value.name} has rank {rank}; the maximum is {MAX_NUMPY_RANK}"
             )
+    return node
+
+
+def _require_valid_tensors(node: GraphNode) -> GraphNode:
+    # an empty constant may mean an omitted input; it is an error only as an operand
+    _require_valid_sizes(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    return node
+
+
+def _require_valid_operands(call: Call) -> None:
+    _require_valid_sizes(arg for arg in call.inputs if isinstance(arg, Value))
 
 
 def _require_valid_sizes(values: Iterable[Value]) -> None:
@@ -139,8 +151,19 @@ def _require_valid_sizes(values: Iterable[Value]) -> None:
             raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
         if bytes_of(value) > MAX_BYTES:
             raise Reject(
-                Reason.SIZE, f"{value.name} has {bytes_of(value)} bytes; NNAPI takes {MAX_BYTES}"
+                Reason.SIZE,
+                f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}",
             )
+
+
+def _prepare_quantization(node: GraphNode) -> GraphNode:
+    """Checks the 8-bit values; unquantized ones that are only moved get identity quantization."""
+    if not node.parts:
+        require_unquantized(node)
+        return with_identity_quantization(node)
+    if node.quantized:
+        require_storable(v for v in (*node.inputs, *node.outputs) if v is not None)
+    return node
 
 
 def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:

@@ -158,3 +158,12 @@ def test_what_fails_without_any_node_is_raised() -> None:
 
     with pytest.raises(ValueError, match="always"):
         isolate_defects(graph_of(CHAIN), step)
+
+
+def test_the_log_names_the_pass_that_failed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken(monkeypatch, judging, "propagate_quantization")
+    with caplog.at_level(logging.ERROR, "ep_nnapi.capability.node"):
+        plan(CHAIN)
+    assert "in the pass over the graph: propagate quantization" in caplog.text

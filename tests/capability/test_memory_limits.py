@@ -39,7 +39,7 @@ def test_sampling_points_of_regions():
     ("samples", "says"),
     [
         (10**7, "MUL reads a constant made for it of 40000000 bytes; a node of these sizes may"),
-        (2**30, "has 4294967296 bytes; NNAPI takes 4294967295"),
+        (2**30, "has 4294967296 bytes; NNAPI's maximum is 4294967295"),
         (2**31, "2147483648 has more than the 32 bits"),
         (2**62, "4611686018427387904 has more than the 32 bits"),
     ],

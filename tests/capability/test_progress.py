@@ -48,8 +48,8 @@ def test_judging_is_logged_with_counts(caplog: pytest.LogCaptureFixture) -> None
     """A second for each node: a line every three."""
     plan(chain(8), 1.0, caplog)
     assert said(caplog, logging.INFO) == [
-        "planning: 2 of 8 nodes judged",
-        "planning: 5 of 8 nodes judged",
+        "planning: 2 of 8 nodes checked",
+        "planning: 5 of 8 nodes checked",
         "planning: 0 of 1 clusters compiled",
     ]
     assert said(caplog, logging.WARNING) == []
@@ -65,7 +65,7 @@ def test_compiling_is_logged_with_counts(caplog: pytest.LogCaptureFixture) -> No
 def test_a_long_planning_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     plan(chain(50), 1.0, caplog)
     assert said(caplog, logging.WARNING) == [
-        "planning has taken 10 s so far: 9 of 50 nodes judged; Ctrl-C ends it"
+        "planning has taken 10 s so far: 9 of 50 nodes checked; Ctrl-C ends it"
     ]
 
 
@@ -79,7 +79,7 @@ def test_the_first_line(after: float, lines: int, caplog: pytest.LogCaptureFixtu
     moments = iter((0.0, after))
     progress = Progress(lambda: next(moments))
     with caplog.at_level(logging.INFO, "ep_nnapi.capability.progress"):
-        progress("nodes judged", 1, 2)
+        progress("nodes checked", 1, 2)
     assert len(said(caplog, logging.INFO)) == lines
 
 
@@ -87,7 +87,7 @@ def test_the_first_line(after: float, lines: int, caplog: pytest.LogCaptureFixtu
 def test_the_warning(after: float, lines: int, caplog: pytest.LogCaptureFixture) -> None:
     moments = iter((0.0, after, 2 * after))
     progress = Progress(lambda: next(moments))
-    progress("nodes judged", 1, 3)
+    progress("nodes checked", 1, 3)
     assert len(said(caplog, logging.WARNING)) == lines
-    progress("nodes judged", 2, 3)
+    progress("nodes checked", 2, 3)
     assert len(said(caplog, logging.WARNING)) == 1

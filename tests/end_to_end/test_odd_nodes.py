@@ -83,7 +83,7 @@ def test_a_rank_that_is_not_read():
     why = refused(deep(65))
     assert why.keys() == {"deep", "abs", "flat"}
     assert why["abs"].reason is Reason.RANK
-    assert why["abs"].detail == "d has rank 65; up to 64 are read"
+    assert why["abs"].detail == "d has rank 65; the maximum is 64"
     computes_the_same(deep(64))
     computes_the_same(deep(65))
 
