@@ -185,10 +185,10 @@ def _prepare(given: argparse.Namespace) -> int:
 
 
 def _listing(given: argparse.Namespace) -> int:
-    from ep_nnapi.diagnostics.check import planned
+    from ep_nnapi.diagnostics.check import partitioned
     from ep_nnapi.nnapi.listing import listing
 
-    provider = planned(given.model, **options_of(given))
+    provider = partitioned(given.model, **options_of(given))
     for cluster in provider.clusters:
         print(listing(cluster.models[0], data=given.weights))
     if not provider.clusters:

@@ -74,7 +74,7 @@ def run_result(result: RunResult) -> None:
     for failure in result.failures:
         line(f"A device failed and another engine stood in: {failure}")
     if result.on_reference:
-        line(_blame(result))
+        line(_cause(result))
     if result.latency is not None:
         _latency(result.latency)
 
@@ -101,11 +101,11 @@ def _number(found: float | None) -> str:
     return "-" if found is None else f"{found:.3g}"
 
 
-def _blame(result: RunResult) -> str:
+def _cause(result: RunResult) -> str:
     """Returns a sentence on whether a device's own arithmetic causes the difference."""
     devices = ", ".join(sorted({c.device for c in result.report.clusters}))
     on_reference = max(d.relative for d in result.on_reference)
-    if not any(d.beyond for d in result.on_reference):
+    if not any(d.exceeds for d in result.on_reference):
         return f"On nnapi-reference it is {on_reference:.3g}: device {devices} computes wrongly."
     return f"On nnapi-reference it is {on_reference:.3g} too: not the arithmetic of {devices}."
 

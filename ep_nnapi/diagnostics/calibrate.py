@@ -13,8 +13,8 @@ from onnxruntime import InferenceSession
 from ep_nnapi.costs.calibration import Calibration
 from ep_nnapi.costs.cost_model import CostModel, Rates
 from ep_nnapi.costs.work import Family
-from ep_nnapi.diagnostics.check import collecting, open_session, quiet_options
-from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, of_families
+from ep_nnapi.diagnostics.check import open_session, provider_of_session, quiet_options
+from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, family_probes
 from ep_nnapi.diagnostics.run_and_compare import outputs_of
 from ep_nnapi.errors import OptionError
 from ep_nnapi.options import HOST, Fallback, Options, parse
@@ -29,8 +29,8 @@ Key: TypeAlias = tuple[int, int] | Family
 Times: TypeAlias = Mapping[Key, float]
 """Microseconds per run of each probe; without the probes that the device does not support."""
 
-_SECONDS = 0.25  # for each of 22 sessions: about six seconds in all
-_LEAST = 2  # minimum number of runs
+_MEASURE_SECONDS = 0.25  # for each of 22 sessions: about six seconds in all
+_MIN_RUNS = 2  # minimum number of runs
 
 
 def calibrate(
@@ -51,7 +51,7 @@ def calibrate(
     times = measured(found, options)
     if any((size, length) not in times for size in (SMALL, LARGE) for length in (SHORT, LONG)):
         raise OptionError(f"device {chosen.name} does not add floats: there is nothing to measure")
-    model = solved(found, measured(found, None), times)
+    model = fit(found, measured(found, None), times)
     calibration = Calibration.of(options.runtime, chosen, model)
     calibration.write(path)
     return calibration
@@ -59,7 +59,7 @@ def calibrate(
 
 def probes() -> dict[Key, Probe]:
     """Returns all probe models to measure."""
-    found: dict[Key, Probe] = dict(of_families())
+    found: dict[Key, Probe] = dict(family_probes())
     found.update({(s, n): chain(n, s) for s in (SMALL, LARGE) for n in (SHORT, LONG)})
     return found
 
@@ -72,7 +72,7 @@ def measured(found: Mapping[Key, Probe], options: Options | None) -> dict[Key, f
             times[key] = _fastest(open_session(probe.model, quiet_options(), [CPU]), probe)
             continue
         register()
-        with collecting(options) as (strings, opened):
+        with provider_of_session(options) as (strings, opened):
             session = open_session(probe.model, quiet_options(), [(EP_NAME, strings), CPU])
             provider = opened()
         if provider.report.taken == provider.report.nodes:
@@ -85,14 +85,14 @@ def _fastest(session: InferenceSession, probe: Probe, provider: Provider | None 
     feeds = probe.feeds
     outputs_of(session, feeds, provider)
     best, runs, began = float("inf"), 0, perf_counter()
-    while runs < _LEAST or perf_counter() - began < _SECONDS:
+    while runs < _MIN_RUNS or perf_counter() - began < _MEASURE_SECONDS:
         start = perf_counter()
         outputs_of(session, feeds, provider)
         best, runs = min(best, perf_counter() - start), runs + 1
     return best * 1e6
 
 
-def solved(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
+def fit(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
     """Returns the cost model fitted to the measured times.
 
     A chain's time is a start time plus a step time for each node. The step time with small tensors
@@ -133,7 +133,7 @@ class _Floor:
 
     def per_mac(self, probe: Probe, time: float) -> float:
         """Returns the time per MAC of a probe whose nodes take `time` in all."""
-        known = self.per_node * len(probe.judged) + self.per_byte * probe.bytes
+        known = self.per_node * len(probe.grouped_nodes) + self.per_byte * probe.bytes
         return _ratio(time - known, probe.macs)
 
 

@@ -34,29 +34,31 @@ def check(model: ModelSource, **options: object) -> Report:
     Creates a stock ONNX Runtime session without running it, so placement is as in real sessions.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
-    return planned(model, **options).report
+    return partitioned(model, **options).report
 
 
-def planned(model: ModelSource, **options: object) -> Provider:
+def partitioned(model: ModelSource, **options: object) -> Provider:
     """Returns the provider after it has partitioned `model`; raises as `check`."""
     chosen = parse(options)
     with custom_ops(chosen.custom_ops_library):
-        provider = planned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
+        provider = partitioned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
     check_excluded(chosen, provider.report)
     return provider
 
 
-def planned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
+def partitioned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
     """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`."""
-    with collecting(options) as (strings, found):
-        session = _plan(model, strings, level)
+    with provider_of_session(options) as (strings, found):
+        session = _partition(model, strings, level)
         provider = found()
     check_fixed(options, inputs_of(session))
     return provider
 
 
 @contextmanager
-def collecting(options: Options) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
+def provider_of_session(
+    options: Options,
+) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
     """Yields option strings for one session, and a function that returns the session's provider.
 
     That function raises the provider's error, which ONNX Runtime would only print before it
@@ -146,7 +148,7 @@ def inputs_of(session: onnxruntime.InferenceSession) -> list[Input]:
     return [Input(i.name, i.type, tuple(i.shape)) for i in session.get_inputs()]
 
 
-def _plan(
+def _partition(
     model: str | bytes, strings: dict[str, str], level: _Level
 ) -> onnxruntime.InferenceSession:
     """Creates a session that partitions the model, with as little other work as possible.

@@ -19,16 +19,16 @@ _LIMITS: Mapping[int, tuple[float, float]] = {
     TensorProto.UINT16: (0.0, 65535.0),
     TensorProto.INT16: (-32768.0, 32767.0),
 }
-STORED = frozenset((*_LIMITS, TensorProto.INT32))
+QUANTIZED_TYPES = frozenset((*_LIMITS, TensorProto.INT32))
 """Types of quantized tensors and of their int32 accumulators."""
 
 
-class Unknown(Exception):
+class NoDecomposition(Exception):
     """An operator or attribute without a decomposition; the message names it."""
 
 
 @dataclass
-class Formulas:
+class Float64Graph:
     """Builder for the float64 version of a graph.
 
     types     element types of the original graph's values, by name
@@ -42,7 +42,7 @@ class Formulas:
     ranks: Mapping[str, int]
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     tensors: list[onnx.TensorProto] = field(default_factory=list)
-    carried: set[str] = field(default_factory=set)
+    float64_names: set[str] = field(default_factory=set)
 
     def constant(self, number: object, dtype: type = np.float64) -> str:
         """Adds a constant and returns its name."""
@@ -56,52 +56,52 @@ class Formulas:
         self.nodes.append(helper.make_node(op_type, list(inputs), [name]))
         return name
 
-    def attach(self, name: str, value: object) -> None:
+    def set_attribute(self, name: str, value: object) -> None:
         """Adds an attribute to the last added node."""
         self.nodes[-1].attribute.append(helper.make_attribute(name, value))
 
     def cast(self, name: str, dtype: int, to: str | None = None) -> str:
         """Adds a cast to `dtype` and returns the name of its output."""
         made = self.add("Cast", name, to=to)
-        self.attach("to", dtype)
+        self.set_attribute("to", dtype)
         return made
 
-    def number(self, name: str) -> str:
+    def in_float64(self, name: str) -> str:
         """Returns the name of a quantized value in float64; other values are unchanged."""
-        if name in self.carried or self.types.get(name, 0) not in STORED:
+        if name in self.float64_names or self.types.get(name, 0) not in QUANTIZED_TYPES:
             return name
         return self.cast(name, TensorProto.DOUBLE)
 
-    def real(self, given: Sequence[str], axis: int | None = None) -> str:
+    def dequantize(self, given: Sequence[str], axis: int | None = None) -> str:
         """Adds (stored - zero point) * scale, per channel along `axis` if the scale has rank 1."""
         stored, scale, *zero = given
-        scale, *zeros = (self._along(n, stored, axis) for n in (scale, *(z for z in zero if z)))
-        number = self.number(stored)
+        scale, *zeros = (self._broadcast(n, stored, axis) for n in (scale, *(z for z in zero if z)))
+        number = self.in_float64(stored)
         number = self.add("Sub", number, zeros[0]) if zeros else number
         return self.add("Mul", number, scale)
 
-    def stored(self, real: str, given: Sequence[str], to: str, axis: int | None = None) -> str:
+    def quantize(self, real: str, given: Sequence[str], to: str, axis: int | None = None) -> str:
         """Adds real / scale + zero point, clipped to the range of the quantized type."""
-        scale, *zero = (self._along(n, to, axis) for n in given if n)
+        scale, *zero = (self._broadcast(n, to, axis) for n in given if n)
         number = self.add("Div", real, scale)
         number = self.add("Add", number, zero[0]) if zero else number
         ends = [self.constant(limit) for limit in _LIMITS[self._type(to)]]
-        self.carried.add(to)
+        self.float64_names.add(to)
         return self.add("Clip", number, *ends, to=to)
 
     def _type(self, name: str) -> int:
         found = self.types.get(name, 0)
         if found not in _LIMITS:
-            raise Unknown(f"quantization to type {found}")
+            raise NoDecomposition(f"quantization to type {found}")
         return found
 
-    def _along(self, name: str, of: str, axis: int | None) -> str:
+    def _broadcast(self, name: str, of: str, axis: int | None) -> str:
         """Returns a scale or zero point in float64, reshaped to broadcast along `axis`."""
-        number, rank = self.number(name), self.ranks.get(name, 0)
+        number, rank = self.in_float64(name), self.ranks.get(name, 0)
         if rank == 0 or axis is None or axis >= self.ranks[of]:
             return number
         if rank > 1:
-            raise Unknown("quantization by blocks")
+            raise NoDecomposition("quantization by blocks")
         shape = [1] * self.ranks[of]
         shape[axis] = -1
         return self.add("Reshape", number, self.constant(shape, np.int64))
@@ -117,120 +117,129 @@ def _padded(node: onnx.NodeProto, count: int) -> list[str]:
     return [*node.input, *[""] * (count - len(node.input))]
 
 
-def _quantize(f: Formulas, node: onnx.NodeProto) -> None:
+def _quantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
     axis = int(str(attribute(node, "axis", 1)))
-    f.stored(node.input[0], node.input[1:], node.output[0], axis)
+    graph.quantize(node.input[0], node.input[1:], node.output[0], axis)
 
 
-def _dequantize(f: Formulas, node: onnx.NodeProto) -> None:
+def _dequantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
     axis = int(str(attribute(node, "axis", 1)))
-    f.add("Identity", f.real(node.input, axis), to=node.output[0])
+    graph.add("Identity", graph.dequantize(node.input, axis), to=node.output[0])
 
 
-def _dynamic_quantize(f: Formulas, node: onnx.NodeProto) -> None:
+def _dynamic_quantize(graph: Float64Graph, node: onnx.NodeProto) -> None:
     """Passes the input through unchanged, with scale 1 and zero point 0."""
-    f.add("Identity", node.input[0], to=node.output[0])
+    graph.add("Identity", node.input[0], to=node.output[0])
     for name, number in zip(node.output[1:], (1.0, 0.0), strict=True):
-        f.add("Identity", f.constant(number), to=name)
-    f.carried |= {node.output[0], node.output[2]}
+        graph.add("Identity", graph.constant(number), to=name)
+    graph.float64_names |= {node.output[0], node.output[2]}
 
 
-def _without_zero(f: Formulas, stored: str, zero: str, axis: int) -> str:
+def _without_zero(graph: Float64Graph, stored: str, zero: str, axis: int) -> str:
     """Adds stored - zero point, with a zero point per tensor or per index along `axis`."""
-    number = f.number(stored)
+    number = graph.in_float64(stored)
     if not zero:
         return number
-    shaped = f.number(zero)
-    if f.ranks.get(zero, 0) == 1:
-        shape = [1] * f.ranks[stored]
+    shaped = graph.in_float64(zero)
+    if graph.ranks.get(zero, 0) == 1:
+        shape = [1] * graph.ranks[stored]
         shape[axis] = -1
-        shaped = f.add("Reshape", shaped, f.constant(shape, np.int64))
-    return f.add("Sub", number, shaped)
+        shaped = graph.add("Reshape", shaped, graph.constant(shape, np.int64))
+    return graph.add("Sub", number, shaped)
 
 
-def _matmul_integer(f: Formulas, node: onnx.NodeProto) -> None:
+def _matmul_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
     a, b, za, zb = _padded(node, 4)
-    made = _without_zero(f, a, za, -2), _without_zero(f, b, zb, -1)
-    f.carried.add(f.add("MatMul", *made, to=node.output[0]))
+    made = _without_zero(graph, a, za, -2), _without_zero(graph, b, zb, -1)
+    graph.float64_names.add(graph.add("MatMul", *made, to=node.output[0]))
 
 
-def _conv_integer(f: Formulas, node: onnx.NodeProto) -> None:
+def _conv_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
     x, w, zx, zw = _padded(node, 4)
-    made = _without_zero(f, x, zx, 0), _without_zero(f, w, zw, 0)
-    f.carried.add(_convolution(f, node, *made, to=node.output[0]))
+    made = _without_zero(graph, x, zx, 0), _without_zero(graph, w, zw, 0)
+    graph.float64_names.add(_convolution(graph, node, *made, to=node.output[0]))
 
 
-def _convolution(f: Formulas, node: onnx.NodeProto, *inputs: str, to: str | None = None) -> str:
+def _convolution(
+    graph: Float64Graph, node: onnx.NodeProto, *inputs: str, to: str | None = None
+) -> str:
     if attribute(node, "channels_last", 0):
-        raise Unknown("QLinearConv with channels_last")
-    narrow = [f.cast(name, TensorProto.FLOAT) for name in inputs]  # no float64 Conv kernel on CPU
-    made = f.add("Conv", *narrow)
-    f.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
-    return f.cast(made, TensorProto.DOUBLE, to)
+        raise NoDecomposition("QLinearConv with channels_last")
+    # the CPU provider has no float64 kernel of Conv
+    narrow = [graph.cast(name, TensorProto.FLOAT) for name in inputs]
+    made = graph.add("Conv", *narrow)
+    graph.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
+    return graph.cast(made, TensorProto.DOUBLE, to)
 
 
-def _qlinear_conv(f: Formulas, node: onnx.NodeProto) -> None:
+def _qlinear_conv(graph: Float64Graph, node: onnx.NodeProto) -> None:
     x, sx, zx, w, sw, zw, sy, zy, bias = _padded(node, 9)
-    found = _convolution(f, node, f.real((x, sx, zx)), f.real((w, sw, zw), 0))
+    found = _convolution(
+        graph, node, graph.dequantize((x, sx, zx)), graph.dequantize((w, sw, zw), 0)
+    )
     if bias:
-        scale = f.add("Mul", f.number(sx), f.number(sw))
-        added = f.add("Mul", f.number(bias), scale)
-        shape = [1, -1, *[1] * (f.ranks[x] - 2)]
-        found = f.add("Add", found, f.add("Reshape", added, f.constant(shape, np.int64)))
-    f.stored(found, (sy, zy), node.output[0])
+        scale = graph.add("Mul", graph.in_float64(sx), graph.in_float64(sw))
+        added = graph.add("Mul", graph.in_float64(bias), scale)
+        shape = [1, -1, *[1] * (graph.ranks[x] - 2)]
+        found = graph.add(
+            "Add", found, graph.add("Reshape", added, graph.constant(shape, np.int64))
+        )
+    graph.quantize(found, (sy, zy), node.output[0])
 
 
-def _qlinear_matmul(f: Formulas, node: onnx.NodeProto) -> None:
+def _qlinear_matmul(graph: Float64Graph, node: onnx.NodeProto) -> None:
     a, b = node.input[:3], node.input[3:6]
-    found = f.add("MatMul", f.real(a), f.real(b, -1))
-    f.stored(found, node.input[6:], node.output[0])
+    found = graph.add("MatMul", graph.dequantize(a), graph.dequantize(b, -1))
+    graph.quantize(found, node.input[6:], node.output[0])
 
 
-def _qgemm(f: Formulas, node: onnx.NodeProto) -> None:
+def _qgemm(graph: Float64Graph, node: onnx.NodeProto) -> None:
     a, sa, za, b, sb, zb, bias, sy, zy = _padded(node, 9)
     turned = attribute(node, "transB", 0)
-    weights = f.real((b, sb, zb), 0 if turned else 1)
-    weights = f.add("Transpose", weights) if turned else weights
-    found = f.add("MatMul", f.real((a, sa, za)), weights)
+    weights = graph.dequantize((b, sb, zb), 0 if turned else 1)
+    weights = graph.add("Transpose", weights) if turned else weights
+    found = graph.add("MatMul", graph.dequantize((a, sa, za)), weights)
     if bias:
-        scale = f.add("Mul", f.number(sa), f.number(sb))
-        found = f.add("Add", found, f.add("Mul", f.number(bias), scale))
-    found = f.add("Mul", found, f.constant(attribute(node, "alpha", 1.0)))
+        scale = graph.add("Mul", graph.in_float64(sa), graph.in_float64(sb))
+        found = graph.add("Add", found, graph.add("Mul", graph.in_float64(bias), scale))
+    found = graph.add("Mul", found, graph.constant(attribute(node, "alpha", 1.0)))
     if sy:
-        f.stored(found, (sy, zy), node.output[0])
+        graph.quantize(found, (sy, zy), node.output[0])
     else:
-        f.add("Identity", found, to=node.output[0])
+        graph.add("Identity", found, to=node.output[0])
 
 
-def _two(op_type: str) -> Callable[[Formulas, onnx.NodeProto], None]:
-    def formula(f: Formulas, node: onnx.NodeProto) -> None:
-        found = f.add(op_type, f.real(node.input[:3]), f.real(node.input[3:6]))
-        f.stored(found, node.input[6:], node.output[0])
+def _binary(op_type: str) -> Callable[[Float64Graph, onnx.NodeProto], None]:
+    def decompose(graph: Float64Graph, node: onnx.NodeProto) -> None:
+        found = graph.add(
+            op_type, graph.dequantize(node.input[:3]), graph.dequantize(node.input[3:6])
+        )
+        graph.quantize(found, node.input[6:], node.output[0])
 
-    return formula
+    return decompose
 
 
-def _one(op_type: str) -> Callable[[Formulas, onnx.NodeProto], None]:
-    def formula(f: Formulas, node: onnx.NodeProto) -> None:
+def _unary(op_type: str) -> Callable[[Float64Graph, onnx.NodeProto], None]:
+    def decompose(graph: Float64Graph, node: onnx.NodeProto) -> None:
         if attribute(node, "channels_last", 0):
-            raise Unknown(f"{node.op_type} with channels_last")
-        found = f.add(op_type, f.real(node.input[:3]))
+            raise NoDecomposition(f"{node.op_type} with channels_last")
+        found = graph.add(op_type, graph.dequantize(node.input[:3]))
         kept = [a for a in node.attribute if a.name not in ("channels_last", "opset")]
-        f.nodes[-1].attribute.extend(kept)
-        f.stored(found, node.input[3:], node.output[0])
+        graph.nodes[-1].attribute.extend(kept)
+        graph.quantize(found, node.input[3:], node.output[0])
 
-    return formula
+    return decompose
 
 
-def _concat(f: Formulas, node: onnx.NodeProto) -> None:
+def _concat(graph: Float64Graph, node: onnx.NodeProto) -> None:
     rest = node.input[2:]
-    parts = [f.real(rest[i : i + 3]) for i in range(0, len(rest), 3)]
-    found = f.add("Concat", *parts)
-    f.attach("axis", attribute(node, "axis", 0))
-    f.stored(found, node.input[:2], node.output[0])
+    parts = [graph.dequantize(rest[i : i + 3]) for i in range(0, len(rest), 3)]
+    found = graph.add("Concat", *parts)
+    graph.set_attribute("axis", attribute(node, "axis", 0))
+    graph.quantize(found, node.input[:2], node.output[0])
 
 
-FORMULAS: Mapping[str, Callable[[Formulas, onnx.NodeProto], None]] = {
+DECOMPOSITIONS: Mapping[str, Callable[[Float64Graph, onnx.NodeProto], None]] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "DynamicQuantizeLinear": _dynamic_quantize,
@@ -239,13 +248,13 @@ FORMULAS: Mapping[str, Callable[[Formulas, onnx.NodeProto], None]] = {
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "QGemm": _qgemm,
-    "QLinearAdd": _two("Add"),
-    "QLinearMul": _two("Mul"),
-    "QLinearSigmoid": _one("Sigmoid"),
-    "QLinearLeakyRelu": _one("LeakyRelu"),
-    "QLinearSoftmax": _one("Softmax"),
-    "QLinearAveragePool": _one("AveragePool"),
-    "QLinearGlobalAveragePool": _one("GlobalAveragePool"),
+    "QLinearAdd": _binary("Add"),
+    "QLinearMul": _binary("Mul"),
+    "QLinearSigmoid": _unary("Sigmoid"),
+    "QLinearLeakyRelu": _unary("LeakyRelu"),
+    "QLinearSoftmax": _unary("Softmax"),
+    "QLinearAveragePool": _unary("AveragePool"),
+    "QLinearGlobalAveragePool": _unary("GlobalAveragePool"),
     "QLinearConcat": _concat,
 }
 """Functions that add the nodes for one quantized node, by operator type."""

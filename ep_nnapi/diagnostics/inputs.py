@@ -93,10 +93,10 @@ def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
     Symbolic and unknown dimensions become 1. Raises ModelError for shapes that exceed memory.
     """
     rng = np.random.default_rng(seed)
-    return Feeds(({spec.name: _drawn(spec, rng) for spec in inputs},))
+    return Feeds(({spec.name: _random(spec, rng) for spec in inputs},))
 
 
-def _drawn(spec: InputSpec, rng: np.random.Generator) -> Array:
+def _random(spec: InputSpec, rng: np.random.Generator) -> Array:
     shape = [d if isinstance(d, int) else 1 for d in spec.dims]
     try:
         if spec.dtype.kind == "f":
@@ -120,11 +120,11 @@ def read_feeds(paths: Sequence[str], inputs: Sequence[InputSpec]) -> Feeds:
         name, path = _split(given, inputs)
         found = _read(path, name, inputs)
         labels = found.pop(LABELS, labels) if LABELS not in {s.name for s in inputs} else labels
-        arrays.update(_named(found, name, inputs, path))
+        arrays.update(_by_input_name(found, name, inputs, path))
     missing = [s.name for s in inputs if s.name not in arrays]
     if missing:
         raise OptionError(f"input {missing[0]} is not given; pass --input {missing[0]}=FILE")
-    return Feeds(_rows(arrays, inputs), labels)
+    return Feeds(_split_runs(arrays, inputs), labels)
 
 
 def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
@@ -149,7 +149,7 @@ def given_feeds(given: Inputs, inputs: Sequence[InputSpec], seed: int) -> Feeds:
             raise OptionError(f"the model has no input {name!r}; its inputs are {there}")
         if name not in arrays:
             raise OptionError(f"input {name} is not given")
-    return Feeds(_rows(arrays, inputs))
+    return Feeds(_split_runs(arrays, inputs))
 
 
 def _split(given: str, inputs: Sequence[InputSpec]) -> tuple[str | None, Path]:
@@ -202,7 +202,7 @@ def _memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _named(
+def _by_input_name(
     found: Mapping[str, Array], name: str | None, inputs: Sequence[InputSpec], path: Path
 ) -> dict[str, Array]:
     """Returns the arrays by input name."""
@@ -211,13 +211,13 @@ def _named(
         return dict(found)
     if set(found) == {_UNNAMED.format(i) for i in range(len(inputs))}:
         return {s.name: found[_UNNAMED.format(i)] for i, s in enumerate(inputs)}
-    strange = next(k for k in found if k not in names)
+    unknown = next(k for k in found if k not in names)
     if len(found) == 1:
         only = inputs[0].name if len(inputs) == 1 else None
-        if name or (only and strange in ("", f"{only}s")):
-            return {name or inputs[0].name: found[strange]}
-    called = f"array {strange!r}" if strange else "the array"
-    there = valid_names(strange, sorted(names))
+        if name or (only and unknown in ("", f"{only}s")):
+            return {name or inputs[0].name: found[unknown]}
+    called = f"array {unknown!r}" if unknown else "the array"
+    there = valid_names(unknown, sorted(names))
     raise OptionError(f"{path}: {called} is no input; the model's are {there}")
 
 
@@ -246,7 +246,7 @@ def _image(path: Path, spec: InputSpec) -> Array:
     return np.ascontiguousarray((pixels[None] / scale).astype(spec.dtype))
 
 
-def _rows(
+def _split_runs(
     arrays: Mapping[str, Array], inputs: Sequence[InputSpec]
 ) -> tuple[Mapping[str, Array], ...]:
     """Returns the inputs of each run, splitting rows by the model's fixed first dimension.
@@ -254,7 +254,7 @@ def _rows(
     An input whose first dimension is not fixed is used whole in every run.
     """
     specs = {s.name: s for s in inputs}
-    typed = {name: _typed(array, specs[name]) for name, array in arrays.items()}
+    typed = {name: _as_dtype(array, specs[name]) for name, array in arrays.items()}
     counts = {
         name: len(a) // first
         for name, a in typed.items()
@@ -269,7 +269,7 @@ def _rows(
     return tuple({name: rows[i] for name, rows in parts.items()} for i in range(count))
 
 
-def _typed(array: Array, spec: InputSpec) -> Array:
+def _as_dtype(array: Array, spec: InputSpec) -> Array:
     """Returns the array in the input's dtype; raises OptionError if it does not fit."""
     fits = array.ndim == len(spec.dims) and all(
         not isinstance(want, int) or have == want or (i == 0 and want and have % want == 0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
-_SECONDS = 0.5  # of measurement for each session, after its warm-up run
-_MOST = 100
+_MAX_SECONDS = 0.5  # of measurement for each session, after its warm-up run
+_MAX_RUNS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ def measured(run: Callable[[], object]) -> Timed:
     """Returns the median time of a run, after one warm-up run."""
     run()
     times: list[float] = []
-    while not times or (sum(times) < _SECONDS and len(times) < _MOST):
+    while not times or (sum(times) < _MAX_SECONDS and len(times) < _MAX_RUNS):
         began = perf_counter()
         run()
         times.append(perf_counter() - began)

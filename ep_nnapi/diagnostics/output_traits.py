@@ -9,12 +9,14 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from ep_nnapi.diagnostics.float64_decomposition import FORMULAS
+from ep_nnapi.diagnostics.float64_decomposition import DECOMPOSITIONS
 from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.diagnostics.output_kinds import Traits
-from ep_nnapi.diagnostics.reference_run import loaded
+from ep_nnapi.diagnostics.reference_run import read_model
 
-_MOVES = frozenset(("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice"))
+_KEEPS_SCALE = frozenset(
+    ("Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice")
+)
 """Operators whose outputs keep the quantization scale of their first input."""
 
 _NAMES = (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger")
@@ -25,20 +27,20 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
 
     half   True if float32 may be computed in float16, whatever types the model has
     """
-    proto = loaded(model)
+    proto = read_model(model)
     if proto is None:
         return Traits(_is_quantized(model), half)
     nodes = list(_nodes(proto.graph))
-    makers = {name: node for node in proto.graph.node for name in node.output}
+    producers = {name: node for node in proto.graph.node for name in node.output}
     names = [o.name for o in proto.graph.output]
     tensors = {t.name: t for t in proto.graph.initializer}
-    found = ((name, _step(name, makers, tensors)) for name in names)
+    found = ((name, _step(name, producers, tensors)) for name in names)
     detects = any(node.op_type == "NonMaxSuppression" for node in nodes)
     return Traits(
-        any(node.op_type in FORMULAS for node in nodes),
+        any(node.op_type in DECOMPOSITIONS for node in nodes),
         half or _computes_half(proto.graph, nodes),
         {name: step for name, step in found if step is not None},
-        frozenset(n for n in names if _is_detected(n, makers)) if detects else frozenset(),
+        frozenset(n for n in names if _is_detected(n, producers)) if detects else frozenset(),
     )
 
 
@@ -61,24 +63,24 @@ def _computes_half(graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> bool:
 
 
 def _step(
-    name: str, makers: Mapping[str, onnx.NodeProto], tensors: Mapping[str, onnx.TensorProto]
+    name: str, producers: Mapping[str, onnx.NodeProto], tensors: Mapping[str, onnx.TensorProto]
 ) -> float | None:
     """Returns the scale of a value computed by DequantizeLinear, or None for other values."""
-    node = makers.get(name)
-    while node is not None and node.op_type in _MOVES:
-        node = makers.get(node.input[0])
+    node = producers.get(name)
+    while node is not None and node.op_type in _KEEPS_SCALE:
+        node = producers.get(node.input[0])
     if node is None or node.op_type != "DequantizeLinear" or node.input[1] not in tensors:
         return None
     return float(numpy_helper.to_array(tensors[node.input[1]]).max(initial=0.0))
 
 
-def _is_detected(name: str, makers: Mapping[str, onnx.NodeProto]) -> bool:
+def _is_detected(name: str, producers: Mapping[str, onnx.NodeProto]) -> bool:
     """Returns True if a value depends on the output of NonMaxSuppression."""
     seen: set[str] = set()
     left = [name]
     while left:
         value = left.pop()
-        node = makers.get(value)
+        node = producers.get(value)
         if node is None or value in seen:
             continue
         if node.op_type == "NonMaxSuppression":

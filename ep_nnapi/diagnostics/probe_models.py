@@ -54,7 +54,7 @@ class Probe:
         return next(v for v in self.nodes[-1].outputs if v is not None)
 
     @property
-    def judged(self) -> tuple[GraphNode, ...]:
+    def grouped_nodes(self) -> tuple[GraphNode, ...]:
         """The nodes as the cost model counts them, with a QDQ group as one node."""
         graph = Graph("probe", self.nodes, (self._input,), (self._output,), OPSETS)
         return propagate_quantization(graph).nodes
@@ -62,12 +62,12 @@ class Probe:
     @property
     def macs(self) -> int:
         """Number of multiply-accumulates of all nodes."""
-        return sum(work(n).macs for n in self.judged)
+        return sum(work(n).macs for n in self.grouped_nodes)
 
     @property
     def bytes(self) -> int:
         """Number of bytes that all nodes read and write."""
-        return sum(work(n).bytes for n in self.judged)
+        return sum(work(n).bytes for n in self.grouped_nodes)
 
 
 def chain(length: int, size: int) -> Probe:
@@ -77,23 +77,29 @@ def chain(length: int, size: int) -> Probe:
     return Probe(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
 
 
-def of_families() -> Iterator[tuple[Family, Probe]]:
+def family_probes() -> Iterator[tuple[Family, Probe]]:
     """Yields a probe for each operator family, with sizes typical of mobile networks."""
     image = _float("x", 1, 32, 56, 56)
     pads = {"pads": (1, 1, 1, 1)}
     for family, probe in (
-        (Family.CONVOLUTION, _one("Conv", (image, _weights(32, 32, 3, 3)), image.shape, **pads)),
+        (
+            Family.CONVOLUTION,
+            _single_node("Conv", (image, _weights(32, 32, 3, 3)), image.shape, **pads),
+        ),
         (
             Family.DEPTHWISE,
-            _one("Conv", (image, _weights(32, 1, 3, 3)), image.shape, group=32, **pads),
+            _single_node("Conv", (image, _weights(32, 1, 3, 3)), image.shape, group=32, **pads),
         ),
-        (Family.PRODUCT, _one("MatMul", (_float("x", 64, 256), _weights(256, 512)), (64, 512))),
+        (
+            Family.PRODUCT,
+            _single_node("MatMul", (_float("x", 64, 256), _weights(256, 512)), (64, 512)),
+        ),
         (Family.RECURRENT, _lstm(16, 64)),
         (Family.QUANTIZED, _quantized(image, (32, 32, 3, 3))),
-        (Family.FUNCTION, _one("Sigmoid", (image,), image.shape)),
-        (Family.OTHER, _one("Mul", (image, _weights(32, 1, 1)), image.shape)),
+        (Family.FUNCTION, _single_node("Sigmoid", (image,), image.shape)),
+        (Family.OTHER, _single_node("Mul", (image, _weights(32, 1, 1)), image.shape)),
     ):
-        if {family_of(n) for n in probe.judged} != {family}:
+        if {family_of(n) for n in probe.grouped_nodes} != {family}:
             raise AssertionError(f"the probe of {family} is of another family")
         yield family, probe
 
@@ -121,7 +127,7 @@ def _node(
     return GraphNode(number, name, op_type, "", 13, tuple(inputs), (output,), given)
 
 
-def _one(
+def _single_node(
     op_type: str, inputs: Sequence[Value | None], shape: tuple[int, ...], **given: Attribute
 ) -> Probe:
     return Probe((_node(0, op_type, inputs, _float("y", *shape), **given),))
@@ -130,7 +136,7 @@ def _one(
 def _lstm(steps: int, size: int) -> Probe:
     weights = [_constant(n, np.full((1, 4 * size, size), 0.01, np.float32)) for n in ("w", "r")]
     inputs = (_float("x", steps, 1, size), *weights)
-    return _one("LSTM", inputs, (steps, 1, 1, size), hidden_size=size)
+    return _single_node("LSTM", inputs, (steps, 1, 1, size), hidden_size=size)
 
 
 def _quantized(image: Value, filters: tuple[int, ...]) -> Probe:

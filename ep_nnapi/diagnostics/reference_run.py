@@ -16,9 +16,14 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.diagnostics.check import quiet_options
-from ep_nnapi.diagnostics.float64_decomposition import FORMULAS, STORED, Formulas, Unknown
+from ep_nnapi.diagnostics.float64_decomposition import (
+    DECOMPOSITIONS,
+    QUANTIZED_TYPES,
+    Float64Graph,
+    NoDecomposition,
+)
 from ep_nnapi.diagnostics.model_sources import Loadable
-from ep_nnapi.diagnostics.verdict import Third
+from ep_nnapi.diagnostics.verdict import ReferenceOutputs
 from ep_nnapi.graph.value import Array
 from ep_nnapi.sessions.cpu import session_of
 
@@ -33,31 +38,34 @@ _TYPES = {
     "tensor(int16)": TensorProto.INT16,
     "tensor(int32)": TensorProto.INT32,
 }
-_LACKING = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)")
+_MISSING_KERNEL = re.compile(r"implementation for (\w+)\(|operator \((\w+)\)|Optype \((\w+)\)")
 """Matches ONNX Runtime errors that name an operator without float64 kernel or type support."""
 
 
-def third_opinion(model: Loadable, runs: Sequence[Mapping[str, Array]]) -> Third | None:
+def reference_outputs(
+    model: Loadable, runs: Sequence[Mapping[str, Array]]
+) -> ReferenceOutputs | None:
     """Returns high-precision outputs of each run; None if they cannot be computed.
 
     Not supported: .ort files, models with functions, some operators with subgraphs and some contrib
     operators.
     """
     try:
-        proto = loaded(model)
+        proto = read_model(model)
         if proto is None or proto.functions:
             return None
-        session, narrow = _session(proto)
+        session, float32_operators = _session(proto)
         found = [_outputs(session, feeds) for feeds in runs]
     except Exception:  # rewritten graphs can fail in ONNX and in ONNX Runtime in any way
         return None
-    quantized = any(node.op_type in FORMULAS for node in proto.graph.node)
+    quantized = any(node.op_type in DECOMPOSITIONS for node in proto.graph.node)
     described = "the model's formula without rounding to steps" if quantized else "float64"
-    also = f", {', '.join(sorted(narrow))} in float32" if narrow and not quantized else ""
-    return Third(tuple(found), f"{described}{also}")
+    narrow = ", ".join(sorted(float32_operators))
+    also = f", {narrow} in float32" if narrow and not quantized else ""
+    return ReferenceOutputs(tuple(found), f"{described}{also}")
 
 
-def loaded(model: Loadable) -> onnx.ModelProto | None:
+def read_model(model: Loadable) -> onnx.ModelProto | None:
     """Returns the parsed ONNX model, or None if it is not an .onnx file or has no nodes."""
     try:
         proto = onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)
@@ -68,20 +76,20 @@ def loaded(model: Loadable) -> onnx.ModelProto | None:
 
 def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[str]]:
     """Returns a float64 session, and the types of operators that it computes in float32."""
-    types, ranks = _described(proto)
-    narrow: set[str] = set()
+    types, ranks = _types_and_ranks(proto)
+    float32_operators: set[str] = set()
     while True:
-        wide = _Wide(Formulas(types, ranks), narrow).model(proto)
+        converted = _Float64Rewriter(Float64Graph(types, ranks), float32_operators).model(proto)
         options = quiet_options()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         try:
-            return session_of(wide.SerializeToString(), options), narrow
+            return session_of(converted.SerializeToString(), options), float32_operators
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
-            found = _LACKING.search(str(error))
-            lacking = next((g for g in found.groups() if g), "") if found else ""
-            if not lacking or lacking in narrow:
+            found = _MISSING_KERNEL.search(str(error))
+            missing = next((g for g in found.groups() if g), "") if found else ""
+            if not missing or missing in float32_operators:
                 raise
-            narrow.add(lacking)
+            float32_operators.add(missing)
 
 
 def _outputs(
@@ -93,7 +101,7 @@ def _outputs(
     return dict(zip(names, session.run(names, given), strict=True))
 
 
-def _described(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
+def _types_and_ranks(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
     """Returns the element type and the rank of each value, as inferred by ONNX Runtime."""
     seen = onnx.ModelProto()
     seen.CopyFrom(proto)
@@ -112,12 +120,12 @@ def _described(proto: onnx.ModelProto) -> tuple[dict[str, int], dict[str, int]]:
     return types, ranks | {t.name: len(t.dims) for t in tensors}
 
 
-class _Wide:
+class _Float64Rewriter:
     """Rewrites a model to float64, except for operators in `narrow`, which stay float32."""
 
-    def __init__(self, formulas: Formulas, narrow: set[str]) -> None:
-        self.f = formulas
-        self.narrow = narrow
+    def __init__(self, graph: Float64Graph, float32_operators: set[str]) -> None:
+        self.graph = graph
+        self.float32_operators = float32_operators
 
     def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """Returns the rewritten model."""
@@ -127,8 +135,10 @@ class _Wide:
         for node in proto.graph.node:
             self._node(node)
         del graph.node[:], graph.initializer[:], graph.value_info[:], graph.output[:]
-        graph.node.extend(self.f.nodes)
-        graph.initializer.extend([*map(_wide_tensor, proto.graph.initializer), *self.f.tensors])
+        graph.node.extend(self.graph.nodes)
+        graph.initializer.extend(
+            [*map(_float64_tensor, proto.graph.initializer), *self.graph.tensors]
+        )
         graph.output.extend(onnx.ValueInfoProto(name=o.name) for o in proto.graph.output)
         for value in graph.input:
             if value.type.tensor_type.elem_type in _FLOATS:
@@ -136,83 +146,93 @@ class _Wide:
         return made
 
     def _node(self, node: onnx.NodeProto) -> None:
-        if node.op_type in FORMULAS:
-            FORMULAS[node.op_type](self.f, node)
+        if node.op_type in DECOMPOSITIONS:
+            DECOMPOSITIONS[node.op_type](self.graph, node)
         elif any(a.HasField("g") for a in node.attribute):
-            self._as_it_is(node, {n: self.f.types.get(n, 0) for n in (*node.input, *node.output)})
+            self._keep_types(
+                node, {n: self.graph.types.get(n, 0) for n in (*node.input, *node.output)}
+            )
         elif node.op_type == "Cast":
             self._cast(node)
-        elif node.op_type in self.narrow:
-            narrow = {n: TensorProto.FLOAT for n in (*node.input, *node.output) if self._is_wide(n)}
-            self._as_it_is(node, narrow)
+        elif node.op_type in self.float32_operators:
+            types = {
+                n: TensorProto.FLOAT for n in (*node.input, *node.output) if self._is_float64(n)
+            }
+            self._keep_types(node, types)
         else:
-            self._widened(node)
+            self._convert(node)
 
-    def _is_wide(self, name: str) -> bool:
-        return name in self.f.carried or self.f.types.get(name) in _FLOATS
+    def _is_float64(self, name: str) -> bool:
+        return name in self.graph.float64_names or self.graph.types.get(name) in _FLOATS
 
     def _cast(self, node: onnx.NodeProto) -> None:
         to = next(a.i for a in node.attribute if a.name == "to")
-        carried = node.input[0] in self.f.carried
-        if to in _FLOATS or (carried and to in STORED):
-            self.f.cast(self.f.number(node.input[0]), TensorProto.DOUBLE, node.output[0])
-            self.f.carried |= {node.output[0]} if carried and to in STORED else set()
+        quantized = node.input[0] in self.graph.float64_names
+        if to in _FLOATS or (quantized and to in QUANTIZED_TYPES):
+            self.graph.cast(
+                self.graph.in_float64(node.input[0]), TensorProto.DOUBLE, node.output[0]
+            )
+            self.graph.float64_names |= (
+                {node.output[0]} if quantized and to in QUANTIZED_TYPES else set()
+            )
         else:
-            self.f.nodes.append(node)
+            self.graph.nodes.append(node)
 
-    def _as_it_is(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
+    def _keep_types(self, node: onnx.NodeProto, types: Mapping[str, int]) -> None:
         """Adds the node with the given types of its inputs, casting from and to float64."""
         kept = onnx.NodeProto()
         kept.CopyFrom(node)
         inner = any(a.HasField("g") for a in node.attribute)
-        if inner and any(n in self.f.carried for n in node.input):
-            raise Unknown(f"{node.op_type} of quantized numbers")
+        if inner and any(n in self.graph.float64_names for n in node.input):
+            raise NoDecomposition(f"{node.op_type} of quantized numbers")
         for i, name in enumerate(node.input):
-            if name and self._is_wide(name):
-                kept.input[i] = self.f.cast(name, types[name])
-        wide = [(i, n) for i, n in enumerate(node.output) if n and self._is_carrying(node, n)]
-        for i, name in wide:
+            if name and self._is_float64(name):
+                kept.input[i] = self.graph.cast(name, types[name])
+        converted = [
+            (i, n) for i, n in enumerate(node.output) if n and self._becomes_float64(node, n)
+        ]
+        for i, name in converted:
             kept.output[i] = f"{name}~narrow"
-        self.f.nodes.append(kept)
-        for _, name in wide:
-            self.f.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
+        self.graph.nodes.append(kept)
+        for _, name in converted:
+            self.graph.cast(f"{name}~narrow", TensorProto.DOUBLE, name)
 
-    def _is_carrying(self, node: onnx.NodeProto, output: str) -> bool:
+    def _becomes_float64(self, node: onnx.NodeProto, output: str) -> bool:
         """Returns True if an output is float64 in the new graph; updates `carried`."""
-        kind = self.f.types.get(output, 0)
-        if kind in STORED and any(
-            n in self.f.carried and self.f.types.get(n) == kind for n in node.input
+        kind = self.graph.types.get(output, 0)
+        if kind in QUANTIZED_TYPES and any(
+            n in self.graph.float64_names and self.graph.types.get(n) == kind for n in node.input
         ):
-            self.f.carried.add(output)
-        return self._is_wide(output)
+            self.graph.float64_names.add(output)
+        return self._is_float64(output)
 
-    def _widened(self, node: onnx.NodeProto) -> None:
+    def _convert(self, node: onnx.NodeProto) -> None:
         """Adds the node in float64; it also processes quantized values in their float64 version."""
         made = onnx.NodeProto()
         made.CopyFrom(node)
-        kinds = {self.f.types.get(n) for n in node.input if n in self.f.carried}
+        kinds = {self.graph.types.get(n) for n in node.input if n in self.graph.float64_names}
         for i, name in enumerate(node.input):
-            if self.f.types.get(name) in kinds & STORED:
-                made.input[i] = self.f.number(name)
+            if self.graph.types.get(name) in kinds & QUANTIZED_TYPES:
+                made.input[i] = self.graph.in_float64(name)
         del made.attribute[:]
-        made.attribute.extend(map(_wide_attribute, node.attribute))
+        made.attribute.extend(map(_float64_attribute, node.attribute))
         for output in node.output:
-            self._is_carrying(node, output)
-        self.f.nodes.append(made)
+            self._becomes_float64(node, output)
+        self.graph.nodes.append(made)
 
 
-def _wide_tensor(tensor: onnx.TensorProto) -> onnx.TensorProto:
+def _float64_tensor(tensor: onnx.TensorProto) -> onnx.TensorProto:
     if tensor.data_type not in _FLOATS:
         return tensor
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)
 
 
-def _wide_attribute(given: onnx.AttributeProto) -> onnx.AttributeProto:
+def _float64_attribute(given: onnx.AttributeProto) -> onnx.AttributeProto:
     """Returns the attribute, with a float output type or float output data changed to float64."""
     if given.name == "dtype" and given.i in _FLOATS:
         return helper.make_attribute("dtype", TensorProto.DOUBLE)
     if given.name == "value" and given.HasField("t"):
-        return helper.make_attribute("value", _wide_tensor(given.t))
+        return helper.make_attribute("value", _float64_tensor(given.t))
     if given.name in ("value_float", "value_floats"):
         numbers = given.f if given.name == "value_float" else list(given.floats)
         return helper.make_attribute(

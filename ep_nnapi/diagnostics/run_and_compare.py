@@ -11,9 +11,9 @@ import numpy as np
 import onnxruntime
 
 from ep_nnapi.diagnostics.check import (
-    collecting,
     first_line,
     open_session,
+    provider_of_session,
     source,
 )
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
@@ -22,16 +22,16 @@ from ep_nnapi.diagnostics.latency import Latency, measured
 from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
 from ep_nnapi.diagnostics.output_kinds import Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.reference_run import third_opinion
+from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import (
     Difference,
+    LessAccurate,
+    ReferenceOutputs,
     Runs,
-    Side,
-    Third,
     Verdict,
     differences_of,
-    judged,
+    verdict_of,
 )
 from ep_nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.graph.value import Array
@@ -46,7 +46,7 @@ from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sessions.custom_ops import custom_ops
 from ep_nnapi.target import NnapiFlag
 
-THE_CPU = "the CPU"
+CPU_NAME = "the CPU"
 
 
 _SATURATES = (
@@ -77,7 +77,7 @@ class RunResult:
     failures: tuple[RuntimeFailure, ...]
     recognised: Array | None
     labels: Array | None
-    against: str | None = THE_CPU
+    against: str | None = CPU_NAME
     latency: Latency | None = None
 
     @property
@@ -122,7 +122,7 @@ def run(
     """
     model = source(model)
     with custom_ops(parse(options).custom_ops_library):
-        run_it = _run_compiled if contents(model) else _run_both
+        run_it = _run_epcontext if contents(model) else _run_both
         result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
     if not latency:
         return result
@@ -148,9 +148,9 @@ def _run_both(
     check_excluded(parse(options), provider.report)
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
     result = _result(provider, got, feeds, verdict)
-    if verdict.side is Side.NONE or _on_reference(result.report):
+    if verdict.less_accurate is LessAccurate.NONE or _on_reference(result.report):
         return result, session, cpu, feeds
-    again = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    again = run_on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
     traits = traits_of(model, half=relaxed(options))
     result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
     return result, session, cpu, feeds
@@ -159,7 +159,7 @@ def _run_both(
 def compared(
     model: Loadable,
     feeds: Sequence[Mapping[str, Array]],
-    sides: tuple[Runs, Runs],
+    outputs: tuple[Runs, Runs],
     tolerance: float | None,
     *,
     half: bool = False,
@@ -170,9 +170,9 @@ def compared(
     half   True if NNAPI may compute float32 in float16
     """
     traits = traits_of(model, half=half)
-    found = differences_of(*sides, traits, tolerance)
-    verdict = judged(*sides, found, lambda: third_opinion(model, feeds))
-    if verdict.side is Side.CPU and traits.quantized and saturates():
+    found = differences_of(*outputs, traits, tolerance)
+    verdict = verdict_of(*outputs, found, lambda: reference_outputs(model, feeds))
+    if verdict.less_accurate is LessAccurate.CPU and traits.quantized and saturates():
         return replace(verdict, note=_SATURATES)
     return verdict
 
@@ -182,7 +182,7 @@ def relaxed(options: Mapping[str, object]) -> bool:
     return NnapiFlag.USE_FP16 in parse(options).flags
 
 
-def _run_compiled(
+def _run_epcontext(
     model: str | bytes,
     inputs: Inputs,
     seed: int,
@@ -196,9 +196,9 @@ def _run_compiled(
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report):
         return result, session, None, feeds
-    want = on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    want = run_on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
     found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
-    verdict = judged(got, want, found, lambda: Third(tuple(want), REFERENCE_DEVICE))
+    verdict = verdict_of(got, want, found, lambda: ReferenceOutputs(tuple(want), REFERENCE_DEVICE))
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
 
@@ -228,7 +228,7 @@ def _on_reference(report: Report) -> bool:
     return {c.device for c in report.clusters} <= {REFERENCE_DEVICE}
 
 
-def on_nnapi(
+def run_on_nnapi(
     model: ModelSource, feeds: Feeds, options: Mapping[str, object]
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
     """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
@@ -240,7 +240,7 @@ def _nnapi_session(
     model: ModelSource, options: Mapping[str, object]
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
     register()
-    with collecting(parse(options)) as (strings, found):
+    with provider_of_session(parse(options)) as (strings, found):
         session = open_session(source(model), exact_options(), [(EP_NAME, strings), CPU])
         return found(), session
 

@@ -24,17 +24,17 @@ def check_excluded(options: Options, report: Report) -> None:
     nodes = {name for c in report.clusters for name in c.nodes}
     nodes.update(r.node for r in report.rejections)
     types = {r.op_type for r in report.rejections}
-    for name in _strange(options.exclude, nodes | types):
+    for name in _unknown_names(options.exclude, nodes | types):
         raise OptionError(
             f"exclude names {name}, no operator type and no node that ONNX Runtime shows of this "
             f"model{suggestion(name, (*nodes, *_operator_types()))}"
         )
-    for name in _strange(options.partitioning_stop_ops, types):
+    for name in _unknown_names(options.partitioning_stop_ops, types):
         near = suggestion(name, _operator_types())
         raise OptionError(f"partitioning_stop_ops names {name}, no operator type{near}")
 
 
-def _strange(given: Sequence[str], known: set[str]) -> Iterable[str]:
+def _unknown_names(given: Sequence[str], known: set[str]) -> Iterable[str]:
     unknown = [name for name in given if name not in known]
     if not unknown:  # common case, which needs no list of all operators
         return ()

@@ -1,7 +1,7 @@
 """Comparison of outputs: differences, tolerances, and a verdict on the less accurate provider.
 
 The tolerance depends on an output's kind. It is relative to the spread of the output: its largest
-value less its smallest, over all runs. Beyond it, a third and more exact computation decides.
+value less its smallest, over all runs. Beyond it, a more exact computation decides.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ep_nnapi.graph.value import Array
 Runs = Sequence[Mapping[str, Array]]
 """The outputs of each run, by name."""
 
-_FURTHER = 1.5
+_SIGNIFICANT_RATIO = 1.5
 """Smallest significant ratio of errors; equally accurate computations stay below it."""
 
 _ROUNDINGS = 4
@@ -58,7 +58,7 @@ class Difference:
         return self.absolute / self.spread if self.spread else inf
 
     @property
-    def beyond(self) -> bool:
+    def exceeds(self) -> bool:
         """True if it exceeds the tolerance."""
         if self.absolute is None:
             return True
@@ -68,7 +68,7 @@ class Difference:
     @property
     def shows_nothing(self) -> bool:
         """True if it agrees, but is constant or has no finite values, which proves nothing."""
-        return self.spread == 0.0 and not self.beyond
+        return self.spread == 0.0 and not self.exceeds
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON, without infinite numbers."""
@@ -81,13 +81,13 @@ class Difference:
             "spread": self.spread,
             "relative": None if relative == inf else relative,
             "tolerance": self.tolerance,
-            "beyond": self.beyond,
+            "beyond": self.exceeds,
             "shows_nothing": self.shows_nothing,
         }
 
 
-class Side(StrEnum):
-    """The less accurate provider, compared with a third, more exact computation."""
+class LessAccurate(StrEnum):
+    """The less accurate provider, compared with a more exact computation."""
 
     NONE = "none"  # within the tolerance
     NNAPI = "nnapi"
@@ -96,35 +96,39 @@ class Side(StrEnum):
     UNKNOWN = "unknown"
 
 
+_SEVERITY = (LessAccurate.NNAPI, LessAccurate.UNKNOWN, LessAccurate.ALIKE, LessAccurate.CPU)
+"""Results for single outputs, in the order in which they decide the verdict on a model."""
+
+
 @dataclass(frozen=True, slots=True)
-class Third:
+class ReferenceOutputs:
     """A more exact computation of the same model: its outputs and a description."""
 
     outputs: Runs
-    described: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Result of a comparison.
 
-    differences  one for each output
-    side         the less accurate provider, if they differ beyond the tolerance
-    errors       errors of NNAPI and of the CPU in the decisive output, relative to its spread
-    described    description of the computation that these errors refer to
-    note         a known cause of the error, if any
+    differences    one for each output
+    less_accurate  the less accurate provider, if they differ beyond the tolerance
+    errors         of NNAPI and of the CPU in the decisive output, relative to its spread
+    description    of the computation that these errors refer to
+    note           a known cause of the error, if any
     """
 
     differences: tuple[Difference, ...] = ()
-    side: Side = Side.NONE
+    less_accurate: LessAccurate = LessAccurate.NONE
     errors: tuple[float, float] | None = None
-    described: str = ""
+    description: str = ""
     note: str = ""
 
     @property
     def negative(self) -> bool:
         """True if NNAPI is less accurate, or may be."""
-        return self.side in (Side.NNAPI, Side.UNKNOWN)
+        return self.less_accurate in (LessAccurate.NNAPI, LessAccurate.UNKNOWN)
 
     @property
     def shows_nothing(self) -> bool:
@@ -141,9 +145,9 @@ class Verdict:
         """Returns plain data for JSON."""
         nnapi, cpu = self.errors or (None, None)
         return {
-            "side": str(self.side),
+            "side": str(self.less_accurate),
             "shows_nothing": self.shows_nothing,
-            "against": self.described or None,
+            "against": self.description or None,
             "nnapi_error": nnapi,
             "cpu_error": cpu,
             "note": self.note or None,
@@ -173,9 +177,9 @@ def _difference(
 ) -> Difference:
     first = next((w for _, w in pairs if w.size), pairs[0][1])
     kind = traits.kind(name, first)
-    apart = [_apart(g, w, kind) for g, w in pairs]
-    worst = None if None in apart else max(a for a in apart if a is not None)
-    largest, spread = _extent([w for _, w in pairs])
+    differences = [_largest_difference(g, w, kind) for g, w in pairs]
+    worst = None if None in differences else max(a for a in differences if a is not None)
+    largest, spread = _magnitude_and_spread([w for _, w in pairs])
     if tolerance is not None:
         return Difference(name, kind, worst, largest, spread, tolerance)
     half = kind is Kind.FLOAT16
@@ -186,7 +190,7 @@ def _difference(
     return Difference(name, kind, worst, largest, spread, TOLERANCES[kind], floor)
 
 
-def _extent(arrays: Sequence[Array]) -> tuple[float, float]:
+def _magnitude_and_spread(arrays: Sequence[Array]) -> tuple[float, float]:
     """Returns the largest magnitude and the spread of the finite values of an output."""
     flat = np.concatenate([a.astype(np.float64).ravel() for a in arrays])
     numbers = flat[np.isfinite(flat)]
@@ -196,15 +200,15 @@ def _extent(arrays: Sequence[Array]) -> tuple[float, float]:
     return largest, float(np.ptp(numbers)) if flat.size > 1 else largest
 
 
-def _apart(got: Array, want: Array, kind: Kind) -> float | None:
+def _largest_difference(got: Array, want: Array, kind: Kind) -> float | None:
     """Returns the largest difference; None if shapes differ or only one value is finite."""
     a, b = got.astype(np.float64), want.astype(np.float64)
     found = None
     if a.shape == b.shape:
         equal = (a == b) | (np.isnan(a) & np.isnan(b))
         with np.errstate(invalid="ignore"):
-            apart = np.where(equal, 0.0, np.abs(a - b))
-        found = float(apart.max(initial=0.0)) if np.isfinite(apart).all() else None
+            differences = np.where(equal, 0.0, np.abs(a - b))
+        found = float(differences.max(initial=0.0)) if np.isfinite(differences).all() else None
     if kind is Kind.BOXES and found != 0.0:
         matched = _matched(a, b)
         return min((m for m in (found, matched) if m is not None), default=None)
@@ -226,42 +230,45 @@ def _matched(got: Array, want: Array) -> float | None:
     return float(max(far.min(axis=0).max(), far.min(axis=1).max()))
 
 
-def judged(
-    got: Runs, want: Runs, found: tuple[Difference, ...], third: Callable[[], Third | None]
+def verdict_of(
+    got: Runs,
+    want: Runs,
+    found: tuple[Difference, ...],
+    reference: Callable[[], ReferenceOutputs | None],
 ) -> Verdict:
     """Returns the verdict, with the less accurate provider if a difference exceeds its tolerance.
 
-    got     NNAPI's outputs
-    want    the CPU provider's outputs
-    third   returns a more exact computation, or None; called only if needed
+    got         NNAPI's outputs
+    want        the CPU provider's outputs
+    reference   returns a more exact computation, or None; called only if needed
     """
-    beyond = [d for d in found if d.beyond]
-    if not beyond:
+    exceeding = [d for d in found if d.exceeds]
+    if not exceeding:
         return Verdict(found)
-    exact = third()
+    exact = reference()
     if exact is None:
-        return Verdict(found, Side.UNKNOWN)
+        return Verdict(found, LessAccurate.UNKNOWN)
     ours, theirs = (
-        {d.output: d for d in differences_of(side, exact.outputs)} for side in (got, want)
+        {d.output: d for d in differences_of(outputs, exact.outputs)} for outputs in (got, want)
     )
-    sides = [_further(ours.get(d.output), theirs.get(d.output)) for d in beyond]
-    for side in (Side.NNAPI, Side.UNKNOWN, Side.ALIKE, Side.CPU):
-        if side in sides:
-            name = beyond[sides.index(side)].output
-            break
+    candidates = [_less_accurate(ours.get(d.output), theirs.get(d.output)) for d in exceeding]
+    worst = min(candidates, key=_SEVERITY.index)
+    name = exceeding[candidates.index(worst)].output
     errors = (ours[name].relative, theirs[name].relative) if name in ours else (inf, inf)
     known = errors if max(errors) < inf else None
-    return Verdict(found, side, known, exact.described)
+    return Verdict(found, worst, known, exact.description)
 
 
-def _further(nnapi: Difference | None, cpu: Difference | None) -> Side:
+def _less_accurate(nnapi: Difference | None, cpu: Difference | None) -> LessAccurate:
     """Returns the less accurate provider for one output, from the errors of both."""
     if nnapi is None or cpu is None or cpu.absolute is None or not cpu.spread:
-        return Side.UNKNOWN
+        return LessAccurate.UNKNOWN
     if nnapi.absolute is None:
-        return Side.NNAPI
-    if min(nnapi.relative, cpu.relative) > 1:  # the third computation agrees with neither
-        return Side.UNKNOWN
-    if nnapi.absolute > _FURTHER * cpu.absolute:
-        return Side.NNAPI
-    return Side.CPU if cpu.absolute > _FURTHER * nnapi.absolute else Side.ALIKE
+        return LessAccurate.NNAPI
+    if min(nnapi.relative, cpu.relative) > 1:  # the reference agrees with neither
+        return LessAccurate.UNKNOWN
+    if nnapi.absolute > _SIGNIFICANT_RATIO * cpu.absolute:
+        return LessAccurate.NNAPI
+    if cpu.absolute > _SIGNIFICANT_RATIO * nnapi.absolute:
+        return LessAccurate.CPU
+    return LessAccurate.ALIKE

@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ep_nnapi.diagnostics.verdict import Difference, Side, Verdict
+from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 
 NOTHING = "This comparison shows nothing: "
 
 
-def measured(found: Sequence[Difference]) -> str:
+def difference_sentence(found: Sequence[Difference]) -> str:
     """Returns a sentence on the output with the largest difference and its tolerance."""
-    worst = max(found, key=lambda d: (d.beyond, d.relative))
+    worst = max(found, key=lambda d: (d.exceeds, d.relative))
     if worst.absolute is None:
         return f"{worst.output} has another shape, or numbers on one side only: no tolerance is met"
-    way = "beyond" if worst.beyond else "within"
+    way = "beyond" if worst.exceeds else "within"
     return f"{worst.relative:.3g} of its spread in {worst.output}: {way} the tolerance of " + (
         f"{worst.tolerance:g}"
     )
 
 
-def blamed(verdict: Verdict) -> str:
+def accuracy_sentence(verdict: Verdict) -> str:
     """Returns a sentence on the less accurate provider; empty if all is within tolerance."""
-    if verdict.side is Side.NONE:
+    if verdict.less_accurate is LessAccurate.NONE:
         return ""
     if verdict.errors is None:
         return "Nothing more exact could be computed to tell which side is wrong."
     nnapi, cpu = verdict.errors
-    measure = f"Against {verdict.described}, NNAPI is off by {nnapi:.3g} and the CPU by {cpu:.3g}: "
+    measure = (
+        f"Against {verdict.description}, NNAPI is off by {nnapi:.3g} and the CPU by {cpu:.3g}: "
+    )
     return (
         measure
         + {
-            Side.NNAPI: "NNAPI is further off.",
-            Side.CPU: "the CPU is further off.",
-            Side.ALIKE: "NNAPI is no further off than the CPU.",
-            Side.UNKNOWN: "that does not tell which side is wrong.",
-        }[verdict.side]
+            LessAccurate.NNAPI: "NNAPI is further off.",
+            LessAccurate.CPU: "the CPU is further off.",
+            LessAccurate.ALIKE: "NNAPI is no further off than the CPU.",
+            LessAccurate.UNKNOWN: "that does not tell which side is wrong.",
+        }[verdict.less_accurate]
     )
 
 
@@ -49,5 +51,10 @@ def sentences(verdict: Verdict) -> list[str]:
         return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
     empty = [d.output for d in found if d.shows_nothing]
     about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
-    said = (measured(found), blamed(verdict), verdict.note, about if empty else "")
+    said = (
+        difference_sentence(found),
+        accuracy_sentence(verdict),
+        verdict.note,
+        about if empty else "",
+    )
     return [sentence for sentence in said if sentence]

@@ -11,7 +11,13 @@ from typing import TypeAlias
 
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import check, collecting, open_session, quiet_options, source
+from ep_nnapi.diagnostics.check import (
+    check,
+    open_session,
+    provider_of_session,
+    quiet_options,
+    source,
+)
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.errors import ModelError
@@ -108,7 +114,7 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
 
 
 def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
-    with collecting(job.options) as (strings, found):
+    with provider_of_session(job.options) as (strings, found):
         open_session(model, saving, [(EP_NAME, strings), _CPU], _NCHWC)
         return found().report
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from ep_nnapi.diagnostics.check import planned_at
+from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.errors import ModelError
@@ -73,7 +73,7 @@ def _saved(model: Path, out: Path, job: Job) -> SavedModel:
         check_replay(out)
     if report is None:
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        report = planned_at(str(out), job.options, level).report
+        report = partitioned_at(str(out), job.options, level).report
     _check_names(report, job)
     return SavedModel(report, _operators(model, out, job))
 

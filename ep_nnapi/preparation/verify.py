@@ -13,7 +13,7 @@ from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.run_and_compare import compared, on_nnapi, outputs_of, relaxed
+from ep_nnapi.diagnostics.run_and_compare import compared, outputs_of, relaxed, run_on_nnapi
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions
@@ -86,7 +86,7 @@ def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Ve
         original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
     count = max(len(feeds), len(want))
     runs = Feeds(tuple(feeds.get(i, {}) for i in range(count)))
-    _, got = on_nnapi(str(prepared), runs, {**options, "device": REFERENCE_DEVICE})
+    _, got = run_on_nnapi(str(prepared), runs, {**options, "device": REFERENCE_DEVICE})
     wanted = [want.get(i, {}) for i in range(count)]
     if any(g.keys() != w.keys() for g, w in zip(got, wanted, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
-from ep_nnapi.diagnostics.check import planned_at
+from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import FORMAT_VERSION, Container, WeightsLocation, pack
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
@@ -47,12 +47,12 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     _make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    provider = planned_at(str(model), options, level)
+    provider = partitioned_at(str(model), options, level)
     clusters = provider.clusters
     if not all(isinstance(c, CompiledCluster) for c in clusters):
         # partition again: nodes with static shapes must form clusters without the dynamic ones
         static = replace(options, dynamic_shapes=DynamicShapes.OFF)
-        clusters = planned_at(str(model), static, level).clusters
+        clusters = partitioned_at(str(model), static, level).clusters
     compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
     if not compiled:
         raise ModelError(_why_not_compiled(proto, provider.report))

@@ -15,7 +15,7 @@ from ep_nnapi.costs.calibration import read
 from ep_nnapi.costs.cost_model import CostModel, Rates
 from ep_nnapi.costs.work import Family
 from ep_nnapi.diagnostics import calibrate as calibrating
-from ep_nnapi.diagnostics.calibrate import measured, probes, solved
+from ep_nnapi.diagnostics.calibrate import fit, measured, probes
 from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL
 from ep_nnapi.options import parse
 from tests.faulty import FAULTY, FaultyDevice, installed
@@ -33,7 +33,7 @@ SESSION = 11.0  # microseconds that a session takes on either side
 def times(rates: Rates, per_byte: float = 0.0, start: float = SESSION) -> dict[object, float]:
     """What probes take by a model."""
     return {
-        key: start + probe.border * per_byte + sum(map(rates.time, probe.judged))
+        key: start + probe.border * per_byte + sum(map(rates.time, probe.grouped_nodes))
         for key, probe in PROBES.items()
     }
 
@@ -41,7 +41,7 @@ def times(rates: Rates, per_byte: float = 0.0, start: float = SESSION) -> dict[o
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """As little as can be measured: these tests are not about the numbers."""
-    monkeypatch.setattr(calibrating, "_SECONDS", 0.0)
+    monkeypatch.setattr(calibrating, "_MEASURE_SECONDS", 0.0)
 
 
 def close(a: Rates, b: Rates) -> bool:
@@ -58,7 +58,7 @@ def test_a_model_is_found_again_from_the_times_that_it_explains():
     known = [replace(r, per_mac={**r.per_mac, Family.OTHER: 0.0}) for r in (MODEL.cpu, MODEL.nnapi)]
     cpu = times(known[0])
     nnapi = times(known[1], MODEL.per_byte, SESSION + MODEL.per_cluster)
-    found = solved(PROBES, cpu, nnapi)
+    found = fit(PROBES, cpu, nnapi)
     assert found.per_byte == pytest.approx(MODEL.per_byte)
     assert found.per_cluster == pytest.approx(MODEL.per_cluster)
     assert close(found.cpu, known[0])
@@ -68,14 +68,14 @@ def test_a_model_is_found_again_from_the_times_that_it_explains():
 def test_what_a_device_does_not_take_costs_there_what_it_costs_on_the_cpu():
     nnapi = times(MODEL.nnapi)
     del nnapi[Family.RECURRENT]
-    found = solved(PROBES, times(MODEL.cpu), nnapi)
+    found = fit(PROBES, times(MODEL.cpu), nnapi)
     assert found.nnapi.per_mac[Family.RECURRENT] == found.cpu.per_mac[Family.RECURRENT] > 0
 
 
 def test_nothing_is_less_than_nothing():
     """Noise may make a longer chain the faster one."""
     noise = dict.fromkeys(PROBES, 100.0) | {(SMALL, SHORT): 200.0, (SMALL, LONG): 1.0}
-    found = solved(PROBES, noise, times(MODEL.nnapi))
+    found = fit(PROBES, noise, times(MODEL.nnapi))
     for rates in (found.cpu, found.nnapi):
         assert min(rates.per_node, rates.per_byte, *rates.per_mac.values()) >= 0
     assert min(found.per_byte, found.per_cluster) >= 0

@@ -11,9 +11,15 @@ from onnx import TensorProto
 
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.reference_run import third_opinion
+from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.run_and_compare import compared
-from ep_nnapi.diagnostics.verdict import Side, Third, Verdict, differences_of, judged
+from ep_nnapi.diagnostics.verdict import (
+    LessAccurate,
+    ReferenceOutputs,
+    Verdict,
+    differences_of,
+    verdict_of,
+)
 from ep_nnapi.diagnostics.verdict_text import sentences
 from tests.end_to_end import quantized as q
 from tests.ops.test_quantization import one
@@ -27,53 +33,53 @@ def difference(got, want, traits: Traits | None = None):
     return found
 
 
-def verdict(got, want, third):
-    runs = [[{"y": np.asarray(a, np.float32)}] for a in (got, want, third)]
+def verdict(got, want, reference):
+    runs = [[{"y": np.asarray(a, np.float32)}] for a in (got, want, reference)]
     found = differences_of(*runs[:2])
-    return judged(*runs[:2], found, lambda: Third(runs[2], "float64"))
+    return verdict_of(*runs[:2], found, lambda: ReferenceOutputs(runs[2], "float64"))
 
 
 @pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
 def test_what_is_near_is_relative_to_the_spread(size: float) -> None:
     want = RAMP * np.float32(size)
-    assert not difference(want + np.float32(0.9e-4 * size), want).beyond
-    assert difference(want + np.float32(1.2e-4 * size), want).beyond
+    assert not difference(want + np.float32(0.9e-4 * size), want).exceeds
+    assert difference(want + np.float32(1.2e-4 * size), want).exceeds
 
 
 def test_rounding_of_large_values_is_no_difference() -> None:
     want = np.float32(1000) + RAMP * np.float32(1e-3)
     step = np.spacing(np.float32(1000))
-    assert not difference(want + 2 * step, want).beyond
-    assert difference(want + 20 * step, want).beyond
+    assert not difference(want + 2 * step, want).exceeds
+    assert difference(want + 20 * step, want).exceeds
 
 
 def test_float16_has_a_tolerance_of_its_own() -> None:
     want = RAMP.astype(np.float16)
-    assert not difference(want + np.float16(4.4e-4), want).beyond  # less than its epsilon
-    assert difference(want + np.float16(0.05), want).beyond
-    assert not difference(RAMP + np.float32(1e-3), RAMP, Traits(half=True)).beyond
+    assert not difference(want + np.float16(4.4e-4), want).exceeds  # less than its epsilon
+    assert difference(want + np.float16(0.05), want).exceeds
+    assert not difference(RAMP + np.float32(1e-3), RAMP, Traits(half=True)).exceeds
 
 
 def test_quantized_outputs_may_be_one_quantum_apart() -> None:
     stored = np.arange(4, dtype=np.uint8)  # a spread of 3: one quantum is a third of it
-    assert not difference(stored + np.uint8(1), stored, Traits(quantized=True)).beyond
-    assert difference(stored + np.uint8(2), stored, Traits(quantized=True)).beyond
+    assert not difference(stored + np.uint8(1), stored, Traits(quantized=True)).exceeds
+    assert difference(stored + np.uint8(2), stored, Traits(quantized=True)).exceeds
     dequantized = Traits(quantized=True, steps={"y": 0.1})
-    assert not difference(RAMP + np.float32(0.099), RAMP, dequantized).beyond
-    assert difference(RAMP + np.float32(0.11), RAMP, dequantized).beyond
+    assert not difference(RAMP + np.float32(0.099), RAMP, dequantized).exceeds
+    assert difference(RAMP + np.float32(0.11), RAMP, dequantized).exceeds
 
 
 def test_integers_are_equal() -> None:
-    assert not difference([3, 4], [3, 4]).beyond
-    assert difference([3, 5], [3, 4]).beyond
+    assert not difference([3, 4], [3, 4]).exceeds
+    assert difference([3, 5], [3, 4]).exceeds
 
 
 def test_boxes_may_change_places() -> None:
     boxes = np.random.default_rng(0).uniform(0, 300, (5, 4)).astype(np.float32)
     traits = Traits(boxes=frozenset(("y",)))
-    assert not difference(boxes[::-1], boxes, traits).beyond
-    assert difference(boxes[::-1], boxes).beyond
-    assert difference(boxes + np.float32(1), boxes, traits).beyond
+    assert not difference(boxes[::-1], boxes, traits).exceeds
+    assert difference(boxes[::-1], boxes).exceeds
+    assert difference(boxes + np.float32(1), boxes, traits).exceeds
     assert difference(boxes[:4], boxes, traits).absolute is None
 
 
@@ -85,19 +91,24 @@ def test_one_value_throughout_shows_nothing(value: float) -> None:
     assert not found.negative
     assert sentences(found)[0].startswith("This comparison shows nothing: y")
     other = np.float32([1, 2, 3, 4])
-    assert verdict(other, same, other).side is not Side.NONE
+    assert verdict(other, same, other).less_accurate is not LessAccurate.NONE
 
 
 def test_who_is_further_off() -> None:
     off, near = RAMP + np.float32(0.1), RAMP + np.float32(0.01)
-    assert verdict(off, near, RAMP).side is Side.NNAPI
-    assert verdict(near, off, RAMP).side is Side.CPU
-    assert verdict(off, RAMP - np.float32(0.1), RAMP).side is Side.ALIKE
-    assert verdict(off, near, RAMP + np.float32(9)).side is Side.UNKNOWN  # agrees with neither
+    assert verdict(off, near, RAMP).less_accurate is LessAccurate.NNAPI
+    assert verdict(near, off, RAMP).less_accurate is LessAccurate.CPU
+    assert verdict(off, RAMP - np.float32(0.1), RAMP).less_accurate is LessAccurate.ALIKE
+    assert (
+        verdict(off, near, RAMP + np.float32(9)).less_accurate is LessAccurate.UNKNOWN
+    )  # agrees with neither
 
 
 def test_only_nnapi_or_nobody_is_negative() -> None:
-    assert [s for s in Side if Verdict(side=s).negative] == [Side.NNAPI, Side.UNKNOWN]
+    assert [s for s in LessAccurate if Verdict(less_accurate=s).negative] == [
+        LessAccurate.NNAPI,
+        LessAccurate.UNKNOWN,
+    ]
 
 
 def test_json_is_strict() -> None:
@@ -120,18 +131,18 @@ def test_a_cpu_that_saturates_is_the_wrong_side() -> None:
     right, wrong = ([{"y": computed(model, feeds, s)[0]}] for s in (exact, saturating))
     content = model.SerializeToString()
     assert traits_of(content).kind("y", right[0]["y"]) is Kind.QUANTIZED
-    assert compared(content, [feeds], (right, right), None).side is Side.NONE
-    assert compared(content, [feeds], (right, wrong), None).side is Side.CPU
-    assert compared(content, [feeds], (wrong, right), None).side is Side.NNAPI
+    assert compared(content, [feeds], (right, right), None).less_accurate is LessAccurate.NONE
+    assert compared(content, [feeds], (right, wrong), None).less_accurate is LessAccurate.CPU
+    assert compared(content, [feeds], (wrong, right), None).less_accurate is LessAccurate.NNAPI
 
 
 def test_the_third_opinion_is_float64() -> None:
     model = one("Softmax", [(np.float32, (3, 50))], [0], TensorProto.FLOAT)
     x = np.random.default_rng(3).normal(size=(3, 50)).astype(np.float32)
-    third = third_opinion(model.SerializeToString(), [{"x0": x}])
+    reference = reference_outputs(model.SerializeToString(), [{"x0": x}])
     powers = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
     want = powers / powers.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(third.outputs[0]["y"], want, rtol=1e-12)  # a dozen roundings
+    np.testing.assert_allclose(reference.outputs[0]["y"], want, rtol=1e-12)  # a dozen roundings
 
 
 def test_the_third_opinion_does_not_round_to_steps() -> None:
@@ -139,10 +150,10 @@ def test_the_third_opinion_does_not_round_to_steps() -> None:
     x = g.input((1, 8), (0.1, 128))
     model = g.model(g.group("Sigmoid", [x], (1 / 256, 0)))
     stored = q.stored(model)
-    third = third_opinion(model.SerializeToString(), [stored])
+    reference = reference_outputs(model.SerializeToString(), [stored])
     # ONNX Runtime's float64 Sigmoid is right to eleven digits
     real = (stored["in0"].astype(np.float64) - 128) * np.float32(0.1)
-    (found,) = third.outputs[0].values()
+    (found,) = reference.outputs[0].values()
     np.testing.assert_allclose(
         found, np.minimum(256 / (1 + np.exp(-real)), 255), rtol=1e-9
     )  # ORT's exp

@@ -9,7 +9,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.diagnostics.check import collecting
+from ep_nnapi.diagnostics.check import provider_of_session
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.sessions.cpu import session_of
@@ -144,7 +144,7 @@ def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
     """Frames would hold arrays over buffers that ONNX Runtime has freed."""
     with (
         installed(FaultyDevice(fails_at=frozenset({-1}))),
-        collecting(parse({"fallback": "none"})) as (strings, found),
+        provider_of_session(parse({"fallback": "none"})) as (strings, found),
     ):
         ep_nnapi.register()
         providers = [(EP_NAME, strings), "CPUExecutionProvider"]

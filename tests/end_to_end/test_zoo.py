@@ -96,9 +96,9 @@ def test_all_that_has_a_form_is_taken_and_the_rest_refused_with_the_reason(name:
 
 @pytest.mark.parametrize("name", [*SMALL, "vgg_small", "kws_dscnn"])
 def test_permutes_are_at_the_border_only(name: str) -> None:
-    from ep_nnapi.diagnostics.check import planned
+    from ep_nnapi.diagnostics.check import partitioned
 
-    provider = planned(built(name, published=False).SerializeToString())
+    provider = partitioned(built(name, published=False).SerializeToString())
     operations = Counter(
         op.spec.name for c in provider.clusters for m in c.models for op in m.operations
     )

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.diagnostics.check import planned
+from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import (
     _PRELUDE,
@@ -36,7 +36,7 @@ LEVEL = 8
 
 def context(tmp_path: Path, **options: object) -> bytes:
     """The embedded context of a small model."""
-    provider = planned(tiny(tmp_path / "a.onnx"), **options)
+    provider = partitioned(tiny(tmp_path / "a.onnx"), **options)
     (cluster,) = provider.clusters
     assert isinstance(cluster, CompiledCluster)
     return pack(cluster.lowered).with_embedded_weights()
@@ -148,7 +148,7 @@ def test_a_higher_level_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../w", "/etc/passwd", "sub/../../w", ".."])
 def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) -> None:
-    (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
+    (cluster,) = partitioned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
     data = pack(cluster.lowered).with_external_weights(WeightsLocation(name, 0, 64, "0" * 64))
     (tmp_path / "w").write_bytes(b"\0" * 64)
@@ -157,7 +157,7 @@ def test_weights_outside_of_the_folder_are_refused(name: str, tmp_path: Path) ->
 
 
 def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path) -> None:
-    (cluster,) = planned(tiny(tmp_path / "in" / "a.onnx")).clusters
+    (cluster,) = partitioned(tiny(tmp_path / "in" / "a.onnx")).clusters
     assert isinstance(cluster, CompiledCluster)
     (tmp_path / "w").write_bytes(b"\0" * 64)
     (tmp_path / "in" / "w").symlink_to(tmp_path / "w")

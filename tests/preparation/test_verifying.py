@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
-from ep_nnapi.diagnostics.verdict import Side, differences_of
+from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from models import zoo
@@ -32,7 +32,7 @@ def test_another_model_is_not(tmp_path: Path) -> None:
     recorded = tmp_path / "recorded.npz"
     record(tiny(tmp_path / "a.onnx"), Verification(), {}, recorded)
     found = compare(tiny(tmp_path / "b.onnx", 1), recorded, {})
-    assert found.side is Side.NNAPI
+    assert found.less_accurate is LessAccurate.NNAPI
     assert found.negative
 
 
