@@ -50,7 +50,7 @@ class Timing:
 
 def model(case: Case) -> tuple[Model, Array]:
     """The operation as a model, its first tensor being the input."""
-    form = next(f for f in case.row.forms if case.operands.keys() <= {p.name for p in f})
+    form = next(f for f in case.row.input_params if case.operands.keys() <= {p.name for p in f})
     given = max(n for n, p in enumerate(form) if p.name in case.operands)
     last = next(n for n, p in enumerate(form) if n >= given and p.last)
     values = [case.operands.get(p.name) for p in form[: last + 1]]

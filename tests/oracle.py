@@ -22,7 +22,7 @@ from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.errors import Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
-from ep_nnapi.lowering.permutes import Peel
+from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.sessions.cpu import exact_options, session_of
@@ -240,12 +240,12 @@ def matches(
         np.testing.assert_allclose(got, expected, atol=atol, rtol=rtol)
 
 
-def peels(case: Case, target: Target) -> Peel:
+def unsupported_permute(case: Case, target: Target) -> UnsupportedPermute:
     """Lowering the whole graph at once needs a permute that the level lacks."""
     try:
         lowered(case, target)
-    except Peel as peel:
-        return peel
+    except UnsupportedPermute as error:
+        return error
     raise AssertionError("no permute inside was needed")
 
 

@@ -15,7 +15,7 @@ from math import isfinite
 from pathlib import Path
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
-from ep_nnapi.costs.work import Family
+from ep_nnapi.costs.work import CostClass
 from ep_nnapi.errors import OptionError
 from ep_nnapi.files import write_text
 from ep_nnapi.nnapi.runtime import Device
@@ -61,7 +61,7 @@ class Calibration:
         """Returns the content of calibration.json as JSON-serializable data."""
         return {"version": VERSION, **asdict(self)}
 
-    def refusal(self, options: Options, device: Device) -> str | None:
+    def mismatch(self, options: Options, device: Device) -> str | None:
         """Returns why the calibration is invalid for these options and `device`; None if valid."""
         phone = options.target is RuleSet.BUILTIN or _kind(options.runtime) != HOST
         if phone and self.runtime == HOST:
@@ -93,7 +93,7 @@ def cost_model(options: Options, device: Device) -> CostModel:
         return PHONE
     path = Path(options.calibration)
     calibration = read(path)
-    refusal = calibration.refusal(options, device)
+    refusal = calibration.mismatch(options, device)
     if refusal is not None:
         raise OptionError(f"calibration {path} {refusal}, or drop the option")
     return calibration.model
@@ -162,7 +162,7 @@ def _calibration(data: Mapping[str, object]) -> Calibration:
 
 def _rates(data: Mapping[str, object]) -> Rates:
     per_mac = _mapping(data["per_mac"])
-    rates = {f: _number(per_mac[f]) for f in Family}
+    rates = {f: _number(per_mac[f]) for f in CostClass}
     return Rates(_number(data["per_node"]), _number(data["per_byte"]), rates)
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ep_nnapi.costs.work import Family, family_of, work
+from ep_nnapi.costs.work import CostClass, cost_class, work
 from ep_nnapi.graph.graph import GraphNode
 from partitioner import Costs
 
@@ -24,7 +24,7 @@ class Rates:
 
     per_node: float
     per_byte: float
-    per_mac: Mapping[Family, float]
+    per_mac: Mapping[CostClass, float]
 
     def time(self, node: GraphNode) -> float:
         """Returns the estimated time of a node; `per_node` alone if its work cannot be counted."""
@@ -33,7 +33,7 @@ class Rates:
         except Exception:  # a bug in one operator's count must not abort planning
             logger.exception("the work of %s (%s) cannot be counted", node.name, node.op_type)
             return self.per_node
-        macs = done.macs * self.per_mac[family_of(node)]
+        macs = done.macs * self.per_mac[cost_class(node)]
         return self.per_node + done.bytes * self.per_byte + macs
 
 
@@ -61,13 +61,13 @@ class CostModel:
         return Costs(here, there, self.per_byte, self.per_cluster)
 
 
-def _alike(per_mac: float) -> dict[Family, float]:
-    return dict.fromkeys(Family, per_mac)
+def _uniform(per_mac: float) -> dict[CostClass, float]:
+    return dict.fromkeys(CostClass, per_mac)
 
 
 PHONE = CostModel(
-    cpu=Rates(per_node=2.0, per_byte=1e-4, per_mac=_alike(5e-5)),
-    nnapi=Rates(per_node=2.0, per_byte=1e-4, per_mac=_alike(1e-5)),
+    cpu=Rates(per_node=2.0, per_byte=1e-4, per_mac=_uniform(5e-5)),
+    nnapi=Rates(per_node=2.0, per_byte=1e-4, per_mac=_uniform(1e-5)),
     per_byte=5e-4,
     per_cluster=500.0,
 )

@@ -15,7 +15,7 @@ from ep_nnapi.graph.value import Value
 Shape: TypeAlias = tuple[int, ...]
 
 
-class Family(StrEnum):
+class CostClass(StrEnum):
     """Operator families with about the same time per multiply-accumulate.
 
     quantized   convolutions and matrix products of 8-bit tensors
@@ -46,22 +46,22 @@ def work(node: GraphNode) -> Work:
     moved = sum(bytes_of(v) for v in (*inputs_of(node), *outputs_of(node)))
     shapes = [_shape(v) for v in node.inputs]
     out = _shape(next(iter(outputs_of(node)), None))
-    _, count = MACS.get(node.op_type, (Family.OTHER, None))
+    _, count = MACS.get(node.op_type, (CostClass.OTHER, None))
     return Work(count(shapes, out) if count and len(shapes) > 1 else prod(out), moved + weights)
 
 
-def family_of(node: GraphNode) -> Family:
+def cost_class(node: GraphNode) -> CostClass:
     """Returns the family of a node, from its operator, data types and convolution groups."""
     if node.op_type in FUNCTIONS:
-        return Family.FUNCTION
-    family, _ = MACS.get(node.op_type, (Family.OTHER, None))
-    if family in (Family.OTHER, Family.RECURRENT):
+        return CostClass.FUNCTION
+    family, _ = MACS.get(node.op_type, (CostClass.OTHER, None))
+    if family in (CostClass.OTHER, CostClass.RECURRENT):
         return family
     if node.quantized or node.op_type.startswith("QLinear"):
-        return Family.QUANTIZED
+        return CostClass.QUANTIZED
     filters = _shape(node.inputs[1]) if len(node.inputs) > 1 else ()
-    depthwise = family is Family.CONVOLUTION and node.attributes.get("group", 1) != 1
-    return Family.DEPTHWISE if depthwise and filters[1:2] == (1,) else family
+    depthwise = family is CostClass.CONVOLUTION and node.attributes.get("group", 1) != 1
+    return CostClass.DEPTHWISE if depthwise and filters[1:2] == (1,) else family
 
 
 def _shape(value: Value | None) -> Shape:
@@ -91,17 +91,17 @@ def _recurrent(inputs: list[Shape], out: Shape) -> int:
     return steps * sum(prod(s) for s in inputs[1:3])
 
 
-MACS: Mapping[str, tuple[Family, Callable[[list[Shape], Shape], int]]] = {
-    "Conv": (Family.CONVOLUTION, _convolution),
-    "FusedConv": (Family.CONVOLUTION, _convolution),
-    "QLinearConv": (Family.CONVOLUTION, _convolution),
-    "ConvTranspose": (Family.CONVOLUTION, _transposed),
-    "Gemm": (Family.PRODUCT, _product),
-    "MatMul": (Family.PRODUCT, _product),
-    "FusedMatMul": (Family.PRODUCT, _product),
-    "LSTM": (Family.RECURRENT, _recurrent),
-    "GRU": (Family.RECURRENT, _recurrent),
-    "RNN": (Family.RECURRENT, _recurrent),
+MACS: Mapping[str, tuple[CostClass, Callable[[list[Shape], Shape], int]]] = {
+    "Conv": (CostClass.CONVOLUTION, _convolution),
+    "FusedConv": (CostClass.CONVOLUTION, _convolution),
+    "QLinearConv": (CostClass.CONVOLUTION, _convolution),
+    "ConvTranspose": (CostClass.CONVOLUTION, _transposed),
+    "Gemm": (CostClass.PRODUCT, _product),
+    "MatMul": (CostClass.PRODUCT, _product),
+    "FusedMatMul": (CostClass.PRODUCT, _product),
+    "LSTM": (CostClass.RECURRENT, _recurrent),
+    "GRU": (CostClass.RECURRENT, _recurrent),
+    "RNN": (CostClass.RECURRENT, _recurrent),
 }
 """Counting functions by operator; for all others the work is the number of output elements."""
 

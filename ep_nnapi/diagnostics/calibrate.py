@@ -12,7 +12,7 @@ from onnxruntime import InferenceSession
 
 from ep_nnapi.costs.calibration import Calibration
 from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import Family
+from ep_nnapi.costs.work import CostClass
 from ep_nnapi.diagnostics.check import open_session, provider_of_session, quiet_options
 from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, family_probes
 from ep_nnapi.diagnostics.run_and_compare import outputs_of
@@ -24,7 +24,7 @@ from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import CPU
 
-Key: TypeAlias = tuple[int, int] | Family
+Key: TypeAlias = tuple[int, int] | CostClass
 """Identifies a probe: the size and length of a chain, or an operator family."""
 Times: TypeAlias = Mapping[Key, float]
 """Microseconds per run of each probe; without the probes that the device does not support."""
@@ -107,7 +107,7 @@ def fit(found: Mapping[Key, Probe], cpu: Times, nnapi: Times) -> CostModel:
     per_byte = _ratio(more[LARGE] - more[SMALL], crossing[LARGE] - crossing[SMALL])
     per_cluster = max(0.0, more[SMALL] - crossing[SMALL] * per_byte)
     on_cpu, on_nnapi = {}, {}
-    for family in Family:
+    for family in CostClass:
         probe = found[family]
         on_cpu[family] = here.per_mac(probe, cpu[family] - here.start[SMALL])
         # unused for families that the device does not support, so any number will do

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.costs.work import Family, family_of, work
+from ep_nnapi.costs.work import CostClass, cost_class, work
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of
@@ -77,29 +77,29 @@ def chain(length: int, size: int) -> Probe:
     return Probe(tuple(_node(i, "Add", (sums[i], x), sums[i + 1]) for i in range(length)))
 
 
-def family_probes() -> Iterator[tuple[Family, Probe]]:
+def family_probes() -> Iterator[tuple[CostClass, Probe]]:
     """Yields a probe for each operator family, with sizes typical of mobile networks."""
     image = _float("x", 1, 32, 56, 56)
     pads = {"pads": (1, 1, 1, 1)}
     for family, probe in (
         (
-            Family.CONVOLUTION,
+            CostClass.CONVOLUTION,
             _single_node("Conv", (image, _weights(32, 32, 3, 3)), image.shape, **pads),
         ),
         (
-            Family.DEPTHWISE,
+            CostClass.DEPTHWISE,
             _single_node("Conv", (image, _weights(32, 1, 3, 3)), image.shape, group=32, **pads),
         ),
         (
-            Family.PRODUCT,
+            CostClass.PRODUCT,
             _single_node("MatMul", (_float("x", 64, 256), _weights(256, 512)), (64, 512)),
         ),
-        (Family.RECURRENT, _lstm(16, 64)),
-        (Family.QUANTIZED, _quantized(image, (32, 32, 3, 3))),
-        (Family.FUNCTION, _single_node("Sigmoid", (image,), image.shape)),
-        (Family.OTHER, _single_node("Mul", (image, _weights(32, 1, 1)), image.shape)),
+        (CostClass.RECURRENT, _lstm(16, 64)),
+        (CostClass.QUANTIZED, _quantized(image, (32, 32, 3, 3))),
+        (CostClass.FUNCTION, _single_node("Sigmoid", (image,), image.shape)),
+        (CostClass.OTHER, _single_node("Mul", (image, _weights(32, 1, 1)), image.shape)),
     ):
-        if {family_of(n) for n in probe.grouped_nodes} != {family}:
+        if {cost_class(n) for n in probe.grouped_nodes} != {family}:
             raise AssertionError(f"the probe of {family} is of another family")
         yield family, probe
 

@@ -22,10 +22,10 @@ from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE
 
 Perm: TypeAlias = tuple[int, ...]
 Changes: TypeAlias = Mapping[str, Given]
-Rule: TypeAlias = Callable[[Call, Perm], Changes | None]
+LayoutRule: TypeAlias = Callable[[Call, Perm], Changes | None]
 
 
-def follow(call: Call, perm: Perm) -> Call | None:
+def permuted_call(call: Call, perm: Perm) -> Call | None:
     """Returns `call` on tensors permuted by `perm`; None if the operation does not support it."""
     rule = RULES.get(call.spec)
     if rule is None:
@@ -59,7 +59,7 @@ def permuted(arg: Given, perm: Perm) -> Value | View | None:
     return View(replace(arg, dims=shape, constant=arg.constant.reshaped(shape)), perm)
 
 
-def _tensors(*names: str) -> Rule:
+def _tensors(*names: str) -> LayoutRule:
     """Rule for operations whose named operands are tensors with the same axes or broadcast."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
@@ -70,7 +70,7 @@ def _tensors(*names: str) -> Rule:
     return rule
 
 
-def _axis(name: str = "axis", data: str = "input", default: int | None = None) -> Rule:
+def _axis(name: str = "axis", data: str = "input", default: int | None = None) -> LayoutRule:
     """Rule for operations with a scalar axis `name` of operand `data`, `default` if omitted."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
@@ -94,7 +94,7 @@ def _concatenation(call: Call, perm: Perm) -> Changes | None:
     return {"inputs": [v for v in views if v is not None], "axis": perm.index(axis)}
 
 
-def _by_axis(*names: str) -> Rule:
+def _by_axis(*names: str) -> LayoutRule:
     """Rule for operations whose named constants have one entry (or row) per axis of `input`."""
 
     def rule(call: Call, perm: Perm) -> Changes | None:
@@ -128,7 +128,7 @@ def _strided_slice(call: Call, perm: Perm) -> Changes | None:
     return _by_axis("begin", "end", "strides")(call, perm)
 
 
-def _place(call: Call, perm: Perm) -> Changes | None:
+def _arg_reduction(call: Call, perm: Perm) -> Changes | None:
     """Renumbers an axis that the operation removes; the remaining axes must keep their order."""
     stay = [p for p in perm if p != call.named()["axis"]]
     return _axis()(call, perm) if stay == sorted(stay) else None
@@ -158,10 +158,10 @@ def _reshape(call: Call, perm: Perm) -> Changes | None:
     shape = Constant.of(np.array([y.shape[p] for p in perm], np.int32))
     if isinstance(x, Value) and x.shape == y.shape:
         return {"input": View(x, perm), "shape": shape}
-    return {"shape": shape} if keeps_order(y.shape, perm) else None
+    return {"shape": shape} if preserves_order(y.shape, perm) else None
 
 
-def keeps_order(shape: Sequence[int], perm: Perm) -> bool:
+def preserves_order(shape: Sequence[int], perm: Perm) -> bool:
     """Returns True if the permutation moves no element: axes longer than 1 stay in order."""
     stay = [p for p in perm if shape[p] != 1]
     return stay == sorted(stay)
@@ -228,7 +228,7 @@ def _like(arg: Given, constant: Constant) -> Value:
 _UNARY = _tensors("input")
 _BINARY = _tensors("input1", "input2")
 
-RULES: Mapping[OperationSpec, Rule] = {
+RULES: Mapping[OperationSpec, LayoutRule] = {
     **dict.fromkeys(
         (
             spec.ABS,
@@ -284,7 +284,7 @@ RULES: Mapping[OperationSpec, Rule] = {
         ),
         _reduction,
     ),
-    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), _place),
+    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), _arg_reduction),
     **dict.fromkeys((spec.L2_NORMALIZATION, spec.LOG_SOFTMAX, spec.SOFTMAX), _axis(default=-1)),
     **dict.fromkeys((spec.MIRROR_PAD, spec.PAD, spec.PAD_V2), _by_axis("paddings")),
     spec.CONCATENATION: _concatenation,

@@ -1,9 +1,9 @@
 """Layout assignment: chooses NHWC tensors in a cluster so that the fewest bytes are transposed.
 
 Convolutions and pools require NHWC; reshapes and matrix products require ONNX's layout.
-Element-wise operations, concatenations, pads and reductions work in either (`follow`). Their layout
-is chosen by a minimum cut between the two groups. A transposed tensor costs its size once, however
-many nodes read it (Greig, Porteous and Seheult 1989, the exact binary case).
+Element-wise operations, concatenations, pads and reductions work in either (`permuted_call`). Their
+layout is chosen by a minimum cut between the two groups. A transposed tensor costs its size once,
+however many nodes read it (Greig, Porteous and Seheult 1989, the exact binary case).
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import networkx as nx
 from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.fusion import reads, writes
-from ep_nnapi.lowering.layout_rules import flatten_nhwc, follow, inverse, keeps_order, permutation
+from ep_nnapi.lowering.layout_rules import (
+    flatten_nhwc,
+    inverse,
+    permutation,
+    permuted_call,
+    preserves_order,
+)
 from ep_nnapi.nnapi.call import NHWC, Call, View
 from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
 
@@ -25,7 +31,7 @@ _NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut
 
 
 @dataclass
-class _Tensor:
+class _TensorUses:
     """A rank-4 value: cost of transposing it, writer and readers (None: outside the cluster)."""
 
     cost: int
@@ -45,21 +51,21 @@ def assign_layouts(
     in either layout; regions end at convolutions, so they are small.
     """
     tensors = _tensors(calls, outputs)
-    followers = _followers(calls, tensors, outputs, feature_level)
+    rewrites = _nhwc_rewrites(calls, tensors, outputs, feature_level)
     result = list(calls)
-    for region in _regions(tensors, followers):
-        for chosen in sorted(_nhwc_side(region, tensors, calls, followers)):
-            for i, call in followers[chosen].items():
+    for region in _regions(tensors, rewrites):
+        for chosen in sorted(_nhwc_calls(region, tensors, calls, rewrites)):
+            for i, call in rewrites[chosen].items():
                 result[i] = call
     return result
 
 
-def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tensor]:
-    tensors: dict[str, _Tensor] = {}
+def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _TensorUses]:
+    tensors: dict[str, _TensorUses] = {}
 
-    def tensor(value: Value) -> _Tensor:
-        cost = 1 if keeps_order(value.shape, NHWC) else 2 * value.size
-        return tensors.setdefault(value.name, _Tensor(cost))
+    def tensor(value: Value) -> _TensorUses:
+        cost = 1 if preserves_order(value.shape, NHWC) else 2 * value.size
+        return tensors.setdefault(value.name, _TensorUses(cost))
 
     for i, call in enumerate(calls):
         for value in reads(call):
@@ -74,9 +80,9 @@ def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _Tens
     return tensors
 
 
-def _followers(
+def _nhwc_rewrites(
     calls: Sequence[Call],
-    tensors: Mapping[str, _Tensor],
+    tensors: Mapping[str, _TensorUses],
     outputs: Collection[str],
     feature_level: int,
 ) -> dict[int, dict[int, Call]]:
@@ -85,7 +91,7 @@ def _followers(
     for i, call in enumerate(calls):
         if any(isinstance(a, View) for a in (*call.inputs, *call.outputs)):
             continue
-        candidate = follow(call, NHWC)
+        candidate = permuted_call(call, NHWC)
         if candidate is not None and _legal(candidate, feature_level):
             found[i] = {i: candidate}
     found.update(_flattened(calls, tensors, outputs))
@@ -101,7 +107,7 @@ def _legal(call: Call, feature_level: int) -> bool:
 
 
 def _flattened(
-    calls: Sequence[Call], tensors: Mapping[str, _Tensor], outputs: Collection[str]
+    calls: Sequence[Call], tensors: Mapping[str, _TensorUses], outputs: Collection[str]
 ) -> Iterator[tuple[int, dict[int, Call]]]:
     """Yields rewrites of RESHAPE [N, C, H, W] -> [N, C H W] read only by a FULLY_CONNECTED.
 
@@ -123,58 +129,58 @@ def _flattened(
 
 
 def _regions(
-    tensors: Mapping[str, _Tensor], followers: Mapping[int, Mapping[int, Call]]
+    tensors: Mapping[str, _TensorUses], rewrites: Mapping[int, Mapping[int, Call]]
 ) -> Iterator[list[str]]:
     """Yields groups of tensors that are connected by calls that work in either layout."""
     joined = nx.Graph()
     for name, tensor in tensors.items():
-        ends = {e for e in (tensor.writer, *tensor.readers) if e in followers}
+        ends = {e for e in (tensor.writer, *tensor.readers) if e in rewrites}
         joined.add_edges_from((name, end) for end in ends)
     for part in nx.connected_components(joined):
         yield sorted(n for n in part if isinstance(n, str))
 
 
-def _nhwc_side(
+def _nhwc_calls(
     region: Sequence[str],
-    tensors: Mapping[str, _Tensor],
+    tensors: Mapping[str, _TensorUses],
     calls: Sequence[Call],
-    followers: Mapping[int, Mapping[int, Call]],
+    rewrites: Mapping[int, Mapping[int, Call]],
 ) -> set[int]:
     """Returns the calls of the region that should work in NHWC."""
     graph = nx.DiGraph()
     graph.add_nodes_from((_NHWC, _AS_ONNX))
     for name in region:
         tensor = tensors[name]
-        writer = _end(tensor.writer, name, calls, followers)
+        writer = _cut_node(tensor.writer, name, calls, rewrites)
         entering, leaving = tensor.writer is None, None in tensor.readers
         # one auxiliary node per direction: the tensor costs once, however many readers it has
         graph.add_edge(writer, ("is ONNX", name), capacity=8 * tensor.cost - entering)
         graph.add_edge(("is NHWC", name), writer, capacity=8 * tensor.cost - leaving)
         for reader in tensor.readers:
-            if _indifferent(reader, calls, tensor):
+            if _accepts_either_layout(reader, calls, tensor):
                 continue
-            end = _end(reader, name, calls, followers)
+            end = _cut_node(reader, name, calls, rewrites)
             graph.add_edge(("is ONNX", name), end)
             graph.add_edge(end, ("is NHWC", name))
     _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
     return {n for n in nhwc if isinstance(n, int)}
 
 
-def _indifferent(reader: int | None, calls: Sequence[Call], tensor: _Tensor) -> bool:
+def _accepts_either_layout(reader: int | None, calls: Sequence[Call], tensor: _TensorUses) -> bool:
     """Returns True if the reader is a reshape that takes either layout, as no element moves."""
     return reader is not None and tensor.cost == 1 and calls[reader].spec == RESHAPE
 
 
-def _end(
+def _cut_node(
     call: int | None,
     name: str,
     calls: Sequence[Call],
-    followers: Mapping[int, Mapping[int, Call]],
+    rewrites: Mapping[int, Mapping[int, Call]],
 ) -> int | str:
     """Returns the cut's node for a tensor's writer or reader: its number if free, or a terminal."""
     if call is None:
         return _AS_ONNX
-    if call in followers:
+    if call in rewrites:
         return call
     args = (*calls[call].inputs, *calls[call].outputs)
     views = [a for a in args if isinstance(a, View) and a.value.name == name]

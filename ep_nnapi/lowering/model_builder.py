@@ -11,9 +11,9 @@ from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
-from ep_nnapi.lowering.layout_rules import keeps_order
+from ep_nnapi.lowering.layout_rules import preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
-from ep_nnapi.lowering.permutes import Edge, Forms, Peel, Permute
+from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
 from ep_nnapi.nnapi.call import Arg, Call, View, operand_code
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
@@ -52,7 +52,7 @@ def lower(
     inputs    inputs of the cluster, without constants
     outputs   outputs of the cluster
     refused   permutes that the device declines; default: none
-    Raises Peel if a permute inside is declined or not supported at the feature level.
+    Raises UnsupportedPermute if a permute inside is declined or not supported at the feature level.
     """
     leaving = {v.name for v in outputs}
     fused = fuse_activations(needed(calls, leaving), leaving)
@@ -60,66 +60,81 @@ def lower(
     if any(c.spec == TRANSPOSE for c in fused):
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
-    best = _best(choices, lambda: Forms(inputs, target.feature_level, refused), outputs)
-    return _write(best.forms, best.left, target)
+    best = _cheapest(
+        choices, lambda: PermuteInserter(inputs, target.feature_level, refused), outputs
+    )
+    return _write(best.inserter, best.boundary_outputs, target)
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """Calls with all their permutes, and the edges of the cluster's outputs."""
+class _Candidate:
+    """Calls with all their permutes, and the cluster's outputs."""
 
-    forms: Forms
-    left: Sequence[Edge]
+    inserter: PermuteInserter
+    boundary_outputs: Sequence[BoundaryValue]
 
-    def moved(self) -> int:
+    def permuted_elements(self) -> int:
         """Returns the number of elements that are permuted, inside or at the border."""
-        inside = (writes(c)[0] for c in self.forms.calls if c.spec == TRANSPOSE)
-        edges = (*self.forms.entering, *self.left)
-        crossing = (e.value for e in edges if e.perm and not keeps_order(e.value.shape, e.perm))
+        inside = (writes(c)[0] for c in self.inserter.calls if c.spec == TRANSPOSE)
+        boundary = (*self.inserter.boundary_inputs, *self.boundary_outputs)
+        crossing = (
+            e.value for e in boundary if e.perm and not preserves_order(e.value.shape, e.perm)
+        )
         return sum(value.size for value in (*inside, *crossing))
 
 
-def _best(
-    choices: Sequence[Sequence[Call]], empty: Callable[[], Forms], outputs: Sequence[Value]
-) -> _Placed:
-    """Returns the choice that permutes the fewest elements; raises Peel if all choices do."""
-    placed: list[_Placed] = []
-    peels: list[Peel] = []
+def _cheapest(
+    choices: Sequence[Sequence[Call]],
+    new_inserter: Callable[[], PermuteInserter],
+    outputs: Sequence[Value],
+) -> _Candidate:
+    """Returns the choice that permutes the fewest elements.
+
+    Raises UnsupportedPermute if all choices do.
+    """
+    candidates: list[_Candidate] = []
+    unsupported: list[UnsupportedPermute] = []
     for calls in choices:
         try:
-            placed.append(_place(calls, empty(), outputs))
-        except Peel as peel:
-            peels.append(peel)
-    if not placed:
-        raise peels[0]
-    return min(placed, key=_Placed.moved)
+            candidates.append(_insert_permutes(calls, new_inserter(), outputs))
+        except UnsupportedPermute as error:
+            unsupported.append(error)
+    if not candidates:
+        raise unsupported[0]
+    return min(candidates, key=_Candidate.permuted_elements)
 
 
-def _place(calls: Sequence[Call], forms: Forms, outputs: Sequence[Value]) -> _Placed:
+def _insert_permutes(
+    calls: Sequence[Call], inserter: PermuteInserter, outputs: Sequence[Value]
+) -> _Candidate:
     for call in calls:
-        forms.place(call)
-    return _Placed(forms, [forms.leave(v) for v in outputs])
+        inserter.add(call)
+    return _Candidate(inserter, [inserter.boundary_output(v) for v in outputs])
 
 
-def _write(forms: Forms, left: Sequence[Edge], target: Target) -> Lowered:
+def _write(
+    inserter: PermuteInserter, boundary_outputs: Sequence[BoundaryValue], target: Target
+) -> Lowered:
     writer = _Writer(target.feature_level)
-    model_inputs = tuple(writer.operand(e.inside) for e in forms.entering)
-    operations = tuple(writer.operation(c) for c in forms.calls)
-    model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in left))
+    model_inputs = tuple(writer.operand(e.inside) for e in inserter.boundary_inputs)
+    operations = tuple(writer.operation(c) for c in inserter.calls)
+    model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in boundary_outputs))
     relaxed = target.relaxed and target.feature_level > 1
     model = Model(tuple(writer.operands), operations, model_inputs, model_outputs, relaxed)
     border = Border(
-        tuple(_crossing(e, i) for i, e in enumerate(forms.entering)),
-        tuple(_crossing(e, model_outputs.index(writer.operand(e.inside))) for e in left),
+        tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),
+        tuple(
+            _crossing(e, model_outputs.index(writer.operand(e.inside))) for e in boundary_outputs
+        ),
     )
-    return Lowered(model, border, forms.permutes)
+    return Lowered(model, border, inserter.permutes)
 
 
-def _crossing(edge: Edge, position: int) -> Crossing:
-    value, inside = edge.value, edge.inside
+def _crossing(boundary: BoundaryValue, position: int) -> Crossing:
+    value, inside = boundary.value, boundary.inside
     dtype = _code(inside).numpy
     dims = operand_shape(inside.shape)
-    return Crossing(value.name, value.dtype, value.shape, position, edge.perm, dims, dtype)
+    return Crossing(value.name, value.dtype, value.shape, position, boundary.perm, dims, dtype)
 
 
 @dataclass

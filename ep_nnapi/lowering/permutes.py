@@ -16,7 +16,7 @@ import numpy as np
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.fusion import reads, writes
-from ep_nnapi.lowering.layout_rules import Perm, inverse, keeps_order, permutation
+from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 
@@ -24,7 +24,7 @@ Permute: TypeAlias = tuple[str, Perm]
 """A permute inside a cluster: name of the value, and the layout it is permuted to."""
 
 
-class Peel(Exception):
+class UnsupportedPermute(Exception):
     """A permute inside the cluster is not supported, so its nodes cannot be in one cluster.
 
     nodes    names of the nodes that need the permuted value
@@ -43,7 +43,7 @@ class Peel(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class BoundaryValue:
     """An input or output of a cluster, and the plain value inside, permuted by `perm`."""
 
     value: Value
@@ -52,7 +52,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moved:
+class _Transposed:
     """A value that is `source` permuted by the model's own transposes."""
 
     source: Value
@@ -61,13 +61,13 @@ class _Moved:
 
 
 @dataclass
-class Forms:
+class PermuteInserter:
     """Builds the plain calls of one cluster and tracks the layouts of each value.
 
     inputs    inputs of the cluster
     refused   permutes that the device declines
     calls     the calls so far, with inserted permutes
-    entering  the edges of the inputs in use, one for each layout
+    boundary_inputs  the inputs in use, one entry for each layout
     permutes  the inserted permutes by their index in `calls`
     """
 
@@ -75,129 +75,133 @@ class Forms:
     feature_level: int
     refused: Collection[Permute] = ()
     calls: list[Call] = field(default_factory=list)
-    entering: list[Edge] = field(default_factory=list)
+    boundary_inputs: list[BoundaryValue] = field(default_factory=list)
     permutes: dict[int, Permute] = field(default_factory=dict)
     _writers: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _made: dict[str, dict[Perm, Value]] = field(default_factory=dict)
-    _moved: dict[str, _Moved] = field(default_factory=dict)
+    _layouts: dict[str, dict[Perm, Value]] = field(default_factory=dict)
+    _transposed: dict[str, _Transposed] = field(default_factory=dict)
     _copies: dict[str, Value] = field(default_factory=dict)
 
-    def place(self, call: Call) -> None:
-        """Adds a call, preceded by the permutes that its operands need; raises Peel."""
+    def add(self, call: Call) -> None:
+        """Adds a call after the permutes that its operands need; raises UnsupportedPermute."""
         if call.spec == TRANSPOSE and reads(call):
-            self._move(call)
+            self._absorb(call)
             return
-        either = call.spec == RESHAPE
-        inputs = tuple(self._operand(a, call.origin, either=either) for a in call.inputs)
-        outputs = tuple(self._made_now(o) for o in call.outputs)
+        any_layout = call.spec == RESHAPE
+        inputs = tuple(self._operand(a, call.origin, any_layout=any_layout) for a in call.inputs)
+        outputs = tuple(self._produced(o) for o in call.outputs)
         self._writers.update((v.name, call.origin) for v in writes(call))
         self.calls.append(replace(call, inputs=inputs, outputs=outputs))
 
-    def leave(self, value: Value) -> Edge:
-        """Returns the edge of the cluster's output `value`."""
-        moved = self._moved.get(value.name)
-        if moved is not None:
-            return self._leave_moved(value, moved)
-        forms = self._made[value.name]
+    def boundary_output(self, value: Value) -> BoundaryValue:
+        """Returns how the cluster's output `value` leaves the model."""
+        transposed = self._transposed.get(value.name)
+        if transposed is not None:
+            return self._transposed_output(value, transposed)
+        layouts = self._layouts[value.name]
         as_onnx = tuple(range(value.rank))
-        if as_onnx in forms:
-            return Edge(value, forms[as_onnx], None)
-        perm, inside = next(iter(forms.items()))
-        return Edge(value, inside, perm)
+        if as_onnx in layouts:
+            return BoundaryValue(value, layouts[as_onnx], None)
+        perm, inside = next(iter(layouts.items()))
+        return BoundaryValue(value, inside, perm)
 
-    def _leave_moved(self, value: Value, moved: _Moved) -> Edge:
-        """Returns the edge of a transposed output: permuted by NNAPI if possible, else on the host.
+    def _transposed_output(self, value: Value, transposed: _Transposed) -> BoundaryValue:
+        """Returns a transposed output: permuted by NNAPI if possible, else on the host.
 
         The output must not also be a model input, so an input is copied first.
         """
         perm = None
         try:
-            inside = self._form(moved.source, moved.perm, moved.origin, permutes=True)
-        except Peel:
-            made, inside = next(iter(self._made[moved.source.name].items()))
-            perm = _between(moved.perm, made)
-        if any(e.inside.name == inside.name for e in self.entering):
-            inside = self._copy(inside, moved.origin)
-        return Edge(value, inside, perm)
+            inside = self._in_layout(
+                transposed.source, transposed.perm, transposed.origin, permutes=True
+            )
+        except UnsupportedPermute:
+            layout, inside = next(iter(self._layouts[transposed.source.name].items()))
+            perm = _between(transposed.perm, layout)
+        if any(e.inside.name == inside.name for e in self.boundary_inputs):
+            inside = self._copy(inside, transposed.origin)
+        return BoundaryValue(value, inside, perm)
 
-    def _move(self, transpose: Call) -> None:
+    def _absorb(self, transpose: Call) -> None:
         source, perm = reads(transpose)[0], permutation(transpose)
-        before = self._moved.get(source.name)
+        earlier = self._transposed.get(source.name)
         origin = transpose.origin
-        if before is not None:
-            source, perm = before.source, tuple(before.perm[p] for p in perm)
-            origin = before.origin + origin
+        if earlier is not None:
+            source, perm = earlier.source, tuple(earlier.perm[p] for p in perm)
+            origin = earlier.origin + origin
         out = transpose.outputs[0]
-        self._moved[(out.value if isinstance(out, View) else out).name] = _Moved(
+        self._transposed[(out.value if isinstance(out, View) else out).name] = _Transposed(
             source, perm, origin
         )
 
-    def _operand(self, arg: Arg, origin: Sequence[str], *, either: bool) -> Arg:
+    def _operand(self, arg: Arg, origin: Sequence[str], *, any_layout: bool) -> Arg:
         value = arg.value if isinstance(arg, View) else arg
         if not isinstance(value, Value) or value.constant is not None:
             return arg
         perm = arg.perm if isinstance(arg, View) else tuple(range(value.rank))
-        moved = self._moved.get(value.name)
-        if moved is not None:
-            wanted = tuple(moved.perm[p] for p in perm)
-            by_hand = (*moved.origin, *origin)
-            return self._form(moved.source, wanted, by_hand, permutes=True)
-        if either:
-            for made, form in self._made.get(value.name, {}).items():
-                if keeps_order(form.shape, _between(made, perm)):
-                    return form
-        return self._form(value, perm, origin, permutes=False)
+        transposed = self._transposed.get(value.name)
+        if transposed is not None:
+            wanted = tuple(transposed.perm[p] for p in perm)
+            origins = (*transposed.origin, *origin)
+            return self._in_layout(transposed.source, wanted, origins, permutes=True)
+        if any_layout:
+            for layout, stored in self._layouts.get(value.name, {}).items():
+                if preserves_order(stored.shape, _between(layout, perm)):
+                    return stored
+        return self._in_layout(value, perm, origin, permutes=False)
 
-    def _made_now(self, out: Value | View) -> Value:
+    def _produced(self, out: Value | View) -> Value:
         if isinstance(out, View):
             plain = _plain(out.value, out.perm)
-            self._made[out.value.name] = {out.perm: plain}
+            self._layouts[out.value.name] = {out.perm: plain}
             return plain
-        self._made[out.name] = {tuple(range(out.rank)): out}
+        self._layouts[out.name] = {tuple(range(out.rank)): out}
         return out
 
-    def _form(self, value: Value, perm: Perm, origin: Sequence[str], *, permutes: bool) -> Value:
-        """Returns `value` in the layout `perm`, permuted if needed; raises Peel.
+    def _in_layout(
+        self, value: Value, perm: Perm, origin: Sequence[str], *, permutes: bool
+    ) -> Value:
+        """Returns `value` in the layout `perm`, permuted if needed; raises UnsupportedPermute.
 
         permutes   True if the ONNX model transposes here, so that NNAPI should do it
         An input of the cluster is permuted at the border if `permutes` is False or NNAPI cannot.
         """
-        forms = self._made.setdefault(value.name, {})
-        if perm in forms:
-            return forms[perm]
+        layouts = self._layouts.setdefault(value.name, {})
+        if perm in layouts:
+            return layouts[perm]
         outside = any(value.name == v.name for v in self.inputs)
         as_onnx = tuple(range(value.rank))
         if outside and (not permutes or perm == as_onnx):
-            forms[perm] = self._enter(value, perm)
-            return forms[perm]
-        entered = {as_onnx: value} if outside and not forms else {}
+            layouts[perm] = self._boundary_input(value, perm)
+            return layouts[perm]
+        entered = {as_onnx: value} if outside and not layouts else {}
         try:
-            made = self._permute(value, entered or forms, perm, origin)
+            stored = self._permute(value, entered or layouts, perm, origin)
         except Reject as reject:
             if not outside:
                 writers = self._writers.get(value.name, ())
                 detail = f"permute inside: {reject.detail}"
-                raise Peel(origin, writers, reject.reason, detail) from None
-            made = self._enter(value, perm)
+                raise UnsupportedPermute(origin, writers, reject.reason, detail) from None
+            stored = self._boundary_input(value, perm)
         else:
-            forms.update((p, self._enter(value, p)) for p in entered)
-        forms[perm] = made
-        return made
+            layouts.update((p, self._boundary_input(value, p)) for p in entered)
+        layouts[perm] = stored
+        return stored
 
-    def _enter(self, value: Value, perm: Perm) -> Value:
+    def _boundary_input(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
         as_onnx = perm == tuple(range(value.rank))
         outside = next(v for v in self.inputs if v.name == value.name)  # its type may differ
-        self.entering.append(Edge(outside, inside, None if as_onnx else perm))
+        self.boundary_inputs.append(BoundaryValue(outside, inside, None if as_onnx else perm))
         return inside
 
     def _permute(
-        self, value: Value, forms: dict[Perm, Value], perm: Perm, origin: Sequence[str]
+        self, value: Value, layouts: dict[Perm, Value], perm: Perm, origin: Sequence[str]
     ) -> Value:
-        made, source = next(iter(forms.items()))
-        axes = _between(made, perm)
+        layout, source = next(iter(layouts.items()))
+        axes = _between(layout, perm)
         out = _plain(value, perm)
-        if keeps_order(source.shape, axes):
+        if preserves_order(source.shape, axes):
             call = RESHAPE(source, shape=_ints(out.shape), out=out)
         else:
             call = TRANSPOSE(source, perm=_ints(axes), out=out)
@@ -218,9 +222,9 @@ class Forms:
         return self._copies[value.name]
 
 
-def _between(made: Perm, wanted: Perm) -> Perm:
-    """Returns the permutation from layout `made` to layout `wanted`."""
-    back = inverse(made)
+def _between(layout: Perm, wanted: Perm) -> Perm:
+    """Returns the permutation from `layout` to the layout `wanted`."""
+    back = inverse(layout)
     return tuple(back[p] for p in wanted)
 
 

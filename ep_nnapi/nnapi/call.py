@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.params import Form, Param, Typing, parse_form
+from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
 
 NHWC = (0, 2, 3, 1)
@@ -136,7 +136,7 @@ class Call:
     """One operation, operands in NNAPI's order; `origin` names the ONNX nodes it came from."""
 
     spec: Row
-    params: Form
+    params: Params
     inputs: tuple[Arg, ...]
     outputs: tuple[Value | View, ...]
     origin: tuple[str, ...] = field(default=())
@@ -173,7 +173,7 @@ class Row(OperationSpec):
         operand list of the operation has these names, which is a bug in the caller.
         """
         outputs = (out,) if isinstance(out, Value | View) else tuple(out)
-        for form in self.forms:
+        for form in self.input_params:
             bound = _bind(form, given, named)
             if bound is not None:
                 return Call(self, *bound, outputs)
@@ -195,13 +195,13 @@ def row(
     ranks        by operand name: an exact rank as an int, or (lowest, highest)
     """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
-    ins, outs = (tuple(map(parse_form, side.split(" or "))) for side in signatures.split("->"))
+    ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
     return Row(name, code, ins, outs, tuple(typings), limits, rules)
 
 
 def _bind(
-    form: Form, given: Sequence[Given], named: Mapping[str, Given]
-) -> tuple[Form, tuple[Arg, ...]] | None:
+    form: Params, given: Sequence[Given], named: Mapping[str, Given]
+) -> tuple[Params, tuple[Arg, ...]] | None:
     names = [p.name for p in form]
     wanted = {**dict(zip(names, given, strict=False)), **named}
     present = {k for k, v in wanted.items() if v is not None}

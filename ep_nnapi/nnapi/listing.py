@@ -9,8 +9,9 @@
       %3: TENSOR_FLOAT32 [1, 4] output
       ADD(input1=%0, input2=%1, activation=%2) -> output=%3 from ["Add_0"]
 
-Constants of more than SMALL elements are written as base64. The submodel of a MODEL operand follows
-the operand, indented one step. Names before "=" are for readers only; operand order decides.
+Constants of more than MAX_INLINE_ELEMENTS elements are written as base64. The submodel of a MODEL
+operand follows the operand, indented one step. Names before "=" are for readers only; operand order
+decides.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ import numpy as np
 
 from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.listing_parser import STEP, UNKNOWN_RANK, constant, parse
+from ep_nnapi.nnapi.listing_parser import INDENT, UNKNOWN_RANK, constant, parse
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 
-__all__ = ["SMALL", "listing", "parse"]
+__all__ = ["MAX_INLINE_ELEMENTS", "listing", "parse"]
 
-SMALL = 16
+MAX_INLINE_ELEMENTS = 16
 """Largest number of elements of a constant that is printed as numbers."""
 
 
@@ -44,18 +45,18 @@ def listing(model: Model, *, data: bool = True) -> str:
 
 def _lines(model: Model, data: bool) -> Iterator[str]:
     yield "model relaxed" if model.relaxed else "model"
-    yield STEP + " ".join(["inputs", *(f"%{i}" for i in model.inputs)])
-    yield STEP + " ".join(["outputs", *(f"%{i}" for i in model.outputs)])
+    yield INDENT + " ".join(["inputs", *(f"%{i}" for i in model.inputs)])
+    yield INDENT + " ".join(["outputs", *(f"%{i}" for i in model.outputs)])
     lifetimes = model.lifetimes
     for index, operand in enumerate(model.operands):
         stated: str = lifetimes[index]
         if isinstance(operand.value, Data):
             stated = _constant(operand.type, operand.value, data)
-        yield f"{STEP}%{index}: {_type(operand)} {stated}"
+        yield f"{INDENT}%{index}: {_type(operand)} {stated}"
         if isinstance(operand.value, Model):
-            yield from (STEP * 2 + line for line in _lines(operand.value, data))
+            yield from (INDENT * 2 + line for line in _lines(operand.value, data))
     for operation in model.operations:
-        yield STEP + _operation(operation, model.operands)
+        yield INDENT + _operation(operation, model.operands)
 
 
 def _type(operand: Operand) -> str:
@@ -89,7 +90,7 @@ def _numbers(code: OperandCode, value: Data) -> str | None:
     if code is OperandCode.MODEL:
         return None
     count, rest = divmod(value.bytes.size, code.numpy.itemsize)
-    if rest or not 0 < count <= SMALL:
+    if rest or not 0 < count <= MAX_INLINE_ELEMENTS:
         return None
     array = np.frombuffer(value.bytes.tobytes(), code.numpy)
     texts = [str(number) for number in array]

@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.model import (
 )
 from ep_nnapi.nnapi.spec import BY_NAME
 
-STEP = "  "
+INDENT = "  "
 """Indentation of a model's content relative to its first line."""
 
 UNKNOWN_RANK = "?"
@@ -123,7 +123,7 @@ class _Reader:
             return None
         number, line = self._lines[self._next]
         text = line.lstrip(" ")
-        if len(line) - len(text) != len(STEP) * depth:
+        if len(line) - len(text) != len(INDENT) * depth:
             return None
         self._number, self._next = number, self._next + 1
         return text

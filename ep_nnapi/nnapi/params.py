@@ -86,7 +86,7 @@ class Param:
     last: bool = False
 
 
-Form = tuple[Param, ...]
+Params = tuple[Param, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def typing(level: int, **types: OperandCode) -> Typing:
     return Typing(level, types)
 
 
-def parse_form(text: str) -> Form:
+def parse_params(text: str) -> Params:
     """Parse a form (see the module); raises ValueError for a malformed parameter."""
     params: list[Param] = []
     for group in text.split("|"):
@@ -122,7 +122,7 @@ def parse_form(text: str) -> Form:
     return tuple(params)
 
 
-def align(form: Form, count: int) -> Form | None:
+def align(form: Params, count: int) -> Params | None:
     """The parameter of each of `count` operands; None if the form cannot have that many."""
     many = next((i for i, p in enumerate(form) if p.many), None)
     if many is not None:

@@ -14,7 +14,7 @@ import numpy as np
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.params import Typed
-from ep_nnapi.nnapi.signature import Application, Need, Rule
+from ep_nnapi.nnapi.signature import RequiredLevel, Rule, RuleOperands
 
 _Q8 = OperandCode.TENSOR_QUANT8_ASYMM
 _QUANTIZED = (_Q8, OperandCode.TENSOR_QUANT8_ASYMM_SIGNED)
@@ -28,17 +28,17 @@ def _wide(output: Typed, a: Typed, b: Typed) -> bool:
 def product_scale_below_3(first: str, second: str) -> Rule:
     """Require level 3 for TENSOR_QUANT8_ASYMM if output scale <= product of input scales."""
 
-    def rule(use: Application) -> Need | None:
+    def rule(use: RuleOperands) -> RequiredLevel | None:
         types = use.typing.types
         plain = types["T"] is _Q8 and types.get("W", _Q8) is _Q8
         if not plain or _wide(use["output"], use[first], use[second]):
             return None
-        return Need(3, f"with output scale <= {first} scale * {second} scale")
+        return RequiredLevel(3, f"with output scale <= {first} scale * {second} scale")
 
     return rule
 
 
-def product_scale(use: Application) -> Need | None:
+def product_scale(use: RuleOperands) -> RequiredLevel | None:
     """Require quantized output scale > product of the inputs' scales, at every level."""
     quantized = use.typing.types["T"] in _QUANTIZED
     if quantized and not _wide(use["output"], use["input1"], use["input2"]):
@@ -53,7 +53,7 @@ def product_scale(use: Application) -> Need | None:
 def channel_dim(dim: int) -> Rule:
     """Require per-channel scales of a filter to lie along dimension `dim`."""
 
-    def rule(use: Application) -> Need | None:
+    def rule(use: RuleOperands) -> RequiredLevel | None:
         per_channel = use.typing.types["W"] is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL
         found = use["filter"].channel_dim
         if per_channel and found != dim:
@@ -67,34 +67,34 @@ def channel_dim(dim: int) -> Rule:
     return rule
 
 
-def zero_padding_below_3(use: Application) -> Need | None:
+def zero_padding_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 for padding with zero point != 0: earlier levels pad with stored 0."""
     if use.typing.types["T"] is _Q8 and use["input"].zero_point != 0:
-        return Need(3, f"with zero point {use['input'].zero_point}")
+        return RequiredLevel(3, f"with zero point {use['input'].zero_point}")
     return None
 
 
-def softmax_rank_below_3(use: Application) -> Need | None:
+def softmax_rank_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 for ranks other than 2 and 4 without an axis."""
     rank = use["input"].rank
     if "axis" in use.operands or rank in (None, 2, 4):
         return None
-    return Need(3, f"of rank {rank}")
+    return RequiredLevel(3, f"of rank {rank}")
 
 
-def same_quantization_below_3(use: Application) -> Need | None:
+def same_quantization_below_3(use: RuleOperands) -> RequiredLevel | None:
     """Require level 3 if an input's scale or zero point differs from the output's."""
     if use.typing.types["T"] is _Q8 and not all(
         _same_quantization(i, use["output"]) for i in use.operands["inputs"]
     ):
-        return Need(3, "of different scales or zero points")
+        return RequiredLevel(3, "of different scales or zero points")
     return None
 
 
 def same_quantization(name: str) -> Rule:
     """Require quantized operands `name` to have the output's scale and zero point."""
 
-    def rule(use: Application) -> Need | None:
+    def rule(use: RuleOperands) -> RequiredLevel | None:
         output = use["output"]
         if use.typing.types["T"] in _QUANTIZED:
             for operand in use.operands[name]:
@@ -118,7 +118,7 @@ def _quantization(operand: Typed) -> str:
     return f"{operand.scale:g} from {operand.zero_point}"
 
 
-def same_shape(use: Application) -> Need | None:
+def same_shape(use: RuleOperands) -> RequiredLevel | None:
     """Require equal shapes of input and output, as far as known."""
     before, after = use["input"].dimensions, use["output"].dimensions
     if before and after and 0 not in after and before != after:
@@ -128,7 +128,7 @@ def same_shape(use: Application) -> Need | None:
     return None
 
 
-def same_rank(use: Application) -> Need | None:
+def same_rank(use: RuleOperands) -> RequiredLevel | None:
     """Require equal ranks of input and output, as far as known."""
     before, after = use["input"].rank, use["output"].rank
     if None not in (before, after) and before != after:
@@ -136,7 +136,7 @@ def same_rank(use: Application) -> Need | None:
     return None
 
 
-def packed_rank(use: Application) -> Need | None:
+def packed_rank(use: RuleOperands) -> RequiredLevel | None:
     """Require inputs of equal rank, one less than the output's."""
     ranks = {operand.rank for operand in use.operands["inputs"]} - {None}
     output = use["output"].rank
@@ -151,7 +151,7 @@ def packed_rank(use: Application) -> Need | None:
     return None
 
 
-def paddings_shape(use: Application) -> Need | None:
+def paddings_shape(use: RuleOperands) -> RequiredLevel | None:
     """Require `paddings` to have shape [rank of input, 2]."""
     paddings, rank = use["paddings"].dimensions, use["input"].rank
     if not paddings:
@@ -169,7 +169,7 @@ def paddings_shape(use: Application) -> Need | None:
 def one_element(name: str) -> Rule:
     """Require operand `name` to have shape [1]."""
 
-    def rule(use: Application) -> Need | None:
+    def rule(use: RuleOperands) -> RequiredLevel | None:
         dimensions = use[name].dimensions
         if dimensions and dimensions not in ((0,), (1,)):
             raise Reject(
@@ -180,7 +180,7 @@ def one_element(name: str) -> Rule:
     return rule
 
 
-def fully_connected_shapes(use: Application) -> Need | None:
+def fully_connected_shapes(use: RuleOperands) -> RequiredLevel | None:
     """Require `weights` [units, size], an input size divisible by `size`, `bias` [units]."""
     known = [use[name].dimensions for name in ("input", "weights", "bias")]
     if not all(known):

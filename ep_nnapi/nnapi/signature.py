@@ -10,21 +10,21 @@ from typing import TypeAlias
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.params import Form, Param, Typed, Typing, align, fits
+from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
     """Matched signature: the parameter of each operand, the typing, the feature level needed."""
 
-    inputs: Form
-    outputs: Form
+    inputs: Params
+    outputs: Params
     typing: Typing
     level: int
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class RequiredLevel:
     """Feature that needs a higher level than the types do; message: "<operation> <what>"."""
 
     level: int
@@ -32,7 +32,7 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class RuleOperands:
     """An operation's operands by name, as passed to rules."""
 
     operation: str
@@ -44,7 +44,7 @@ class Application:
         return self.operands[name][0]
 
 
-Rule: TypeAlias = Callable[[Application], Need | None]
+Rule: TypeAlias = Callable[[RuleOperands], RequiredLevel | None]
 """A constraint between operands: returns the level it needs; raises Reject if no level fits."""
 
 
@@ -52,18 +52,18 @@ Rule: TypeAlias = Callable[[Application], Need | None]
 class OperationSpec:
     """Specification of one NNAPI operation.
 
-    forms         alternative input lists; the first with matching count and types is used
-    output_forms  alternative output lists
-    typings       alternative bindings of the type variables
-    ranks         accepted (lowest, highest) rank by operand name, inputs and outputs
-    rules         constraints between operands beyond types and ranks
+    input_params   alternative input lists; the first with matching count and types is used
+    output_params  alternative output lists
+    typings        alternative bindings of the type variables
+    ranks          accepted (lowest, highest) rank by operand name, inputs and outputs
+    rules          constraints between operands beyond types and ranks
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
 
     name: str
     code: int
-    forms: tuple[Form, ...]
-    output_forms: tuple[Form, ...]
+    input_params: tuple[Params, ...]
+    output_params: tuple[Params, ...]
     typings: tuple[Typing, ...]
     ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
@@ -104,13 +104,13 @@ class OperationSpec:
         for param, operand in zip(found.inputs + found.outputs, operands, strict=True):
             self._check_rank(param, operand)
             named.setdefault(param.name, []).append(operand)
-        level = self._check_rules(Application(self.name, found.typing, named), feature_level)
+        level = self._check_rules(RuleOperands(self.name, found.typing, named), feature_level)
         return found if level <= found.level else replace(found, level=level)
 
-    def aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Form, Form]]:
+    def aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Params, Params]]:
         """Pairs of input and output lists of these lengths, one parameter for each operand."""
-        for form, output_form in product(self.forms, self.output_forms):
-            ins, outs = align(form, n_in), align(output_form, n_out)
+        for input_params, output_params in product(self.input_params, self.output_params):
+            ins, outs = align(input_params, n_in), align(output_params, n_out)
             if ins is not None and outs is not None:
                 yield ins, outs
 
@@ -146,9 +146,9 @@ class OperationSpec:
             what = f"{self.name} of {', '.join(types)}"
         return _newer(what, found.level, feature_level)
 
-    def _check_rules(self, application: Application, feature_level: int) -> int:
+    def _check_rules(self, application: RuleOperands, feature_level: int) -> int:
         needs = [need for rule in self.rules if (need := rule(application)) is not None]
-        most = max(needs, key=lambda need: need.level, default=Need(self.level, ""))
+        most = max(needs, key=lambda need: need.level, default=RequiredLevel(self.level, ""))
         if most.level > feature_level:
             raise _newer(f"{self.name} {most.what}", most.level, feature_level)
         return most.level

@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.control_flow import check_control_flow
 from ep_nnapi.nnapi.model import Model, Operand, Operation
 from ep_nnapi.nnapi.operand import check_operand
 
-_DEEPEST = 64
+_MAX_DEPTH = 64
 """Limit for nested submodels: well above real models, well below the recursion limit."""
 
 
@@ -22,12 +22,12 @@ def validate(model: Model, feature_level: int) -> None:
 
     Operations may be in any order that `execution_order` can sort.
     """
-    _Checking(feature_level).check(model)
+    _Validator(feature_level).check(model)
 
 
 def required_level(model: Model) -> int:
     """Return the lowest feature level at which `model` is legal; raise SpecError if none is."""
-    return _Checking(HIGHEST_LEVEL).check(model).level
+    return _Validator(HIGHEST_LEVEL).check(model).level
 
 
 def check_operation(operation: Operation, operands: Sequence[Operand], feature_level: int) -> int:
@@ -77,7 +77,7 @@ def execution_order(model: Model) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Requirements:
     """The feature level a model needs, and the nesting depth of its submodels."""
 
     level: int
@@ -85,28 +85,28 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Checking:
+class _Validator:
     """Validation of a model and its submodels; each is checked once and its result reused."""
 
     feature_level: int
-    _found: dict[int, _Found] = field(default_factory=dict)
+    _found: dict[int, _Requirements] = field(default_factory=dict)
 
-    def check(self, model: Model, around: int = 0) -> _Found:
-        """Check a model nested in `around` others; raises SpecError."""
+    def check(self, model: Model, depth_above: int = 0) -> _Requirements:
+        """Check a model nested in `depth_above` others; raises SpecError."""
         if id(model) not in self._found:
-            self._found[id(model)] = self._check(model, around)
+            self._found[id(model)] = self._check(model, depth_above)
         return self._found[id(model)]
 
-    def _check(self, model: Model, around: int) -> _Found:
+    def _check(self, model: Model, depth_above: int) -> _Requirements:
         if not model.operations:
             raise SpecError("a model takes at least one operation")
         levels = [check_operand(i, o, self.feature_level) for i, o in enumerate(model.operands)]
         depth = 0
         for index, operand in enumerate(model.operands):
             if isinstance(operand.value, Model):
-                _check_depth(around + 1)
+                _check_depth(depth_above + 1)
                 with _inside(f"in the model of operand {index}"):
-                    inner = self.check(operand.value, around + 1)
+                    inner = self.check(operand.value, depth_above + 1)
                 levels.append(inner.level)
                 depth = max(depth, inner.depth + 1)
         _check_depth(depth)
@@ -116,12 +116,12 @@ class _Checking:
                 levels.append(check_operation(operation, model.operands, self.feature_level))
         _check_writers(model)
         execution_order(model)
-        return _Found(max(levels), depth)
+        return _Requirements(max(levels), depth)
 
 
 def _check_depth(depth: int) -> None:
-    if depth > _DEEPEST:
-        raise SpecError(f"models are nested more than {_DEEPEST} deep")
+    if depth > _MAX_DEPTH:
+        raise SpecError(f"models are nested more than {_MAX_DEPTH} deep")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.model_builder import Lowered, lower
-from ep_nnapi.lowering.permutes import Peel, Permute
+from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
@@ -54,9 +54,11 @@ class Compiler:
         while True:
             try:
                 lowered = lower(calls, inputs, outputs, self.target, refused=refused)
-            except Peel as peel:
+            except UnsupportedPermute as unsupported:
                 raise Declined(
-                    _side_with_less_work(members, peel), peel.reason, peel.detail
+                    _side_with_less_work(members, unsupported),
+                    unsupported.reason,
+                    unsupported.detail,
                 ) from None
             if not lowered.model.inputs:
                 raise Declined(
@@ -137,11 +139,13 @@ def _check_elements(members: Sequence[CapableNode], outputs: Sequence[Value]) ->
             raise Declined(names, Reason.SHAPE, detail)
 
 
-def _side_with_less_work(members: Sequence[CapableNode], peel: Peel) -> Sequence[str]:
+def _side_with_less_work(
+    members: Sequence[CapableNode], unsupported: UnsupportedPermute
+) -> Sequence[str]:
     """Returns the nodes before or after a permute, whichever have less work; after it on a tie."""
 
     def macs(names: Sequence[str]) -> int:
         left = (m.node for m in members if {p.name for p in m.node.originals} & set(names))
         return sum(work(node).macs for node in left)
 
-    return min((peel.nodes, peel.writers or peel.nodes), key=macs)
+    return min((unsupported.nodes, unsupported.writers or unsupported.nodes), key=macs)

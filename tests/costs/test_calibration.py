@@ -13,7 +13,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.costs.calibration import Calibration, cost_model, read
 from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
-from ep_nnapi.costs.work import Family
+from ep_nnapi.costs.work import CostClass
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import HOST, Options, parse, to_strings
@@ -23,8 +23,8 @@ DIGITS = "models/digits.onnx"
 REFERENCE = Device("nnapi-reference", DeviceCode.CPU, "1", 8)
 # Of a device that does everything at once: always worth it.
 FAST = CostModel(
-    Rates(10, 1, {f: float(i) for i, f in enumerate(Family, 1)}),
-    Rates(1, 0.5, dict.fromkeys(Family, 0.25)),
+    Rates(10, 1, {f: float(i) for i, f in enumerate(CostClass, 1)}),
+    Rates(1, 0.5, dict.fromkeys(CostClass, 0.25)),
     per_byte=0.125,
     per_cluster=2,
 )

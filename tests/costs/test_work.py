@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.costs.cost_model import PHONE, Rates
-from ep_nnapi.costs.work import Family, Work, family_of, work
+from ep_nnapi.costs.work import CostClass, Work, cost_class, work
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end.quantized import Qdq
 from tests.onnx_graph import graph_of
@@ -17,49 +17,49 @@ CASES = {
     "convolution": (
         node("Conv", f32(1, 8, 6, 6), f32(16, 8, 3, 3)),
         16 * 4 * 4 * 8 * 9,
-        Family.CONVOLUTION,
+        CostClass.CONVOLUTION,
     ),
     "in groups": (
         node("Conv", f32(1, 8, 6, 6), f32(8, 4, 3, 3), group=2),
         8 * 4 * 4 * 4 * 9,
-        Family.CONVOLUTION,
+        CostClass.CONVOLUTION,
     ),
     "depthwise": (
         node("Conv", f32(1, 8, 6, 6), f32(8, 1, 3, 3), group=8),
         8 * 4 * 4 * 9,
-        Family.DEPTHWISE,
+        CostClass.DEPTHWISE,
     ),
     "one channel": (
         node("Conv", f32(1, 1, 6, 6), f32(8, 1, 3, 3)),
         8 * 4 * 4 * 9,
-        Family.CONVOLUTION,
+        CostClass.CONVOLUTION,
     ),
     "transposed": (
         node("ConvTranspose", f32(1, 8, 4, 4), f32(8, 16, 3, 3)),
         8 * 4 * 4 * 16 * 9,
-        Family.CONVOLUTION,
+        CostClass.CONVOLUTION,
     ),
     "matrices": (
         node("MatMul", f32(2, 3, 4), f32(2, 4, 5)),
         2 * 3 * 5 * 4,
-        Family.PRODUCT,
+        CostClass.PRODUCT,
     ),
     "recurrent": (
         node("GRU", f32(7, 1, 4), f32(1, 15, 4), f32(1, 15, 5), hidden_size=5),
         7 * (15 * 4 + 15 * 5),
-        Family.RECURRENT,
+        CostClass.RECURRENT,
     ),
-    "function": (node("Sigmoid", f32(2, 3)), 6, Family.FUNCTION),
-    "arithmetic": (node("Add", f32(2, 3), f32(2, 3)), 6, Family.OTHER),
-    "movement": (node("Transpose", f32(2, 3), perm=[1, 0]), 6, Family.OTHER),
-    "unknown size": (node("Neg", f32("n", 3)), 3, Family.OTHER),
+    "function": (node("Sigmoid", f32(2, 3)), 6, CostClass.FUNCTION),
+    "arithmetic": (node("Add", f32(2, 3), f32(2, 3)), 6, CostClass.OTHER),
+    "movement": (node("Transpose", f32(2, 3), perm=[1, 0]), 6, CostClass.OTHER),
+    "unknown size": (node("Neg", f32("n", 3)), 3, CostClass.OTHER),
 }
 
 
 @pytest.mark.parametrize(("case", "macs", "family"), CASES.values(), ids=CASES)
-def test_multiply_accumulates_and_family(case: Case, macs: int, family: Family):
+def test_multiply_accumulates_and_family(case: Case, macs: int, family: CostClass):
     found = graph_of(case.model).nodes[0]
-    assert (work(found).macs, family_of(found)) == (macs, family)
+    assert (work(found).macs, cost_class(found)) == (macs, family)
 
 
 def test_a_qdq_group_is_one_node_of_its_operator_in_8_bits():
@@ -68,7 +68,7 @@ def test_a_qdq_group_is_one_node_of_its_operator_in_8_bits():
     x = q.input((4, 8), (0.1, 100))
     out = q.group("MatMul", [x, q.weights(np.ones((8, 5), np.uint8), 0.1)], (0.2, 90))
     (found,) = propagate_quantization(graph_of(q.model(out))).nodes
-    assert (len(found.originals), family_of(found)) == (4, Family.QUANTIZED)
+    assert (len(found.originals), cost_class(found)) == (4, CostClass.QUANTIZED)
     assert work(found) == Work(4 * 5 * 8, 4 * 8 + 8 * 5 + 4 * 5)
 
 
@@ -78,7 +78,7 @@ def test_bytes_of_tensors_and_weights():
 
 
 def test_time_is_the_sum_of_what_is_counted():
-    rates = Rates(1.0, 0.5, {**dict.fromkeys(Family, 9.0), Family.OTHER: 0.25})
+    rates = Rates(1.0, 0.5, {**dict.fromkeys(CostClass, 9.0), CostClass.OTHER: 0.25})
     add = graph_of(node("Add", f32(2, 3), f32(2, 3)).model).nodes[0]
     assert rates.time(add) == 1 + 0.5 * 3 * 6 * 4 + 0.25 * 6
 

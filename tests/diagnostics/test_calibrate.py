@@ -13,7 +13,7 @@ import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.costs.calibration import read
 from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import Family
+from ep_nnapi.costs.work import CostClass
 from ep_nnapi.diagnostics import calibrate as calibrating
 from ep_nnapi.diagnostics.calibrate import fit, measured, probes
 from ep_nnapi.diagnostics.probe_models import LONG, SHORT, SMALL
@@ -22,8 +22,8 @@ from tests.faulty import FAULTY, FaultyDevice, installed
 
 PROBES = probes()
 MODEL = CostModel(
-    Rates(2.0, 1e-4, {f: i * 1e-5 for i, f in enumerate(Family, 1)}),
-    Rates(3.0, 2e-4, {f: i * 1e-6 for i, f in enumerate(Family, 1)}),
+    Rates(2.0, 1e-4, {f: i * 1e-5 for i, f in enumerate(CostClass, 1)}),
+    Rates(3.0, 2e-4, {f: i * 1e-6 for i, f in enumerate(CostClass, 1)}),
     per_byte=5e-4,
     per_cluster=70.0,
 )
@@ -55,7 +55,9 @@ def close(a: Rates, b: Rates) -> bool:
 
 def test_a_model_is_found_again_from_the_times_that_it_explains():
     """Additions are of the family `other`, whose own rate is then a part of their bytes' rate."""
-    known = [replace(r, per_mac={**r.per_mac, Family.OTHER: 0.0}) for r in (MODEL.cpu, MODEL.nnapi)]
+    known = [
+        replace(r, per_mac={**r.per_mac, CostClass.OTHER: 0.0}) for r in (MODEL.cpu, MODEL.nnapi)
+    ]
     cpu = times(known[0])
     nnapi = times(known[1], MODEL.per_byte, SESSION + MODEL.per_cluster)
     found = fit(PROBES, cpu, nnapi)
@@ -67,9 +69,9 @@ def test_a_model_is_found_again_from_the_times_that_it_explains():
 
 def test_what_a_device_does_not_take_costs_there_what_it_costs_on_the_cpu():
     nnapi = times(MODEL.nnapi)
-    del nnapi[Family.RECURRENT]
+    del nnapi[CostClass.RECURRENT]
     found = fit(PROBES, times(MODEL.cpu), nnapi)
-    assert found.nnapi.per_mac[Family.RECURRENT] == found.cpu.per_mac[Family.RECURRENT] > 0
+    assert found.nnapi.per_mac[CostClass.RECURRENT] == found.cpu.per_mac[CostClass.RECURRENT] > 0
 
 
 def test_nothing_is_less_than_nothing():
@@ -115,8 +117,8 @@ def test_of_a_device_by_name(tmp_path: Path):
         found = ep_nnapi.calibrate(tmp_path / "c.json", device=FAULTY)
     assert found.device == FAULTY
     cpu, nnapi = found.model.cpu.per_mac, found.model.nnapi.per_mac
-    same = {f for f in Family if cpu[f] == nnapi[f]}
-    assert {Family.CONVOLUTION, Family.QUANTIZED, Family.FUNCTION} <= same
+    same = {f for f in CostClass if cpu[f] == nnapi[f]}
+    assert {CostClass.CONVOLUTION, CostClass.QUANTIZED, CostClass.FUNCTION} <= same
 
 
 def test_a_device_that_cannot_even_add(tmp_path: Path):
@@ -160,7 +162,7 @@ def test_devices_calibrates(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["devices", "--calibrate", path]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split() == ["microseconds", "CPU", "provider", "nnapi-reference"]
-    assert len(lines) == 4 + len(Family)
+    assert len(lines) == 4 + len(CostClass)
     assert lines[0].startswith("cluster")
     assert main(["devices", "--calibrate", path, "--device", "nnapi-reference", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(Path(path).read_text())

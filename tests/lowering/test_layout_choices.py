@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering import layouts as layout
 from ep_nnapi.lowering import model_builder as lowering
 from ep_nnapi.lowering.fusion import reads, writes
-from ep_nnapi.lowering.layout_rules import keeps_order
+from ep_nnapi.lowering.layout_rules import preserves_order
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Call
@@ -53,17 +53,17 @@ def moved(low: Lowered) -> int:
     operands = low.model.operands
     inside = [operands[o.outputs[0]] for o in low.model.operations if o.spec is spec.TRANSPOSE]
     edges = [*low.border.inputs, *low.border.outputs]
-    crossing = [e for e in edges if e.perm is not None and not keeps_order(e.shape, e.perm)]
+    crossing = [e for e in edges if e.perm is not None and not preserves_order(e.shape, e.perm)]
     return sum(o.size for o in inside) + sum(int(np.prod(e.shape)) for e in crossing)
 
 
 def choices(g: Calls, outputs: list[Value]) -> Iterator[list[Call]]:
     """The calls under every choice of those that may follow NHWC."""
     names = {v.name for v in outputs}
-    followers = layout._followers(g.calls, layout._tensors(g.calls, names), names, 8)
-    for chosen in itertools.product((False, True), repeat=len(followers)):
+    rewrites = layout._nhwc_rewrites(g.calls, layout._tensors(g.calls, names), names, 8)
+    for chosen in itertools.product((False, True), repeat=len(rewrites)):
         calls = list(g.calls)
-        for changes in itertools.compress(followers.values(), chosen):
+        for changes in itertools.compress(rewrites.values(), chosen):
             for i, call in changes.items():
                 calls[i] = call
         yield calls

@@ -3,7 +3,7 @@
 import pytest
 
 from ep_nnapi.errors import Reason
-from ep_nnapi.lowering.permutes import Peel
+from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi import spec
 from tests.calls import Calls, ints, operations, permutes
 from tests.layouts import NCHW, NHWC, same_numbers
@@ -225,7 +225,7 @@ def test_an_operation_between_a_convolution_and_a_stay_behind_follows_the_larger
 def test_level_1_peels_what_needs_a_permute_inside():
     g = Calls()
     flat = g.reshape(g.conv(g.input(1, 3, 4, 4), 2), 1, 32)
-    with pytest.raises(Peel) as caught:
+    with pytest.raises(UnsupportedPermute) as caught:
         g.lower(g.relu(flat), level=1)
     assert caught.value.nodes == (f"RESHAPE {flat.name}",)
     assert caught.value.reason is Reason.LEVEL

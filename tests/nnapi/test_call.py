@@ -76,7 +76,7 @@ def test_a_later_operand_keeps_the_ones_before_it():
 
 
 def test_optional_operands_inside_the_list_stay_as_none():
-    gates = [p.name for p in LSTM.forms[0][1:18]]
+    gates = [p.name for p in LSTM.input_params[0][1:18]]
     given = {name: X for name in gates if not name.endswith("input_weights")}
     call = LSTM(
         X,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ep_nnapi.errors import ModelError
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.listing import SMALL, listing, parse
+from ep_nnapi.nnapi.listing import MAX_INLINE_ELEMENTS, listing, parse
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD, CONCATENATION, IF, OPERATIONS
 from tests.nnapi.build import BOOL8, F32, I32, INT32, NONE, X, one, relu, scalar, tensor
@@ -94,12 +94,12 @@ def test_models_stand_behind_their_operands():
     assert parse(listing(outer)) == outer
 
 
-@pytest.mark.parametrize("count", [1, SMALL, SMALL + 1])
+@pytest.mark.parametrize("count", [1, MAX_INLINE_ELEMENTS, MAX_INLINE_ELEMENTS + 1])
 def test_small_constants_are_numbers_and_large_ones_base64(count):
     large = tensor(I32, count, value=Data.of(np.arange(count, dtype=np.int32)))
     made = one(CONCATENATION, [tensor(I32, 2), large, NONE], [tensor(I32, count + 2)])
     text = listing(made)
-    assert ("base64" in text) == (count > SMALL)
+    assert ("base64" in text) == (count > MAX_INLINE_ELEMENTS)
     assert parse(text) == made
 
 
@@ -179,7 +179,7 @@ indexes = st.lists(st.integers(0, 99), max_size=4).map(tuple)
 def constants(draw, code):
     if draw(st.booleans()):
         return Data.of(np.frombuffer(draw(st.binary(max_size=80)), np.uint8))
-    count = draw(st.integers(1, SMALL + 2))
+    count = draw(st.integers(1, MAX_INLINE_ELEMENTS + 2))
     raw = draw(
         st.binary(min_size=count * code.numpy.itemsize, max_size=count * code.numpy.itemsize)
     )

@@ -7,8 +7,8 @@ import pytest
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.call import row
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.params import Param, align, parse_form, typing
-from ep_nnapi.nnapi.signature import Need
+from ep_nnapi.nnapi.params import Param, align, parse_params, typing
+from ep_nnapi.nnapi.signature import RequiredLevel
 from ep_nnapi.nnapi.spec import CONCATENATION, IF, LSTM, PACK, RELU, RESIZE_BILINEAR, SOFTMAX, SPLIT
 from tests.nnapi.typed import operand, operands, typed
 
@@ -23,7 +23,7 @@ def refusal(spec, inputs, outputs, level=8):
 
 
 def test_form_reads_types_repetition_omission_level_and_ends():
-    assert parse_form("x:T rest:any* w:F? | layout:b@3") == (
+    assert parse_params("x:T rest:any* w:F? | layout:b@3") == (
         Param("x", "T"),
         Param("rest", "any", many="*"),
         Param("w", "F", optional=True, last=True),
@@ -34,7 +34,7 @@ def test_form_reads_types_repetition_omission_level_and_ends():
 @pytest.mark.parametrize("text", ["x", "x:", "x:T@", "x:T+*", "x T"])
 def test_malformed_forms_are_refused(text):
     with pytest.raises(ValueError, match="malformed parameter"):
-        parse_form(text)
+        parse_params(text)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_malformed_forms_are_refused(text):
     [(1, None), (2, "ab"), (3, None), (4, "abcd"), (5, "abcde"), (6, None)],
 )
 def test_lists_end_only_where_the_form_says(count, names):
-    form = align(parse_form("a:T b:T | c:b d:b | e:b"), count)
+    form = align(parse_params("a:T b:T | c:b d:b | e:b"), count)
     assert form is None if names is None else "".join(p.name for p in form) == names
 
 
@@ -57,7 +57,7 @@ def test_lists_end_only_where_the_form_says(count, names):
     ],
 )
 def test_repeated_parameters_take_what_is_over(text, count, names):
-    form = align(parse_form(text), count)
+    form = align(parse_params(text), count)
     assert form is None if names is None else [p.name for p in form] == names
 
 
@@ -167,7 +167,7 @@ def test_rows_of_one_code_are_matched_by_what_each_declares():
 def test_rules_may_ask_for_a_level_or_refuse():
     def rule(use):
         if use["x"].dimensions == (1,):
-            return Need(5, "of one number")
+            return RequiredLevel(5, "of one number")
         if use["x"].dimensions == (2,):
             raise Reject(Reason.SHAPE, "two")
         return None

@@ -59,11 +59,11 @@ def test_accepted_from_its_level_on(name):
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=str)
 def test_names_are_unambiguous(op):
-    for form in op.forms:
-        for output_form in op.output_forms:
+    for form in op.input_params:
+        for output_form in op.output_params:
             names = [p.name for p in form + output_form]
             assert len(names) == len(set(names)), names
-    assert set(op.ranks) <= {p.name for form in op.forms + op.output_forms for p in form}
+    assert set(op.ranks) <= {p.name for form in op.input_params + op.output_params for p in form}
 
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=str)
@@ -73,8 +73,8 @@ def test_every_type_swapped_for_every_other(op):
     own = lists | {
         (tuple(t.code(p.type) for p in form), tuple(t.code(p.type) for p in outs))
         for t in op.typings
-        for form in op.forms
-        for outs in op.output_forms
+        for form in op.input_params
+        for outs in op.output_params
     }
     for inputs, outputs in lists:
         for at in range(len(inputs) + len(outputs)):
@@ -212,12 +212,12 @@ def test_facts_ranks():
     for name, fact in facts().items():
         op = BY_NAME[name]
         for at, ranks in fact.get("validator_ranks", {}).items():
-            many = any(p.many for p in op.forms[0])
-            param = op.forms[0][0 if many else int(at)]
+            many = any(p.many for p in op.input_params[0])
+            param = op.input_params[0][0 if many else int(at)]
             assert op.ranks[param.name] == (min(ranks), max(ranks)), (name, param.name)
         documented = fact.get("rank") or {}
         if "max" in documented:
-            first = op.forms[0][0].name
+            first = op.input_params[0][0].name
             low, high = op.ranks[first if first in op.ranks else "input"]
             assert high == documented["max"], name
             assert low >= documented.get("min", 1), name
@@ -227,4 +227,4 @@ def test_facts_ranks():
 def test_facts_operands_that_cases_leave_out():
     for name, fact in facts().items():
         for at in fact.get("omitted_in_corpus") or ():
-            assert BY_NAME[name].forms[0][at].optional, (name, at)
+            assert BY_NAME[name].input_params[0][at].optional, (name, at)

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from ep_nnapi.costs.cost_model import CostModel, Rates
-from ep_nnapi.costs.work import Family
+from ep_nnapi.costs.work import CostClass
 from ep_nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -25,7 +25,7 @@ from tests.onnx_graph import graph_of
 from tests.oracle import f32, graph
 from tests.provider.test_planner import clusters, model, refusals
 
-NOTHING = dict.fromkeys(Family, 0.0)
+NOTHING = dict.fromkeys(CostClass, 0.0)
 MODEL = CostModel(Rates(10, 0, NOTHING), Rates(1, 0, NOTHING), per_byte=0.25, per_cluster=15)
 
 # RandomNormalLike has no lowering: three nodes before it, one after.
@@ -79,7 +79,7 @@ def test_maximal_is_the_default_and_takes_them_all():
 
 def test_an_end_that_is_dear_on_the_device_is_left():
     """The last node is a function of 6 numbers, here 20 us each on NNAPI."""
-    slow = replace(MODEL.nnapi, per_mac={**NOTHING, Family.FUNCTION: 20.0})
+    slow = replace(MODEL.nnapi, per_mac={**NOTHING, CostClass.FUNCTION: 20.0})
     found = plan(
         model("Abs x -> a", "Neg a -> b", "Abs b -> c", "Neg c -> d", "Tanh d -> y"),
         replace(MODEL, nnapi=slow),
@@ -138,7 +138,7 @@ def test_with_max_clusters():
 
 def test_max_clusters_keeps_what_saves_most_not_what_is_largest():
     """The lone Tanh is a function, which takes the CPU 100 us for each of its 6 numbers."""
-    slow = replace(MODEL.cpu, per_mac={**NOTHING, Family.FUNCTION: 100.0})
+    slow = replace(MODEL.cpu, per_mac={**NOTHING, CostClass.FUNCTION: 100.0})
     proto = model("Abs x -> a", "Neg a -> b", "RandomNormalLike b -> c", "Tanh c -> y")
     for partitioning in ("maximal", "worth_it"):
         found = plan(proto, replace(MODEL, cpu=slow), max_clusters=1, partitioning=partitioning)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.params import Form
+from ep_nnapi.nnapi.params import Params
 
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
@@ -52,7 +52,7 @@ def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
-def _named(form: Form, indexes: Sequence[int]) -> Names:
+def _named(form: Params, indexes: Sequence[int]) -> Names:
     found: dict[str, int] = {}
     repeated: dict[str, list[int]] = {}
     for param, index in zip(form, indexes, strict=True):

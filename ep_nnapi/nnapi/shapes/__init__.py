@@ -4,7 +4,7 @@ Each module has one function per operation and a table `SHAPES`. The parameters 
 operand names of `spec.py`: a tensor operand is passed as `Tensor`, a scalar as its value;
 `**scalars` takes all others. It returns the output's dimensions, or a list for several outputs.
 None is a size, or a whole shape, that is unknown until the operation runs (data-dependent).
-It raises `Unknown` (when it reads an unknown property of a `Tensor`) and `ShapeError`.
+It raises `UnknownOperand` (when it reads an unknown property of a `Tensor`) and `ShapeError`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ep_nnapi.nnapi.shapes.operands import (
     Shapes,
     Table,
     Tensor,
-    Unknown,
+    UnknownOperand,
 )
 from ep_nnapi.nnapi.signature import OperationSpec
 
@@ -53,7 +53,7 @@ __all__ = [
     "Scalar",
     "ShapeError",
     "Tensor",
-    "Unknown",
+    "UnknownOperand",
     "infer",
 ]
 
@@ -93,7 +93,7 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
         return (None,) * outputs
     try:
         found = function(**given)
-    except Unknown:
+    except UnknownOperand:
         return (None,) * outputs
     every = tuple(found) if isinstance(found, list) else (found,)
     if len(every) < outputs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import Dims, Scalar, Table, Tensor, require, unify
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 
 
 def conv_2d(input: Tensor, filter: Tensor, bias: Tensor, **scalars: Scalar) -> Dims:
@@ -12,7 +12,7 @@ def conv_2d(input: Tensor, filter: Tensor, bias: Tensor, **scalars: Scalar) -> D
 
     Source: NDK ANEURALNETWORKS_CONV_2D.
     """
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)
     out, taps_h, taps_w, depth = filter.dims
     unify(channels, depth)
@@ -31,7 +31,7 @@ def depthwise_conv_2d(
 
     Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
     """
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)
     one, taps_h, taps_w, out = filter.dims
     unify(one, 1)
@@ -53,7 +53,7 @@ def grouped_conv_2d(
 
     Source: NDK ANEURALNETWORKS_GROUPED_CONV_2D.
     """
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)
     out, taps_h, taps_w, depth = filter.dims
     require(num_groups > 0, f"{num_groups} groups")
@@ -80,7 +80,7 @@ def transpose_conv_2d(
     With implicit padding the output shape is an operand, in the layout of the image.
     Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)
     out, taps_h, taps_w, depth = filter.dims
     unify(channels, depth)

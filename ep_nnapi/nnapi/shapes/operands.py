@@ -16,7 +16,7 @@ Dims: TypeAlias = tuple[Dim, ...]
 Scalar: TypeAlias = bool | int | float
 
 
-class Unknown(Exception):
+class UnknownOperand(Exception):
     """A rank, size or value is unknown, so the outputs' shapes cannot be inferred."""
 
 
@@ -26,7 +26,7 @@ class ShapeError(SpecError):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in shape inference; its properties raise Unknown if they are unknown.
+    """A tensor in shape inference; its properties raise UnknownOperand if they are unknown.
 
     known   sizes, None for an unknown size; None if the rank is unknown
     data    the elements, None if unknown
@@ -42,33 +42,33 @@ class Tensor:
 
     @property
     def dims(self) -> Dims:
-        """Sizes, None for an unknown size; raises Unknown if the rank is unknown."""
+        """Sizes, None for an unknown size; raises UnknownOperand if the rank is unknown."""
         if self.known is None:
-            raise Unknown
+            raise UnknownOperand
         return self.known
 
     @property
     def rank(self) -> int:
-        """Number of dimensions; raises Unknown if it is unknown."""
+        """Number of dimensions; raises UnknownOperand if it is unknown."""
         return len(self.dims)
 
     @property
     def value(self) -> Array:
-        """The elements; raises Unknown if they are unknown."""
+        """The elements; raises UnknownOperand if they are unknown."""
         if self.data is None:
-            raise Unknown
+            raise UnknownOperand
         return self.data
 
     @property
     def ints(self) -> tuple[int, ...]:
-        """The elements of an integer tensor in row-major order; raises Unknown."""
+        """The elements of an integer tensor in row-major order; raises UnknownOperand."""
         return tuple(int(i) for i in self.value.reshape(-1))
 
     def size(self, dim: int) -> int:
-        """The size of dimension `dim`; raises Unknown if it is unknown."""
+        """The size of dimension `dim`; raises UnknownOperand if it is unknown."""
         size = self.dims[dim]
         if size is None:
-            raise Unknown
+            raise UnknownOperand
         return size
 
 

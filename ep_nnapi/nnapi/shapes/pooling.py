@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import Dims, Scalar, Table, Tensor, require
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 
 
 def pool_2d(input: Tensor, filter_height: int, filter_width: int, **scalars: Scalar) -> Dims:
@@ -13,9 +13,11 @@ def pool_2d(input: Tensor, filter_height: int, filter_width: int, **scalars: Sca
     Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D, MAX_POOL_2D, L2_POOL_2D.
     """
     require(min(filter_height, filter_width) > 0, "a pool's window is empty")
-    window = Window.of(**scalars)
-    for side, taps in ((window.height, filter_height), (window.width, filter_width)):
-        require(max(side.before, side.after) < taps, "a pool's window is all padding")
+    window = WindowGeometry.of(**scalars)
+    for cell_operands, taps in ((window.height, filter_height), (window.width, filter_width)):
+        require(
+            max(cell_operands.before, cell_operands.after) < taps, "a pool's window is all padding"
+        )
     batch, height, width, channels = window.image(input)
     return window.dims(
         batch,

@@ -22,7 +22,7 @@ from ep_nnapi.nnapi.shapes.operands import (
 )
 
 Sizes: TypeAlias = Mapping[str, Dim]
-Given: TypeAlias = Mapping[str, Operand]
+CellOperands: TypeAlias = Mapping[str, Operand]
 
 GATES = ("input", "forget", "cell", "output")
 INPUT = tuple(f"input_to_{gate}_weights" for gate in GATES)
@@ -55,12 +55,12 @@ RNN_CELL = {
 """Patterns of an RNN cell's tensors except its input. Source: NDK ANEURALNETWORKS_RNN."""
 _LSTM_REQUIRED = {"input", *LSTM_CELL} - {*INPUT_GATE, *PEEPHOLE, *NORM, *AUXILIARY, *PROJECTION}
 _RNN_REQUIRED = {"input", *RNN_CELL} - {"aux_weights"}
-_ORDERS = {True: "times batches", False: "batches times"}
+_SEQUENCE_PATTERNS = {True: "times batches", False: "batches times"}
 """Leading dimensions of a sequence, by `time_major`."""
-_STEP = "batches"
+_STATE_PATTERN = "batches"
 
 
-def agree(patterns: Mapping[str, str], operands: Given) -> Sizes:
+def agree(patterns: Mapping[str, str], operands: CellOperands) -> Sizes:
     """Return the named sizes; raises ShapeError if two operands disagree on one."""
     sizes: dict[str, Dim] = {}
     for name, pattern in patterns.items():
@@ -76,7 +76,7 @@ def agree(patterns: Mapping[str, str], operands: Given) -> Sizes:
     return sizes
 
 
-def lstm_cell(operands: Given, order: str = _STEP) -> Sizes:
+def lstm_cell(operands: CellOperands, order: str = _STATE_PATTERN) -> Sizes:
     """The named sizes of an LSTM cell; raises ShapeError if operands are missing."""
     _need(_LSTM_REQUIRED, operands)
     sizes = agree({**_read(order), **LSTM_CELL}, operands)
@@ -91,7 +91,7 @@ def lstm_cell(operands: Given, order: str = _STEP) -> Sizes:
     return {**sizes, "outputs": unify(sizes["outputs"], sizes["units"])}
 
 
-def rnn_cell(operands: Given, order: str = _STEP) -> Sizes:
+def rnn_cell(operands: CellOperands, order: str = _STATE_PATTERN) -> Sizes:
     """The named sizes of an RNN cell; raises ShapeError if operands are missing."""
     _need(_RNN_REQUIRED, operands)
     return agree({**_read(order), **RNN_CELL}, operands)
@@ -124,7 +124,7 @@ def unidirectional_sequence_lstm(time_major: bool, **operands: Operand) -> Shape
 
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
     """
-    order = _ORDERS[time_major]
+    order = _SEQUENCE_PATTERNS[time_major]
     sizes = lstm_cell(operands, order)
     return [_of(sizes, f"{order} outputs"), *_lstm_states(sizes)]
 
@@ -136,7 +136,7 @@ def bidirectional_sequence_lstm(
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
     """
-    order = _ORDERS[time_major]
+    order = _SEQUENCE_PATTERNS[time_major]
     forward, backward = (lstm_cell(cell, order) for cell in _linked(operands, AUXILIARY[1], order))
     outputs = _of(forward, f"{order} outputs"), _of(backward, f"{order} outputs")
     states = (*_lstm_states(forward), *_lstm_states(backward))
@@ -155,7 +155,7 @@ def unidirectional_sequence_rnn(time_major: int, **operands: Operand) -> Shapes:
     Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN.
     """
     require(time_major in (0, 1), f"time_major {time_major} is neither 0 nor 1")
-    order = _ORDERS[bool(time_major)]
+    order = _SEQUENCE_PATTERNS[bool(time_major)]
     sizes = rnn_cell(operands, order)
     return [_of(sizes, f"{order} units"), _of(sizes, "batches units")]
 
@@ -167,7 +167,7 @@ def bidirectional_sequence_rnn(
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
     """
-    order = _ORDERS[time_major]
+    order = _SEQUENCE_PATTERNS[time_major]
     cells = [rnn_cell(cell, order) for cell in _linked(operands, "aux_weights", order)]
     outputs = [_of(sizes, f"{order} units") for sizes in cells]
     states = [_of(sizes, "batches units") for sizes in cells]
@@ -198,19 +198,19 @@ def svdf(rank: int, **operands: Operand) -> Shapes:
     return [(sizes["batches"], states), (sizes["batches"], units)]
 
 
-def side(prefix: str, operands: Given) -> dict[str, Operand]:
+def cell_operands(prefix: str, operands: CellOperands) -> dict[str, Operand]:
     """The operands whose names begin with `prefix`; the prefix is removed."""
     return {k.removeprefix(prefix): v for k, v in operands.items() if k.startswith(prefix)}
 
 
-def _linked(operands: Given, weights: str, order: str) -> tuple[Given, Given]:
+def _linked(operands: CellOperands, weights: str, order: str) -> tuple[CellOperands, CellOperands]:
     """The operands of the forward and the backward cell, by linking mode.
 
     Without `aux_input` both cells read the input. With `aux_input` and its `weights`, both read
     both (cross linking). With `aux_input` only, the backward cell reads it instead of the input
     (parallel linking).
     """
-    forward, backward = side("fw_", operands), side("bw_", operands)
+    forward, backward = cell_operands("fw_", operands), cell_operands("bw_", operands)
     crossed = weights in forward
     require(crossed == (weights in backward), f"fw_{weights} and bw_{weights} belong together")
     _need(("input", "aux_input") if crossed else ("input",), operands)
@@ -226,12 +226,12 @@ def _read(order: str) -> dict[str, str]:
     return {"input": f"{order} inputs", "aux_input": f"{order} aux_inputs"}
 
 
-def _need(names: Collection[str], operands: Given) -> None:
+def _need(names: Collection[str], operands: CellOperands) -> None:
     for name in sorted(names):
         require(name in operands, f"operand {name} was left out, its value is needed")
 
 
-def _all_or_none(names: Collection[str], operands: Given) -> bool:
+def _all_or_none(names: Collection[str], operands: CellOperands) -> bool:
     """Return True if all are given, False if none; raises ShapeError if only some are."""
     present = [name for name in names if name in operands]
     missing = [name for name in names if name not in operands]

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, Unknown
-from ep_nnapi.nnapi.shapes.window import Side, Window, nhwc_dims
+from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, UnknownOperand
+from ep_nnapi.nnapi.shapes.window import AxisGeometry, WindowGeometry, nhwc_dims
 from ep_nnapi.nnapi.signature import OperationSpec
 
 Elements: TypeAlias = Callable[..., int]
@@ -35,7 +35,7 @@ def require_scratch(
     try:
         declared = SCRATCH[operation]
         wanted = declared(**{k: v for k, v in operands.items() if v is not None})
-    except (Unknown, ShapeError):
+    except (UnknownOperand, ShapeError):
         return  # unknown before the run, or an error that shape inference reports
     most = times * (_MULTIPLE * elements + _ALWAYS)
     if wanted > most:
@@ -62,8 +62,8 @@ def _padded(input: Tensor, taps: tuple[int, int], rest: Mapping[str, Scalar | Te
     return high * wide * channels
 
 
-def _stored(side: Side, size: int, taps: int) -> int:
-    return size + sum(side.pads(size, taps))
+def _stored(cell_operands: AxisGeometry, size: int, taps: int) -> int:
+    return size + sum(cell_operands.pads(size, taps))
 
 
 def _transposed(input: Tensor, filter: Tensor, **rest: Scalar | Tensor) -> int:
@@ -89,13 +89,13 @@ def _regions(
     return rows + output_width * (width_sampling_points or width) * width
 
 
-def _window(rest: Mapping[str, Scalar | Tensor]) -> Window:
+def _window(rest: Mapping[str, Scalar | Tensor]) -> WindowGeometry:
     scalars = {k: v for k, v in rest.items() if not isinstance(v, Tensor) and k != "activation"}
-    return Window.of(**scalars)
+    return WindowGeometry.of(**scalars)
 
 
 def _known(image: Tensor, nchw: bool) -> tuple[int, ...]:
-    """An image's batch, height, width and channels; raises Unknown."""
+    """An image's batch, height, width and channels; raises UnknownOperand."""
     return tuple(Tensor(nhwc_dims(image, nchw)).size(i) for i in range(4))
 
 

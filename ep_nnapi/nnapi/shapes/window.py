@@ -10,7 +10,7 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, ShapeError, Tensor
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class AxisGeometry:
     """The window along one axis of the image.
 
     before, after   explicit padding; ignored if `scheme` is given; `after` may be negative
@@ -57,23 +57,23 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowGeometry:
     """A window along height and width, and the image layout.
 
     Source: NDK ANEURALNETWORKS_CONV_2D (operands of both forms), PaddingCode.
     """
 
-    height: Side
-    width: Side
+    height: AxisGeometry
+    width: AxisGeometry
     nchw: bool = False
 
     @staticmethod
     @lru_cache(maxsize=1024)
-    def of(**scalars: Scalar) -> Window:
+    def of(**scalars: Scalar) -> WindowGeometry:
         """The window for an operation's scalar operands, given by name."""
 
-        def side(axis: str, before: str, after: str) -> Side:
-            return Side(
+        def cell_operands(axis: str, before: str, after: str) -> AxisGeometry:
+            return AxisGeometry(
                 int(scalars[f"stride_{axis}"]),
                 int(scalars.get(f"dilation_{axis}", 1)),
                 int(scalars.get(f"padding_{before}", 0)),
@@ -82,9 +82,9 @@ class Window:
             )
 
         scheme = padding_scheme(scalars["padding"]) if "padding" in scalars else None
-        found = Window(
-            side("height", "top", "bottom"),
-            side("width", "left", "right"),
+        found = WindowGeometry(
+            cell_operands("height", "top", "bottom"),
+            cell_operands("width", "left", "right"),
             bool(scalars.get("layout", False)),
         )
         for axis in (found.height, found.width):

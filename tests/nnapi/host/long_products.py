@@ -117,7 +117,7 @@ def recurrent(draw: Draw, row: Row) -> Iterator[Example]:
         found = lstm_cells.steps(w, sequence) if lstm else test_rnn.steps(w, sequence, 4)
         outputs.append(found[0][::-1] if way == "bw_" else found[0])
         states = list(found[1:])
-    everything = dict.fromkeys(param.name for param in row.forms[0])
+    everything = dict.fromkeys(param.name for param in row.input_params[0])
     given = everything | operands | scalars | {"input": store(x.array[0], F32) if one else x}
     if row is spec.LSTM:
         outputs = [np.zeros((2, 4 * 3)), *states, outputs[0][0]]

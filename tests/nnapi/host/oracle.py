@@ -180,7 +180,7 @@ def _ordered(row: Row, operands: Mapping[str, object]) -> list[tuple[str, object
     """The operands in the order of the first form that has all of them and no gap."""
     many = {n: v for n, v in operands.items() if isinstance(v, list)}
     flat = sum(len(v) - 1 for v in many.values()) + len(operands)
-    for form in row.forms:
+    for form in row.input_params:
         names = [p.name for p in form]
         if not operands.keys() <= set(names):
             continue
@@ -199,7 +199,7 @@ def _ordered(row: Row, operands: Mapping[str, object]) -> list[tuple[str, object
 
 def _expected(row: Row, name: str, data: OperandCode) -> OperandCode:
     """The type of an operand that is left out."""
-    param = next(p for form in row.forms for p in form if p.name == name)
+    param = next(p for form in row.input_params for p in form if p.name == name)
     return next(t.code(param.type) for t in row.typings if t.types.get("T") is data)
 
 

@@ -41,7 +41,7 @@ def reals(operands):
 
 def everything(row, *given):
     """All operands of an operation, None for those that are left out."""
-    found = dict.fromkeys(param.name for param in row.forms[0])
+    found = dict.fromkeys(param.name for param in row.input_params[0])
     for operands in given:
         found |= operands
     return found

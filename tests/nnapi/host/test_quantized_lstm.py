@@ -82,7 +82,7 @@ def scalars(hidden=HIDDEN, **clips):
 def quantized_lstm(stored, numbers, output=OUTPUT):
     """State out, cell state out and output, the same whether weights are inputs or constants."""
     row = spec.QUANTIZED_LSTM
-    given = dict.fromkeys(param.name for param in row.forms[0]) | stored | numbers
+    given = dict.fromkeys(param.name for param in row.input_params[0]) | stored | numbers
     outputs = (output, STATE, output)
     first, second = (run(row, given, *outputs, constant=constant) for constant in (False, True))
     for one, other in zip(first, second, strict=True):
@@ -123,7 +123,7 @@ def test_states_of_every_scale(bits):
     stored["cell_state_in"] = store(drawn(BATCHES, UNITS, salt=2) / 2, Q16Y, like)
     reals["cell_state_in"] = stored["cell_state_in"].real
     row = spec.QUANTIZED_LSTM
-    given = dict.fromkeys(param.name for param in row.forms[0]) | stored | scalars()
+    given = dict.fromkeys(param.name for param in row.input_params[0]) | stored | scalars()
     _, state, _ = run(row, given, OUTPUT, like, OUTPUT)
     _, _, c = steps(reals, reals["input"][np.newaxis])
     assert off(state, like, c) <= 1 + ERROR / like.scale

@@ -48,7 +48,7 @@ def steps(w, sequence, activation, auxiliary=None):
 
 def check(row, given, expected, code):
     """Asserts the outputs, with weights as inputs and as constants."""
-    everything = dict.fromkeys(param.name for param in row.forms[0]) | given
+    everything = dict.fromkeys(param.name for param in row.input_params[0]) | given
     for constant in (False, True):
         results = run(row, everything, *[Operand(code)] * len(expected), constant=constant)
         for n, (result, numbers) in enumerate(zip(results, expected, strict=True)):
@@ -139,7 +139,7 @@ def test_linking_needs_all_that_it_takes(leave_out, sentence):
     }
     given = {name: store(v, F32) for name, v in tensors.items() if name != leave_out}
     row = spec.BIDIRECTIONAL_SEQUENCE_RNN
-    everything = dict.fromkeys(param.name for param in row.forms[0]) | given
+    everything = dict.fromkeys(param.name for param in row.input_params[0]) | given
     scalars = {"activation": 1, "time_major": True, "merge_outputs": False}
     with pytest.raises(RuntimeFailure, match=sentence):
         run(row, everything | scalars, Operand(F32), Operand(F32))

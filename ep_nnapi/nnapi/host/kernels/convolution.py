@@ -16,7 +16,7 @@ from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 21
@@ -64,7 +64,7 @@ def conv_2d(
     **scalars: Scalar,
 ) -> None:
     """2-D convolution. Source: NDK ANEURALNETWORKS_CONV_2D."""
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     _convolve(images, filter, window, types["input"], results)
     if window.nchw:
@@ -86,7 +86,9 @@ def grouped_conv_2d(
     conv_2d(input, filter, bias, activation, types=types, out=out, **scalars)
 
 
-def _convolve(images: Array, filter: Filter, window: Window, source: Operand, out: Array) -> None:
+def _convolve(
+    images: Array, filter: Filter, window: WindowGeometry, source: Operand, out: Array
+) -> None:
     sliding = Sliding.of(window, filter.taps, images, out)
     groups, dtype = filter.matrix.shape[0], filter.matrix.dtype
     if sliding.pointwise and groups == 1:

@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.host.kernels.linear import Finish, factors, finish, read
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 20
@@ -66,7 +66,7 @@ def depthwise_conv_2d(
 
     Source: NDK ANEURALNETWORKS_DEPTHWISE_CONV_2D.
     """
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     taps = filter.weights.shape[:2]
     sliding = Sliding.of(window, (taps[0], taps[1]), images, results)

@@ -10,12 +10,17 @@ from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.fused_activation import activate
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 
 def _pool(
-    ufunc: np.ufunc, fill: float, input: Array, taps: tuple[int, int], out: Array, window: Window
+    ufunc: np.ufunc,
+    fill: float,
+    input: Array,
+    taps: tuple[int, int],
+    out: Array,
+    window: WindowGeometry,
 ) -> tuple[Array, Sliding]:
     """Reduces windows to [N, H, W, C], rows first, then columns; padding has the value `fill`."""
     images, results = channels_last(input, out, window.nchw)
@@ -55,7 +60,7 @@ def max_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """Max pooling. Source: NDK ANEURALNETWORKS_MAX_POOL_2D."""
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     taps = (filter_height, filter_width)
     results, _ = _pool(np.maximum, -np.inf, input, taps, out, window)
     _deliver(results, out, window, activation)
@@ -71,7 +76,7 @@ def average_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """Average pooling, excluding padding. Source: NDK ANEURALNETWORKS_AVERAGE_POOL_2D."""
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     results, sliding = _pool(np.add, 0, input, (filter_height, filter_width), out, window)
     _divide(results, sliding.counts())
     _deliver(results, out, window, activation)
@@ -87,7 +92,7 @@ def l2_pool_2d(
     **scalars: Scalar,
 ) -> None:
     """L2 pooling: root of the mean square. Source: NDK ANEURALNETWORKS_L2_POOL_2D."""
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     taps = (filter_height, filter_width)
     results, sliding = _pool(np.add, 0, np.square(input), taps, out, window)
     _divide(results, sliding.counts())
@@ -101,7 +106,7 @@ def _divide(sums: Array, counts: Array) -> None:
     sums *= np.float32(1 / most) if counts.min(initial=most) == most else 1 / counts
 
 
-def _deliver(results: Array, out: Array, window: Window, activation: int) -> None:
+def _deliver(results: Array, out: Array, window: WindowGeometry, activation: int) -> None:
     activate(results, activation)
     if window.nchw:
         np.copyto(out, results.transpose(NCHW))

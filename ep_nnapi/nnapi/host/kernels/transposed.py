@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 19
@@ -52,7 +52,7 @@ def transpose_conv_2d(
     **scalars: Scalar,
 ) -> None:
     """Transposed 2-D convolution. Source: NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D."""
-    window = Window.of(**scalars)
+    window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     for image, result in zip(images, results, strict=True):
         sums = _spread(image, filter, window, types["input"])
@@ -66,7 +66,7 @@ def transpose_conv_2d(
         np.copyto(out, results.transpose(NCHW))
 
 
-def _spread(image: Array, filter: Filter, window: Window, source: Operand) -> Array:
+def _spread(image: Array, filter: Filter, window: WindowGeometry, source: Operand) -> Array:
     """Returns the sums of one image [H, W, C], before cropping the padding."""
     (height, width, _), (high, wide) = image.shape, filter.taps
     down, across = window.height.stride, window.width.stride

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.shapes.window import Window
+from ep_nnapi.nnapi.shapes.window import WindowGeometry
 
 Read = Callable[[Array, Array], None]
 """Copies part of an image into an array of another type; called like numpy.copyto."""
@@ -43,7 +43,7 @@ class Sliding:
     image: tuple[int, int]
 
     @staticmethod
-    def of(window: Window, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
+    def of(window: WindowGeometry, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
         """Returns the sliding window of an operation from `image` to `out`."""
         return _sliding(window, taps, image.shape[1:3], out.shape[1:3])
 
@@ -135,7 +135,7 @@ def _seen(sliding: Sliding, axis: int) -> Array:
 
 @lru_cache(maxsize=1024)
 def _sliding(
-    window: Window, taps: tuple[int, int], image: tuple[int, int], out: tuple[int, int]
+    window: WindowGeometry, taps: tuple[int, int], image: tuple[int, int], out: tuple[int, int]
 ) -> Sliding:
     height, width = window.height, window.width
     return Sliding(
