@@ -11,8 +11,8 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, is_coded
-from ep_nnapi.nnapi.host.kernel import Kernel, asked
-from ep_nnapi.nnapi.host.named_operation import Site, indexes
+from ep_nnapi.nnapi.host.kernel import Kernel, parameter_names
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 
@@ -24,24 +24,27 @@ Fetch: TypeAlias = Callable[[Values], object]
 class Arguments:
     """A kernel's arguments by name, dequantized and packed; constant ones are precomputed."""
 
-    def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
+    def __init__(self, kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> None:
         self._required = kernel.required
-        fixed: dict[str, object] = {"types": at.types} if "types" in kernel.asks else {}
+        fixed: dict[str, object] = (
+            {"types": op.types} if "types" in kernel.special_parameters else {}
+        )
         self._fetches: list[tuple[str, Fetch]] = []
         self.coded: dict[str, Operand] = {}
-        for name, index in at.inputs.items():
-            types = at.types.many(name)
-            fetch = _fetch(index, types, kernel.real, constants)
+        for name, index in op.inputs.items():
+            types = op.types.many(name)
+            fetch = _fetcher(index, types, kernel.real, constants)
             if constants.keys() >= set(indexes(index)):
                 fixed[name] = fetch(constants)
             elif kernel.real and isinstance(index, int) and _is_coded_tensor(types[0]):
                 self.coded[name] = types[0]
-                self._fetches.append((name, partial(_value, index)))
+                self._fetches.append((name, partial(_fetch_value, index)))
             else:
                 self._fetches.append((name, fetch))
-        known = {"types": at.types, **fixed}
+        known = {"types": op.types, **fixed}
         packs = {
-            name: (pack, asked(pack) & {*at.inputs, "types"}) for name, pack in kernel.pack.items()
+            name: (pack, parameter_names(pack) & {*op.inputs, "types"})
+            for name, pack in kernel.pack.items()
         }
         ready = {name for name, (_, names) in packs.items() if names <= known.keys()}
         self._late = [(name, *packs[name]) for name in packs if name not in ready]
@@ -80,43 +83,43 @@ def _is_coded_tensor(operand: Operand) -> bool:
     return operand.type.tensor and is_coded(operand)
 
 
-def _fetch(
+def _fetcher(
     index: int | tuple[int, ...],
     types: tuple[Operand, ...],
     real: bool,
     constants: Mapping[int, object],
 ) -> Fetch:
     """A function that gets an argument, constant or not, from the values of a run."""
-    each = [_fetch_one(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
+    each = [_fetch_operand(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
     for n, i in enumerate(indexes(index)):
         if i in constants:
-            each[n] = partial(_given, each[n](constants))
-    return partial(_many, each) if isinstance(index, tuple) else each[0]
+            each[n] = partial(_fetch_constant, each[n](constants))
+    return partial(_fetch_tuple, each) if isinstance(index, tuple) else each[0]
 
 
-def _fetch_one(index: int, operand: Operand, real: bool) -> Fetch:
+def _fetch_operand(index: int, operand: Operand, real: bool) -> Fetch:
     if operand.type is OperandCode.MODEL:
-        return partial(_value, index)
+        return partial(_fetch_value, index)
     if not operand.type.tensor:
-        return partial(_scalar, index)
+        return partial(_fetch_scalar, index)
     if real and is_coded(operand):
         return partial(_real, index, operand)
-    return partial(_value, index)
+    return partial(_fetch_value, index)
 
 
-def _many(fetches: Sequence[Fetch], values: Values) -> object:
+def _fetch_tuple(fetches: Sequence[Fetch], values: Values) -> object:
     return tuple(fetch(values) for fetch in fetches)
 
 
-def _given(value: object, values: Values) -> object:
+def _fetch_constant(value: object, values: Values) -> object:
     return value
 
 
-def _value(index: int, values: Values) -> object:
+def _fetch_value(index: int, values: Values) -> object:
     return values[index]
 
 
-def _scalar(index: int, values: Values) -> object:
+def _fetch_scalar(index: int, values: Values) -> object:
     return as_array(values[index]).item()
 
 

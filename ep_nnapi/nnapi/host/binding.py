@@ -7,11 +7,11 @@ from typing import Protocol
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values
-from ep_nnapi.nnapi.host.blockwise import Blocked, Lookup
+from ep_nnapi.nnapi.host.blockwise import BlockwiseCall, LookupTable
 from ep_nnapi.nnapi.host.codec import is_coded
 from ep_nnapi.nnapi.host.kernel import Kernel
-from ep_nnapi.nnapi.host.kernel_call import Call, Outs
-from ep_nnapi.nnapi.host.named_operation import Site, indexes
+from ep_nnapi.nnapi.host.kernel_call import KernelCall, Outs
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.host.run import Run
 
 
@@ -23,13 +23,13 @@ class Bound(Protocol):
         ...
 
 
-def bind(kernel: Kernel, at: Site, constants: Mapping[int, object]) -> Bound:
-    """Bind `kernel` to the operation `at`; `constants` are known values by operand index."""
-    call = Call(kernel, at, constants)
-    if kernel.pointwise and at.types["input"].type.numpy.itemsize == 1:
-        (index,) = indexes(at.inputs["input"])
-        if set(at.operation.inputs) - constants.keys() == {index}:
-            return Lookup(call, index, at.types["input"], at.types["output"], constants)
+def bind(kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> Bound:
+    """Bind `kernel` to the operation `op`; `constants` are known values by operand index."""
+    call = KernelCall(kernel, op, constants)
+    if kernel.pointwise and op.types["input"].type.numpy.itemsize == 1:
+        (index,) = indexes(op.inputs["input"])
+        if set(op.operation.inputs) - constants.keys() == {index}:
+            return LookupTable(call, index, op.types["input"], op.types["output"], constants)
     if kernel.elementwise and any(is_coded(o) for o in call.types):
-        return Blocked(call, call.types[0])
+        return BlockwiseCall(call, call.types[0])
     return call

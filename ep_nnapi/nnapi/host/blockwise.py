@@ -11,7 +11,7 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Values, as_array
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
-from ep_nnapi.nnapi.host.kernel_call import Call, Outs
+from ep_nnapi.nnapi.host.kernel_call import KernelCall, Outs
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Operand
 
@@ -19,12 +19,12 @@ _BLOCK = 1 << 15
 """Elements per block: decoded, computed and encoded together."""
 
 
-class Lookup:
+class LookupTable:
     """An elementwise function of one 8-bit input as a table of its 256 results."""
 
     def __init__(
         self,
-        call: Call,
+        call: KernelCall,
         index: int,
         operand: Operand,
         result: Operand,
@@ -43,10 +43,10 @@ class Lookup:
         return [np.take(self._results, bits, out=outs[0], mode="clip")]
 
 
-class Blocked:
+class BlockwiseCall:
     """An elementwise function, computed in blocks so that decoded values stay in the CPU cache."""
 
-    def __init__(self, call: Call, output: Operand) -> None:
+    def __init__(self, call: KernelCall, output: Operand) -> None:
         self._call = call
         self._output = output
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from threadpoolctl import LibController, ThreadpoolController
 
 
-class RunsTogether:
+class ConcurrentRuns:
     """Context that every run enters; BLAS is single-threaded while several runs are in it.
 
     BLAS splits a matrix product over all cores. If several runs do so, their threads compete, and
@@ -24,20 +24,20 @@ class RunsTogether:
     def __init__(self) -> None:
         self._lock = Lock()
         self._running: list[int] = []  # thread ids; list operations are atomic, so no lock
-        self._before: list[int] = []  # threads of each BLAS to restore; empty: no limit
-        self._gate = Condition()
+        self._threads_before: list[int] = []  # threads of each BLAS to restore; empty: no limit
+        self._fork_ended = Condition()
         self._forking: int | None = None  # id of the thread that forks or waits to fork
 
     @cached_property
-    def _pools(self) -> ThreadpoolController:
+    def _blas_libraries(self) -> ThreadpoolController:
         """The BLAS libraries of this process; found on first use, because the search is slow."""
         return ThreadpoolController().select(user_api="blas")
 
     def __enter__(self) -> None:
         self._running.append(get_ident())
-        self.let_fork()
-        if len(self._running) > 1 and not self._before:
-            self._hold()
+        self.wait_for_fork()
+        if len(self._running) > 1 and not self._threads_before:
+            self._limit_blas_threads()
 
     def __exit__(
         self,
@@ -46,30 +46,30 @@ class RunsTogether:
         traceback: TracebackType | None,
     ) -> None:
         self._leave(get_ident())
-        if self._before and not self._running:
-            self._release()
+        if self._threads_before and not self._running:
+            self._restore_blas_threads()
 
-    def let_fork(self) -> None:
+    def wait_for_fork(self) -> None:
         """Wait while another thread forks the process; called between operations of a run."""
-        me = get_ident()
-        if self._forking is None or self._forking == me:
+        thread = get_ident()
+        if self._forking is None or self._forking == thread:
             return
-        entered = self._running.count(me)
+        entered = self._running.count(thread)
         for _ in range(entered):
-            self._leave(me)
-        with self._gate:
+            self._leave(thread)
+        with self._fork_ended:
             while self._forking is not None:
-                self._gate.wait()
-            self._running += [me] * entered
+                self._fork_ended.wait()
+            self._running += [thread] * entered
 
     def _leave(self, thread: int) -> None:
         if thread in self._running:  # not in the list if the run itself forked
             self._running.remove(thread)
         if self._forking is not None:
-            with self._gate:
-                self._gate.notify_all()
+            with self._fork_ended:
+                self._fork_ended.notify_all()
 
-    def survive_forks(self) -> None:
+    def register_fork_handlers(self) -> None:
         """Register fork handlers: fork only between operations; a child starts without runs.
 
         OpenBLAS stops its threads before a fork and deadlocks if another thread is in a matrix
@@ -77,52 +77,54 @@ class RunsTogether:
         """
         os.register_at_fork(
             before=self._before_fork,
-            after_in_parent=self._after_fork,
-            after_in_child=self._in_child,
+            after_in_parent=self._after_fork_in_parent,
+            after_in_child=self._after_fork_in_child,
         )
 
     def _before_fork(self) -> None:
-        me = get_ident()
-        with self._gate:
+        thread = get_ident()
+        with self._fork_ended:
             while self._forking is not None:  # one fork at a time
-                self._gate.wait()
-            self._forking = me
-            while any(thread != me for thread in self._running):
-                self._gate.wait()
+                self._fork_ended.wait()
+            self._forking = thread
+            while any(other != thread for other in self._running):
+                self._fork_ended.wait()
         self._lock.acquire()  # no fork while the number of BLAS threads changes
 
-    def _after_fork(self) -> None:
+    def _after_fork_in_parent(self) -> None:
         if self._lock.locked():  # not locked if an interrupt ended the wait
             self._lock.release()
-        with self._gate:
+        with self._fork_ended:
             self._forking = None
-            self._gate.notify_all()
+            self._fork_ended.notify_all()
 
-    def _in_child(self) -> None:
-        self._lock, self._gate, self._forking = Lock(), Condition(), None
+    def _after_fork_in_child(self) -> None:
+        self._lock, self._fork_ended, self._forking = Lock(), Condition(), None
         self._running.clear()
-        if self._before:
-            self._release()
+        if self._threads_before:
+            self._restore_blas_threads()
 
-    def _hold(self) -> None:
+    def _limit_blas_threads(self) -> None:
         with self._lock:
-            if self._before or len(self._running) < 2:
+            if self._threads_before or len(self._running) < 2:
                 return
-            pools = self._pools.lib_controllers
-            self._before = [pool.num_threads for pool in pools]
+            pools = self._blas_libraries.lib_controllers
+            self._threads_before = [pool.num_threads for pool in pools]
             for pool in pools:
-                set_threads(pool, 1)
+                set_blas_threads(pool, 1)
 
-    def _release(self) -> None:
+    def _restore_blas_threads(self) -> None:
         with self._lock:
             if self._running:
                 return
-            for pool, threads in zip(self._pools.lib_controllers, self._before, strict=False):
-                set_threads(pool, threads)
-            self._before = []
+            for pool, threads in zip(
+                self._blas_libraries.lib_controllers, self._threads_before, strict=False
+            ):
+                set_blas_threads(pool, threads)
+            self._threads_before = []
 
 
-def set_threads(pool: LibController, threads: int) -> None:
+def set_blas_threads(pool: LibController, threads: int) -> None:
     """Set the number of threads of a BLAS library such that any thread can change it again.
 
     Since threadpoolctl 3.7 only the thread that set the number can change it while it is alive. But
@@ -133,6 +135,6 @@ def set_threads(pool: LibController, threads: int) -> None:
         pool.clear_controlling_thread()
 
 
-TOGETHER = RunsTogether()
+CONCURRENT_RUNS = ConcurrentRuns()
 """The instance of this process."""
-TOGETHER.survive_forks()
+CONCURRENT_RUNS.register_fork_handlers()

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
+import numpy as np
+
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.binding import Bound
-from ep_nnapi.nnapi.host.memory import Extent, arrange, block
-from ep_nnapi.nnapi.host.named_operation import Site, indexes
+from ep_nnapi.nnapi.host.memory import Lifetime, assign_offsets, block
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer
@@ -21,29 +23,29 @@ Shape: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScheduledStep:
     """One operation of a prepared model.
 
     view   the result may share the input's memory
     """
 
-    at: Site
+    op: NamedOperation
     bound: Bound
     view: bool
 
     @property
     def inputs(self) -> tuple[int, ...]:
         """Indexes of the input operands."""
-        return tuple(i for index in self.at.inputs.values() for i in indexes(index))
+        return tuple(i for index in self.op.inputs.values() for i in indexes(index))
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """Indexes of the output operands."""
-        return self.at.operation.outputs
+        return self.op.operation.outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExecutionPlan:
     """Execution plan of a model for one set of input shapes.
 
     shapes     shapes of computed operands that are known before a run
@@ -58,12 +60,12 @@ class Plan:
     size: int
     skipped: frozenset[int]
     releases: tuple[tuple[int, ...], ...]
-    _spare: list[Mapping[int, Array]] = field(default_factory=list)
+    _free_blocks: list[Mapping[int, Array]] = field(default_factory=list)
 
-    def borrow(self, operands: Sequence[Operand]) -> Mapping[int, Array]:
-        """Arrays of the temporaries in a memory block, for one run; return with `give_back`."""
+    def acquire(self, operands: Sequence[Operand]) -> Mapping[int, Array]:
+        """Arrays of the temporaries in a memory block, for one run; return with `release`."""
         try:
-            return self._spare.pop()
+            return self._free_blocks.pop()
         except IndexError:
             memory = block(self.size)
         return {
@@ -71,9 +73,9 @@ class Plan:
             for i, offset in self.offsets.items()
         }
 
-    def give_back(self, arrays: Mapping[int, Array]) -> None:
+    def release(self, arrays: Mapping[int, Array]) -> None:
         """Make arrays from `borrow` available to other runs."""
-        self._spare.append(arrays)
+        self._free_blocks.append(arrays)
 
 
 def _view(memory: Array, offset: int, shape: Shape, operand: Operand) -> Array:
@@ -81,39 +83,39 @@ def _view(memory: Array, offset: int, shape: Shape, operand: Operand) -> Array:
     return memory[offset : offset + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
-def plan(
-    steps: Sequence[Step],
+def plan_execution(
+    steps: Sequence[ScheduledStep],
     operands: Sequence[Operand],
     known: Mapping[int, Known],
     outputs: Sequence[int],
-) -> Plan:
+) -> ExecutionPlan:
     """Make a plan from known constants and input shapes; `outputs` are the model's outputs."""
     shapes = _infer_all(steps, operands, known)
     last = {i: n for n, step in enumerate(steps) for i in (*step.outputs, *step.inputs)}
     temporaries = {o for step in steps for o in step.outputs} - {*outputs}
-    homes: dict[int, int] = {}  # a view shares its input's memory, so extend the input's lifetime
+    storage: dict[int, int] = {}  # a view shares its input's memory, so extend the input's lifetime
     for step in steps:
-        home = homes.get(step.inputs[0], step.inputs[0]) if step.view else None
-        if home in temporaries and step.outputs[0] in temporaries:
-            homes[step.outputs[0]] = home
-            last[home] = max(last[home], last[step.outputs[0]])
-    layout = arrange(
-        Extent(out, prod(shapes[out]) * operands[out].type.numpy.itemsize, n, last[out])
+        owner = storage.get(step.inputs[0], step.inputs[0]) if step.view else None
+        if owner in temporaries and step.outputs[0] in temporaries:
+            storage[step.outputs[0]] = owner
+            last[owner] = max(last[owner], last[step.outputs[0]])
+    layout = assign_offsets(
+        Lifetime(out, prod(shapes[out]) * operands[out].type.numpy.itemsize, n, last[out])
         for n, step in enumerate(steps)
         for out in step.outputs
         if out in temporaries and out in shapes and not step.view
     )
     offsets = dict(layout.offsets)
-    offsets |= {i: offsets[h] for i, h in homes.items() if h in offsets and i in shapes}
+    offsets |= {i: offsets[h] for i, h in storage.items() if h in offsets and i in shapes}
     skipped = frozenset(n for n, s in enumerate(steps) if s.view and s.outputs[0] in offsets)
     releases: list[list[int]] = [[] for _ in steps]
     for i in temporaries - offsets.keys():
         releases[last[i]].append(i)
-    return Plan(shapes, offsets, layout.size, skipped, tuple(map(tuple, releases)))
+    return ExecutionPlan(shapes, offsets, layout.size, skipped, tuple(map(tuple, releases)))
 
 
 def _infer_all(
-    steps: Sequence[Step], operands: Sequence[Operand], known: Mapping[int, Known]
+    steps: Sequence[ScheduledStep], operands: Sequence[Operand], known: Mapping[int, Known]
 ) -> dict[int, Shape]:
     """Infer the shapes of computed operands that do not depend on data of the run."""
     facts = dict(known)
@@ -131,7 +133,7 @@ def _infer_all(
 
 
 def infer_step(
-    step: Step, operands: Sequence[Operand], fact: Callable[[int], Known]
+    step: ScheduledStep, operands: Sequence[Operand], fact: Callable[[int], Known]
 ) -> list[Dims | None]:
     """Merge inferred and declared output dimensions; raises ShapeError if they differ."""
 
@@ -142,9 +144,9 @@ def infer_step(
 
     given: Operands = {
         name: tuple(map(known, index)) if isinstance(index, tuple) else known(index)
-        for name, index in step.at.inputs.items()
+        for name, index in step.op.inputs.items()
     }
-    found = infer(step.at.operation.spec, given, len(step.outputs))
+    found = infer(step.op.operation.spec, given, len(step.outputs))
     outputs = [operands[index] for index in step.outputs]
     known_now = [_declared(dims, operand) for dims, operand in zip(found, outputs, strict=True)]
     for dims, operand in zip(known_now, outputs, strict=True):
@@ -171,3 +173,18 @@ def _declared(dims: Dims | None, operand: Operand) -> Dims | None:
     if len(dims) != len(declared):
         raise ShapeError(f"rank {len(dims)} is declared as rank {len(declared)}")
     return tuple(unify(a, b) for a, b in zip(dims, declared, strict=True))
+
+
+def static_shape(dims: Dims | None) -> Shape | None:
+    """The shape if it is fully known, else None."""
+    return None if dims is None or None in dims else tuple(size or 0 for size in dims)
+
+
+def shape_input(value: object) -> Known:
+    """A value for shape inference; elements only of int32 tensors, which can hold shapes."""
+    if not isinstance(value, np.ndarray):
+        return None
+    if value.ndim == 0:
+        scalar: bool | int | float = value.item()
+        return scalar
+    return Tensor(value.shape, value if value.dtype == np.int32 else None)

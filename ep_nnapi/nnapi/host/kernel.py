@@ -56,9 +56,9 @@ class Kernel:
     pack: Mapping[str, Function] = field(default_factory=dict)
 
     @cached_property
-    def asks(self) -> frozenset[str]:
+    def special_parameters(self) -> frozenset[str]:
         """The parameters of the function among `out`, `types` and `run`."""
-        return asked(self.function) & {"out", "types", "run"}
+        return parameter_names(self.function) & {"out", "types", "run"}
 
     @cached_property
     def required(self) -> frozenset[str]:
@@ -69,7 +69,7 @@ class Kernel:
         )
 
 
-def asked(function: Function) -> frozenset[str]:
+def parameter_names(function: Function) -> frozenset[str]:
     """The names of a function's parameters."""
     parameters = signature(function).parameters.values()
     return frozenset(p.name for p in parameters if p.kind is not Parameter.VAR_KEYWORD)

@@ -11,7 +11,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.arguments import Arguments, Values
 from ep_nnapi.nnapi.host.codec import encode, is_coded
 from ep_nnapi.nnapi.host.kernel import Function, Kernel
-from ep_nnapi.nnapi.host.named_operation import Site
+from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
@@ -20,24 +20,24 @@ Outs: TypeAlias = Sequence[Array | None]
 """Destination array of each output; None if its shape is unknown."""
 
 
-class Call:
+class KernelCall:
     """A kernel's function with its argument conversion and result storage."""
 
-    def __init__(self, kernel: Kernel, at: Site, constants: Mapping[int, object]) -> None:
+    def __init__(self, kernel: Kernel, op: NamedOperation, constants: Mapping[int, object]) -> None:
         self.function: Function = kernel.function
-        self._asks = kernel.asks
-        self.arguments = Arguments(kernel, at, constants)
+        self._special_parameters = kernel.special_parameters
+        self.arguments = Arguments(kernel, op, constants)
         self._real = kernel.real
-        self._single = [*map(type, at.outputs.values())] == [int]
-        self._types = [o for name in at.outputs for o in at.types.many(name)]
+        self._single = [*map(type, op.outputs.values())] == [int]
+        self._types = [o for name in op.outputs for o in op.types.many(name)]
         self.types = [*self._types, *self.arguments.coded.values()]
 
     def __call__(self, values: Values, outs: Outs, run: Run) -> list[Array]:
         """Compute the outputs, as `Bound`."""
         given = self.arguments.of(values)
-        if "run" in self._asks:
+        if "run" in self._special_parameters:
             given["run"] = run
-        if "out" not in self._asks:
+        if "out" not in self._special_parameters:
             result = self.function(**given)
             results = [result] if self._single else list(_arrays(result))
         else:

@@ -15,7 +15,7 @@ ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class Lifetime:
     """A temporary's size in bytes and its lifetime: first and last step, inclusive."""
 
     key: int
@@ -25,24 +25,24 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class MemoryLayout:
     """The offset of each temporary by key, and the total size in bytes."""
 
     offsets: Mapping[int, int]
     size: int
 
 
-def arrange(extents: Iterable[Extent]) -> Layout:
+def assign_offsets(lifetimes: Iterable[Lifetime]) -> MemoryLayout:
     """Assign offsets such that no two temporaries alive in the same step overlap.
 
     Greedy: largest first (of equal sizes, the earliest), each at the lowest offset that is free
     during its lifetime. Cost: quadratic in the number of extents.
 
-    >>> arrange([Extent(0, 64, 0, 1), Extent(1, 64, 1, 2), Extent(2, 32, 2, 3)])
-    Layout(offsets={0: 0, 1: 64, 2: 0}, size=128)
+    >>> assign_offsets([Lifetime(0, 64, 0, 1), Lifetime(1, 64, 1, 2), Lifetime(2, 32, 2, 3)])
+    MemoryLayout(offsets={0: 0, 1: 64, 2: 0}, size=128)
     """
-    placed: list[tuple[int, int, Extent]] = []
-    for extent in sorted(extents, key=lambda e: (-e.size, e.first, e.key)):
+    placed: list[tuple[int, int, Lifetime]] = []
+    for extent in sorted(lifetimes, key=lambda e: (-e.size, e.first, e.key)):
         offset = 0
         for start, end, other in placed:
             alive = other.first <= extent.last and extent.first <= other.last
@@ -50,7 +50,7 @@ def arrange(extents: Iterable[Extent]) -> Layout:
                 offset = -(-end // ALIGNMENT) * ALIGNMENT
         insort(placed, (offset, offset + extent.size, extent), key=itemgetter(0))
     offsets = dict(sorted((extent.key, start) for start, _, extent in placed))
-    return Layout(offsets, max((end for _, end, _ in placed), default=0))
+    return MemoryLayout(offsets, max((end for _, end, _ in placed), default=0))
 
 
 def block(size: int) -> Array:

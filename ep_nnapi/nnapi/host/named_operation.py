@@ -15,7 +15,7 @@ Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class NamedOperation:
     """An operation with its operands by name.
 
     inputs, outputs   operand indexes by name, a tuple for a repeated parameter; omitted operands
@@ -31,7 +31,9 @@ class Site:
     code: OperandCode | None
 
 
-def locate(operation: Operation, operands: Sequence[Operand], feature_level: int) -> Site:
+def name_operands(
+    operation: Operation, operands: Sequence[Operand], feature_level: int
+) -> NamedOperation:
     """Match the operation and name its operands; raises Reject if no signature matches."""
     match = operation.match(operands, feature_level)
     inputs = {
@@ -44,7 +46,7 @@ def locate(operation: Operation, operands: Sequence[Operand], feature_level: int
         name: tuple(_described(operands[i]) for i in indexes(index))
         for name, index in (*inputs.items(), *outputs.items())
     }
-    return Site(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
+    return NamedOperation(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
 
 
 def indexes(index: int | tuple[int, ...]) -> tuple[int, ...]:

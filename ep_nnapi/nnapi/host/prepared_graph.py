@@ -12,10 +12,18 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of
-from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
-from ep_nnapi.nnapi.host.execution_plan import Plan, Shape, Step, infer_step, plan
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.host.execution_plan import (
+    ExecutionPlan,
+    ScheduledStep,
+    Shape,
+    infer_step,
+    plan_execution,
+    shape_input,
+    static_shape,
+)
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.named_operation import locate
+from ep_nnapi.nnapi.host.named_operation import name_operands
 from ep_nnapi.nnapi.host.run import COMPUTE, Run
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.result import failure
@@ -24,10 +32,10 @@ from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.validate import execution_order
 
-_PLANS = 8
+_MAX_PLANS = 8
 """Number of plans, one per set of input shapes, that a model caches."""
 
-_MOST_FOLDED = 1 << 24
+_MAX_FOLDED_BYTES = 1 << 24
 """Size limit, in bytes, of constant-folded results, in addition to four times the bytes that the
 step reads: dequantizing 8-bit constants to float32 needs that much."""
 
@@ -36,12 +44,12 @@ step reads: dequantizing 8-bit constants to float32 needs that much."""
 class Preparation:
     """Options and shared state for preparing a model and its submodels.
 
-    halves   float32 results are rounded to float16, as the relaxed flag allows
-    cache    cache for constant-folded results
+    emulate_float16   float32 results are rounded to float16, as the relaxed flag allows
+    cache             cache for constant-folded results
     """
 
     feature_level: int
-    halves: bool = False
+    emulate_float16: bool = False
     cache: Cache | None = None
     _graphs: dict[int, PreparedGraph] = field(default_factory=dict)
 
@@ -61,45 +69,45 @@ class PreparedGraph:
     steps   the operations that are not constant-folded, in execution order
     """
 
-    def __init__(self, model: Model, how: Preparation) -> None:
+    def __init__(self, model: Model, preparation: Preparation) -> None:
         """Bind kernels and fold constants."""
-        self._halves = how.halves
+        self._emulate_float16 = preparation.emulate_float16
         self._operands = [replace(o, value=None) for o in model.operands]
-        self.steps: list[Step] = []
+        self.steps: list[ScheduledStep] = []
         self._inputs, self._outputs = model.inputs, model.outputs
         with _no_warnings():
-            constants = self._bind(model, how)
-        self._facts = {i: _fact(value) for i, value in constants.items()}
-        self._plans: dict[tuple[Shape | None, ...], Plan] = {}
+            constants = self._bind(model, preparation)
+        self._shape_inputs = {i: shape_input(value) for i, value in constants.items()}
+        self._plans: dict[tuple[Shape | None, ...], ExecutionPlan] = {}
 
-    def _bind(self, model: Model, how: Preparation) -> dict[int, object]:
+    def _bind(self, model: Model, preparation: Preparation) -> dict[int, object]:
         """Add the steps; returns all constants, including constant-folded results."""
-        constants = {i: self._constant(o, how) for i, o in enumerate(model.operands)}
+        constants = {i: self._constant(o, preparation) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
         for n in execution_order(model):
-            step = _step(model.operations[n], model.operands, constants, how.feature_level)
+            step = _step(model.operations[n], model.operands, constants, preparation.feature_level)
             decided = not {*step.outputs} & {*model.outputs}
-            folded = self._fold(step, constants, how.cache) if decided else None
+            folded = self._fold(step, constants, preparation.cache) if decided else None
             if folded is None:
                 self.steps.append(step)
             else:
                 constants.update(zip(step.outputs, folded, strict=True))
         return constants
 
-    def _constant(self, operand: Operand, how: Preparation) -> object:
+    def _constant(self, operand: Operand, preparation: Preparation) -> object:
         if isinstance(operand.value, Model):
-            return how.graph(operand.value)
+            return preparation.graph(operand.value)
         if not isinstance(operand.value, Data):
             return None
         return self._rounded(operand.array, operand)
 
     def _rounded(self, array: Array, operand: Operand) -> Array:
-        if self._halves and operand.type is OperandCode.TENSOR_FLOAT32:
+        if self._emulate_float16 and operand.type is OperandCode.TENSOR_FLOAT32:
             return array.astype(np.float16).astype(np.float32)
         return array
 
     def _fold(
-        self, step: Step, constants: Mapping[int, object], cache: Cache | None
+        self, step: ScheduledStep, constants: Mapping[int, object], cache: Cache | None
     ) -> list[Array] | None:
         """Fold a step: its outputs if all inputs are constants; None if not, or if it fails."""
         if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
@@ -107,14 +115,14 @@ class PreparedGraph:
         values: list[Array | None] = [None] * len(self._operands)
         for i in step.inputs:
             values[i] = np.asarray(constants[i])
-        shapes = {i: _fact(value) for i, value in enumerate(values)}
+        shapes = {i: shape_input(value) for i, value in enumerate(values)}
         try:
             dims = infer_step(step, self._operands, lambda i: shapes[i])
             read = sum(v.nbytes for v in values if v is not None)
-            if self._bytes(dims, step) > _MOST_FOLDED + 4 * read:
+            if self._bytes(dims, step) > _MAX_FOLDED_BYTES + 4 * read:
                 return None
             outs = [
-                _receiver(None, _whole(d), self._operands[i])
+                _destination(None, static_shape(d), self._operands[i])
                 for d, i in zip(dims, step.outputs, strict=True)
             ]
             return self._computed(step, values, outs, cache)
@@ -123,7 +131,7 @@ class PreparedGraph:
 
     def _computed(
         self,
-        step: Step,
+        step: ScheduledStep,
         values: Sequence[Array | None],
         outs: Sequence[Array | None],
         cache: Cache | None,
@@ -138,13 +146,13 @@ class PreparedGraph:
         known = [out for out in outs if out is not None]
         if cache is None or len(known) < len(outs):
             return compute()
-        described = step.at.operation.spec.code, step.at.types.named, self._halves
+        described = step.op.operation.spec.code, step.op.types.named, self._emulate_float16
         key = key_of(described, [_present(values[i]) for i in step.inputs])
         return cache.results(key, known, compute)
 
-    def _bytes(self, dims: Sequence[Dims | None], step: Step) -> int:
+    def _bytes(self, dims: Sequence[Dims | None], step: ScheduledStep) -> int:
         """Total bytes of the step's outputs; those of unknown shape count as one element."""
-        shapes = [_whole(d) or () for d in dims]
+        shapes = [static_shape(d) or () for d in dims]
         sizes = [self._operands[i].type.numpy.itemsize for i in step.outputs]
         return sum(prod(shape) * size for shape, size in zip(shapes, sizes, strict=True))
 
@@ -155,7 +163,7 @@ class PreparedGraph:
         options: RunOptions,
     ) -> list[Array]:
         """Run the model, as `device.PreparedModel`."""
-        with TOGETHER, _no_warnings():
+        with CONCURRENT_RUNS, _no_warnings():
             return self.run(inputs, outputs, Run.start(options))
 
     def run(
@@ -165,8 +173,8 @@ class PreparedGraph:
 
         Raises ShapeError, or RuntimeFailure if the run's deadline has passed.
         """
-        at = self._plan(inputs)
-        borrowed = at.borrow(self._operands)
+        plan = self._plan(inputs)
+        borrowed = plan.acquire(self._operands)
         values: list[Array | None] = [None] * len(self._operands)
         for i, array in borrowed.items():
             values[i] = array
@@ -176,16 +184,16 @@ class PreparedGraph:
             values[i] = out
         try:
             for n, step in enumerate(self.steps):
-                if n not in at.skipped:
+                if n not in plan.skipped:
                     run.check()
-                    self._perform(step, values, at, run)
-                    for i in at.releases[n]:
+                    self._run_step(step, values, plan, run)
+                    for i in plan.releases[n]:
                         values[i] = None
         finally:
-            at.give_back(borrowed)
+            plan.release(borrowed)
         return [_present(values[i]) for i in self._outputs]
 
-    def _plan(self, inputs: Sequence[Array | None]) -> Plan:
+    def _plan(self, inputs: Sequence[Array | None]) -> ExecutionPlan:
         """The plan for inputs of these shapes, cached; concurrent runs may compute it twice."""
         key = tuple(None if a is None else a.shape for a in inputs)
         found = self._plans.get(key)
@@ -194,15 +202,19 @@ class PreparedGraph:
                 i: None if shape is None else Tensor(shape)
                 for i, shape in zip(self._inputs, key, strict=True)
             }
-            found = plan(self.steps, self._operands, {**given, **self._facts}, self._outputs)
-            if len(self._plans) >= _PLANS:
+            found = plan_execution(
+                self.steps, self._operands, {**given, **self._shape_inputs}, self._outputs
+            )
+            if len(self._plans) >= _MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = found
         return found
 
-    def _perform(self, step: Step, values: list[Array | None], at: Plan, run: Run) -> None:
+    def _run_step(
+        self, step: ScheduledStep, values: list[Array | None], plan: ExecutionPlan, run: Run
+    ) -> None:
         """Execute one operation and store its outputs in `values`."""
-        shapes = [at.shapes.get(i) for i in step.outputs]
+        shapes = [plan.shapes.get(i) for i in step.outputs]
         if None in shapes:
             shapes = self._shapes(step, values)
         source = values[step.inputs[0]] if step.view else None  # None also for a constant
@@ -210,29 +222,29 @@ class PreparedGraph:
             values[step.outputs[0]] = source.reshape(shapes[0])
             return
         outs = [
-            _receiver(values[i], shape, self._operands[i])
+            _destination(values[i], shape, self._operands[i])
             for i, shape in zip(step.outputs, shapes, strict=True)
         ]
         results = step.bound(values, outs, run)
         for i, result in zip(step.outputs, results, strict=True):
-            values[i] = self._settled(result, values[i], self._operands[i])
+            values[i] = self._store_result(result, values[i], self._operands[i])
 
-    def _shapes(self, step: Step, values: Sequence[Array | None]) -> list[Shape | None]:
+    def _shapes(self, step: ScheduledStep, values: Sequence[Array | None]) -> list[Shape | None]:
         """Infer the outputs' shapes at run time, when all inputs have values."""
 
         def fact(index: int) -> Known:
-            known, value = self._facts.get(index), values[index]
-            return known if known is not None or value is None else _fact(value)
+            known, value = self._shape_inputs.get(index), values[index]
+            return known if known is not None or value is None else shape_input(value)
 
-        return [_whole(dims) for dims in infer_step(step, self._operands, fact)]
+        return [static_shape(dims) for dims in infer_step(step, self._operands, fact)]
 
-    def _settled(self, result: Array, given: Array | None, operand: Operand) -> Array:
+    def _store_result(self, result: Array, given: Array | None, operand: Operand) -> Array:
         """Copy a result to the caller's array, if any, and round it if float16 is emulated."""
         if given is not None and result is not given:
             _check_shape(given, result.shape)
             np.copyto(given, result)
             result = given
-        if self._halves:
+        if self._emulate_float16:
             np.copyto(result, self._rounded(result, operand))
         return result
 
@@ -247,35 +259,20 @@ def _step(
     operands: Sequence[Operand],
     constants: Mapping[int, object],
     feature_level: int,
-) -> Step:
-    at = locate(operation, operands, feature_level)
-    kernel = find(operation.spec, at.code)
+) -> ScheduledStep:
+    op = name_operands(operation, operands, feature_level)
+    kernel = find(operation.spec, op.code)
     if kernel is None:
-        code = "these types" if at.code is None else at.code.name
+        code = "these types" if op.code is None else op.code.name
         raise failure(
             "ANeuralNetworksCompilation_finish",
             ResultCode.BAD_DATA,
             f"nnapi-reference has no {operation.spec} of {code}",
         )
-    return Step(at, bind(kernel, at, constants), kernel.view)
+    return ScheduledStep(op, bind(kernel, op, constants), kernel.view)
 
 
-def _whole(dims: Dims | None) -> Shape | None:
-    """The shape if it is fully known, else None."""
-    return None if dims is None or None in dims else tuple(size or 0 for size in dims)
-
-
-def _fact(value: object) -> Known:
-    """A value for shape inference; elements only of int32 tensors, which can hold shapes."""
-    if not isinstance(value, np.ndarray):
-        return None
-    if value.ndim == 0:
-        scalar: bool | int | float = value.item()
-        return scalar
-    return Tensor(value.shape, value if value.dtype == np.int32 else None)
-
-
-def _receiver(given: Array | None, shape: Shape | None, operand: Operand) -> Array | None:
+def _destination(given: Array | None, shape: Shape | None, operand: Operand) -> Array | None:
     """The destination array of an output; None if its shape is unknown."""
     if shape is None:
         return None

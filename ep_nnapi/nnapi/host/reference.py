@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.cache import cached
-from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.named_operation import locate
+from ep_nnapi.nnapi.host.named_operation import name_operands
 from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
-from ep_nnapi.nnapi.host.scratch_limit import has_room
+from ep_nnapi.nnapi.host.scratch_limit import fits_scratch_limit
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
@@ -27,15 +27,16 @@ class ReferenceDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool per operation: True if it has a kernel for its types and enough memory."""
-        sites = (locate(o, model.operands, self.feature_level) for o in model.operations)
+        level, operands = self.feature_level, model.operands
+        operations = (name_operands(o, operands, level) for o in model.operations)
         return tuple(
-            find(at.operation.spec, at.code) is not None and has_room(at, model.operands)
-            for at in sites
+            find(op.operation.spec, op.code) is not None and fits_scratch_limit(op, operands)
+            for op in operations
         )
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:
         """Bind kernels to all operations; relaxed models emulate float16 unless `precise`."""
         hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # hashes float32 bytes
-        halves = model.relaxed and not options.precise and not hashing
-        with TOGETHER, cached(options, self.name, self) as cache:
-            return PreparedGraph(model, Preparation(self.feature_level, halves, cache))
+        emulate_float16 = model.relaxed and not options.precise and not hashing
+        with CONCURRENT_RUNS, cached(options, self.name, self) as cache:
+            return PreparedGraph(model, Preparation(self.feature_level, emulate_float16, cache))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import RunOptions
 
@@ -46,7 +46,7 @@ class Run:
 
         Raises RuntimeFailure if the deadline has passed, and anything that `stop` raises.
         """
-        TOGETHER.let_fork()
+        CONCURRENT_RUNS.wait_for_fork()
         if self.stop is not None:
             self.stop()
         if self.deadline is not None and time.monotonic_ns() > self.deadline:

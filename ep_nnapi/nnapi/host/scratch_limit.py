@@ -6,42 +6,42 @@ from collections.abc import Sequence
 from math import prod
 
 from ep_nnapi.errors import Reject
-from ep_nnapi.nnapi.host.named_operation import Site
+from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import Operands, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
-_TIMES = 16
+_LIMIT_FACTOR = 16
 """Factor on the limit for lowerings: ROI_ALIGN of a small image needs 5 in Android's tests."""
 _ADAPTIVE = ("height_sampling_points", "width_sampling_points")
 """For 0 in these scalars the sampling depends on the run's regions, so memory is unknown."""
 
 
-def has_room(at: Site, operands: Sequence[Operand]) -> bool:
+def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
     """Return False if an operation needs more scratch memory than `require_scratch` allows.
 
     True if sizes or scalars are unknown before the run: then the run checks.
     """
-    read = [operands[i] for i in at.operation.inputs if i < len(operands)]
+    read = [operands[i] for i in op.operation.inputs if i < len(operands)]
     scalars = [o for o in read if not o.type.tensor and not isinstance(o.value, Data)]
     tensors = [o for o in read if o.type.tensor]
-    if at.operation.spec not in SCRATCH or scalars or not all(o.known for o in tensors):
+    if op.operation.spec not in SCRATCH or scalars or not all(o.known for o in tensors):
         return True
     named: Operands = {
         name: tuple(_known(operands[i]) for i in index)
         if isinstance(index, tuple)
         else _known(operands[index])
-        for name, index in at.inputs.items()
+        for name, index in op.inputs.items()
     }
     if any(named.get(name) == 0 for name in _ADAPTIVE):
         return True
     try:
-        written = infer(at.operation.spec, named, len(at.operation.outputs))
+        written = infer(op.operation.spec, named, len(op.operation.outputs))
         sizes = [prod(s or 0 for s in dims) for dims in written if dims and None not in dims]
         if len(sizes) == len(written):
             elements = sum(o.size for o in tensors) + sum(sizes)
-            require_scratch(at.operation.spec, named, elements, _TIMES)
+            require_scratch(op.operation.spec, named, elements, _LIMIT_FACTOR)
     except Reject:
         return False
     except ShapeError:  # the run reports it

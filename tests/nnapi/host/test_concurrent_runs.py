@@ -7,7 +7,7 @@ from time import sleep
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from ep_nnapi.nnapi.host.concurrent_runs import TOGETHER, RunsTogether, set_threads
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, ConcurrentRuns, set_blas_threads
 
 
 def threads() -> set[int]:
@@ -19,47 +19,47 @@ def _three_threads():
     """numpy's BLAS, and scipy's when a test before has loaded it, as if they had three cores."""
     with threadpool_limits(3, user_api="blas"):
         for pool in ThreadpoolController().select(user_api="blas").lib_controllers:
-            set_threads(pool, 3)  # so that other threads may set them too
+            set_blas_threads(pool, 3)  # so that other threads may set them too
         if threads() != {3}:
             pytest.skip("numpy's BLAS here has no number of threads to set")
         yield
 
 
 def test_one_run_has_every_core():
-    with RunsTogether():
+    with ConcurrentRuns():
         assert threads() == {3}
 
 
 def test_two_runs_have_a_thread_each_until_both_have_left():
-    together = RunsTogether()
-    together.__enter__()
-    with together:
+    runs = ConcurrentRuns()
+    runs.__enter__()
+    with runs:
         assert threads() == {1}
     assert threads() == {1}
-    with together:
+    with runs:
         assert threads() == {1}
-    together.__exit__(None, None, None)
+    runs.__exit__(None, None, None)
     assert threads() == {3}
 
 
 def test_a_run_that_fails_leaves_too():
-    together = RunsTogether()
-    with pytest.raises(ZeroDivisionError), together, together:
+    runs = ConcurrentRuns()
+    with pytest.raises(ZeroDivisionError), runs, runs:
         raise ZeroDivisionError
     assert threads() == {3}
-    with together:
+    with runs:
         assert threads() == {3}
 
 
 def test_the_run_that_leaves_last_may_be_another_threads():
-    together, leave = RunsTogether(), Event()
+    runs, leave = ConcurrentRuns(), Event()
 
     def run():
-        with together:
+        with runs:
             leave.wait()
 
     other = Thread(target=run)
-    with together:
+    with runs:
         other.start()
         while threads() != {1}:
             sleep(0.001)
@@ -70,10 +70,10 @@ def test_the_run_that_leaves_last_may_be_another_threads():
 
 
 def test_a_forked_process_has_no_runs_of_other_threads():
-    with TOGETHER, TOGETHER:
+    with CONCURRENT_RUNS, CONCURRENT_RUNS:
         child = os.fork()
         if not child:
-            with TOGETHER:
+            with CONCURRENT_RUNS:
                 os._exit(threads() != {3})
         assert os.waitpid(child, 0)[1] == 0
         assert threads() == {1}
@@ -86,11 +86,11 @@ def test_a_fork_waits_for_the_operations_of_other_threads():
     steps = []
 
     def run():
-        with TOGETHER:
+        with CONCURRENT_RUNS:
             entered.set()
             between.wait()
             steps.append("operation")
-            TOGETHER.let_fork()
+            CONCURRENT_RUNS.wait_for_fork()
             steps.append("next operation")
             over.wait()
 
@@ -111,13 +111,13 @@ def test_two_threads_fork_one_after_the_other():
     ended = []
 
     def fork():
-        with TOGETHER:
+        with CONCURRENT_RUNS:
             for _ in range(20):
                 child = os.fork()
                 if not child:
                     os._exit(0)
                 ended.append(os.waitpid(child, 0)[1])
-                TOGETHER.let_fork()
+                CONCURRENT_RUNS.wait_for_fork()
 
     forking = [Thread(target=fork) for _ in range(2)]
     for thread in forking:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ep_nnapi.nnapi.host import memory
-from ep_nnapi.nnapi.host.memory import ALIGNMENT, Extent, arrange, block
+from ep_nnapi.nnapi.host.memory import ALIGNMENT, Lifetime, assign_offsets, block
 
 
 @st.composite
@@ -17,13 +17,13 @@ def extents(draw):
     for key in range(draw(st.integers(0, 12))):
         first = draw(st.integers(0, 9))
         last = draw(st.integers(first, 9))
-        found.append(Extent(key, draw(st.integers(0, 300)), first, last))
+        found.append(Lifetime(key, draw(st.integers(0, 300)), first, last))
     return found
 
 
 @given(extents())
 def test_what_lives_at_once_lies_apart(drawn):
-    layout = arrange(drawn)
+    layout = assign_offsets(drawn)
     for a in drawn:
         start, end = layout.offsets[a.key], layout.offsets[a.key] + a.size
         assert start % ALIGNMENT == 0
@@ -35,8 +35,8 @@ def test_what_lives_at_once_lies_apart(drawn):
 
 
 def test_a_chain_needs_two_places():
-    steps = [Extent(n, 640, n, n + 1) for n in range(10)]
-    assert arrange(steps).size == 1280
+    steps = [Lifetime(n, 640, n, n + 1) for n in range(10)]
+    assert assign_offsets(steps).size == 1280
 
 
 def test_examples():
