@@ -144,3 +144,7 @@ class RuntimeFailure(NnapiError):
 
     def __reduce__(self) -> tuple[type[RuntimeFailure], tuple[str, str, str]]:
         return type(self), (self.call, self.code, self.detail)
+
+
+class Unresponsive(RuntimeFailure):
+    """An NNAPI call has not returned after its timeout; it is abandoned, and still runs."""

@@ -21,11 +21,11 @@ from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import NHWC, Call, Given, Row, View, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.target import Target
+from tests.runtimes import runtime
 
-HOST = HostRuntime()
+RUNTIME = runtime()
 Shape = Sequence[int]
 
 
@@ -126,7 +126,7 @@ def ints(numbers: Sequence[int]) -> Constant:
 
 def run(lowered: Lowered, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """What the reference device computes, through the border."""
-    compilation = HOST.compile(lowered.model, HOST.devices()[0])
+    compilation = RUNTIME.compile(lowered.model, RUNTIME.devices()[0])
     names = [c.name for c in lowered.border.outputs]
     bound = lowered.border.bind(list(feeds), names)
     results: dict[str, np.ndarray] = {}

@@ -23,15 +23,15 @@ from ep_nnapi.errors import Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import UnsupportedPermute
-from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target
 from tests.onnx_graph import graph_of
+from tests.runtimes import runtime
 
 FL1, FL2, FL3, FL4, FL5, FL6, FL7, FL8 = (Target(level) for level in range(1, 9))
 NCHW3 = Target(3, NnapiFlag.USE_NCHW)
-HOST = HostRuntime()
+RUNTIME = runtime()
 
 
 @dataclass(frozen=True)
@@ -184,8 +184,8 @@ def lowered(case: Case, target: Target) -> Lowered:
 def run(case: Case, target: Target, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
     """What the reference device computes for the case."""
     low = lowered(case, target)
-    device = next(d for d in HOST.devices() if d.name == "nnapi-reference")
-    compilation = HOST.compile(low.model, device)
+    device = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
+    compilation = RUNTIME.compile(low.model, device)
     names, wanted = list(feeds), [o.name for o in graph_of(case.model).outputs]
     results: dict[int, np.ndarray] = {}
     bound = low.border.bind(names, wanted)

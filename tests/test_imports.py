@@ -67,8 +67,10 @@ ALLOWED = {
     "nnapi.capi._build": "nnapi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
     "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.params nnapi.model"
-    " nnapi.operand nnapi.result nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec"
-    " nnapi.validate numpy threadpoolctl",
+    " nnapi.operand nnapi.result nnapi.run_arguments nnapi.runtime nnapi.shapes"
+    " nnapi.signature nnapi.spec nnapi.validate numpy threadpoolctl",
+    "nnapi.library": "errors graph.value nnapi.codes nnapi.forks nnapi.functions nnapi.model"
+    " nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
     "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec numpy",
     "nnapi": "errors graph.value numpy",
     # the other package

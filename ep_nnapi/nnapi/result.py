@@ -8,6 +8,9 @@ from ep_nnapi.nnapi.codes import ResultCode
 PREFIX = "ANEURALNETWORKS_"
 """Names of the NDK's result codes begin with this."""
 
+COMPUTE = "ANeuralNetworksExecution_compute"
+"""The call that failures of an execution name."""
+
 
 def failure(call: str, code: ResultCode, detail: str = "") -> RuntimeFailure:
     """The failure for NDK function `call` returning result code `code`."""

@@ -42,15 +42,29 @@ class CompileOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Duration:
+    """Durations of one execution in nanoseconds, None where the device does not measure them.
+
+    on_hardware   on the device's hardware
+    in_driver     in the driver, transport within the device included
+    """
+
+    on_hardware: int | None
+    in_driver: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout.
 
-    stop   called between operations if the runtime supports it; an exception ends the run
+    stop      called between operations if the runtime supports it; an exception ends the run
+    measure   called with the device's own measurement after a run, if the runtime has one
     """
 
     timeout_ns: int | None = None
     loop_timeout_ns: int | None = None
     stop: Callable[[], None] | None = None
+    measure: Callable[[Duration], None] | None = None
 
 
 class Compilation(Protocol):
@@ -84,6 +98,13 @@ class Runtime(Protocol):
 
     def devices(self) -> tuple[Device, ...]:
         """The devices in the runtime's order."""
+        ...
+
+    def share(self, model: Model) -> Model:
+        """An equal model, with its constants where the runtime reads them without another copy.
+
+        Models of the same runtime object share equal constants. The caller drops `model`.
+        """
         ...
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:

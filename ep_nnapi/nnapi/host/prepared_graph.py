@@ -24,9 +24,10 @@ from ep_nnapi.nnapi.host.execution_plan import (
 )
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.named_operation import name_operands
-from ep_nnapi.nnapi.host.run import COMPUTE, Run
+from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.result import failure
+from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import Dims, ShapeError, Tensor
 from ep_nnapi.nnapi.shapes import Operand as Known
@@ -284,11 +285,7 @@ def _destination(given: Array | None, shape: Shape | None, operand: Operand) -> 
 
 def _check_shape(given: Array, shape: Shape) -> None:
     if given.shape != shape:
-        raise failure(
-            COMPUTE,
-            ResultCode.OUTPUT_INSUFFICIENT_SIZE,
-            f"an output array has shape {given.shape}, the output has {shape}",
-        )
+        raise wrong_output(given.shape, shape)
 
 
 def _present(value: Array | None) -> Array:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
-from ep_nnapi.nnapi.result import failure
+from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.runtime import RunOptions
 
-COMPUTE = "ANeuralNetworksExecution_compute"
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
 MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
 """Source: NDK ANeuralNetworks_getDefaultLoopTimeout, ANeuralNetworks_getMaximumLoopTimeout."""

@@ -13,9 +13,9 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
-from ep_nnapi.nnapi.host.run import COMPUTE
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.result import failure
+from ep_nnapi.nnapi.result import COMPUTE, failure
+from ep_nnapi.nnapi.run_arguments import checked, fits
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
@@ -47,6 +47,10 @@ class HostRuntime:
             Device(d.name, d.type, d.version, min(d.feature_level, self._feature_level))
             for d in self._devices
         )
+
+    def share(self, model: Model) -> Model:
+        """The model itself: devices of this process read its constants where they are."""
+        return model
 
     def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
         """One bool for each operation of `model`: True if `device` supports it."""
@@ -92,18 +96,7 @@ class HostCompilation:
         options: RunOptions | None = None,
     ) -> list[Array]:
         """Run the model, as `runtime.Compilation.run`."""
-        if len(inputs) != len(self.inputs) or len(outputs) not in (0, len(self.outputs)):
-            raise failure(
-                COMPUTE,
-                ResultCode.BAD_DATA,
-                f"{len(inputs)} inputs and {len(outputs)} outputs are given for"
-                f" {len(self.inputs)} and {len(self.outputs)}",
-            )
-        for n, (array, operand) in enumerate(zip(inputs, self.inputs, strict=True)):
-            _check(f"input {n}", array, operand)
-        given = outputs or [None] * len(self.outputs)
-        for n, (array, operand) in enumerate(zip(given, self.outputs, strict=True)):
-            _check_type(f"output {n}", array, operand)
+        given = checked(inputs, outputs, self.inputs, self.outputs)
         with _failing(COMPUTE):
             results = self.prepared.execute(inputs, given, options or RunOptions())
         _check_results(results, self.outputs)
@@ -126,23 +119,6 @@ def _failing(call: str) -> Iterator[None]:
         raise failure(call, ResultCode.OP_FAILED, detail) from error
 
 
-def _check(what: str, array: Array | None, operand: Operand) -> None:
-    """Raises RuntimeFailure unless `array` has the operand's type and declared dimensions."""
-    _check_type(what, array, operand)
-    if array is not None and not _fits(array, operand):
-        raise _wrong(f"{what}: shape {array.shape} is given for {operand.dimensions}")
-
-
-def _fits(array: Array, operand: Operand) -> bool:
-    """Return True if the array has the declared dimensions; 0 matches any size."""
-    declared = operand.dimensions
-    if operand.type.tensor and not declared:
-        return True
-    return array.ndim == len(declared) and all(
-        size in (0, given) for given, size in zip(array.shape, declared, strict=True)
-    )
-
-
 def _check_results(results: Sequence[Array], outputs: Sequence[Operand]) -> None:
     """Raises RuntimeFailure unless a device's results match the model's outputs."""
     if len(results) != len(outputs):
@@ -151,20 +127,9 @@ def _check_results(results: Sequence[Array], outputs: Sequence[Operand]) -> None
         if not isinstance(array, np.ndarray) or array.dtype != operand.type.numpy:
             kind = getattr(array, "dtype", type(array).__name__)
             raise _defect(f"output {n}: {kind} is returned for {operand.type.name}")
-        if not _fits(array, operand):
+        if not fits(array, operand):
             raise _defect(f"output {n}: shape {array.shape} is returned for {operand.dimensions}")
 
 
 def _defect(detail: str) -> RuntimeFailure:
     return failure(COMPUTE, ResultCode.OP_FAILED, detail)
-
-
-def _check_type(what: str, array: Array | None, operand: Operand) -> None:
-    if array is not None and array.dtype != operand.type.numpy:
-        raise _wrong(f"{what}: {array.dtype} is given for {operand.type.name}")
-    if array is not None and not array.flags.c_contiguous:
-        raise _wrong(f"{what}: an array is given that is not C-contiguous")
-
-
-def _wrong(detail: str) -> RuntimeFailure:
-    return failure(COMPUTE, ResultCode.BAD_DATA, detail)

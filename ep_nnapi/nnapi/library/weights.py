@@ -1,0 +1,158 @@
+"""Weights of a session in shared memory, which drivers map instead of copying."""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
+from ep_nnapi.nnapi.library.binding import Functions, failed
+from ep_nnapi.nnapi.library.constants import large_constants, with_constants
+from ep_nnapi.nnapi.library.handles import Handle, create
+from ep_nnapi.nnapi.library.memory_file import PAGE, MemoryFile
+from ep_nnapi.nnapi.model import Data, Model
+
+ALIGNMENT = 64
+"""Alignment of each constant: a cache line, and more than any NNAPI type needs."""
+
+_CREATE = "Memory_createFromFd"
+_Digest: TypeAlias = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Location of a constant: `offset` in an NNAPI memory object."""
+
+    memory: Handle
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """An NNAPI memory object, and the address in this process of its first byte."""
+
+    memory: Handle
+    address: int
+
+
+class SharedWeights:
+    """The large constants of a session's models, each stored once, in one file in memory.
+
+    Each model that brings new constants adds a segment to the file, with an NNAPI memory object of
+    its own; a segment is given back when no model refers to it any more. Constants that are views
+    of a file mapped with numpy.memmap are not copied: an NNAPI memory object maps that file.
+    """
+
+    def __init__(self, functions: Functions) -> None:
+        self._functions = functions
+        self._file = MemoryFile()
+        self._segments: dict[int, _Segment] = {}  # by the id of the array that maps it
+        self._stored: weakref.WeakValueDictionary[_Digest, Array] = weakref.WeakValueDictionary()
+        self._lock = ForkableLock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Begin a new file in a forked child, because the old one is the parent's too."""
+        self._file = MemoryFile()
+
+    def share(self, model: Model) -> Model:
+        """An equal model whose large constants are in shared memory.
+
+        Raises RuntimeFailure if there is not enough memory, or if the library refuses it.
+        """
+        with self._lock:
+            private = [d for d in large_constants(model) if not self._shared(d)]
+            digests = {id(d): _digest(d) for d in private}
+            wanted = {digests[id(d)]: d for d in private}
+            views = {k: v for k in wanted if (v := self._stored.get(k)) is not None}
+            views |= self._store({k: d for k, d in wanted.items() if k not in views})
+            self._stored.update(views)
+            return with_constants(model, {i: Data(views[key]) for i, key in digests.items()})
+
+    def place(self, data: Data) -> Place | None:
+        """The location of a constant of a model that `share` returned; None for small ones."""
+        segment = self._segments.get(id(_root(data.bytes)))
+        if segment is None:
+            return None
+        return Place(segment.memory, data.bytes.ctypes.data - segment.address)
+
+    def _shared(self, data: Data) -> bool:
+        """True if a constant is in shared memory; maps the file that it is a view of."""
+        root = _root(data.bytes)
+        if id(root) in self._segments:
+            return True
+        return isinstance(root, np.memmap) and self._map_file(root)
+
+    def _store(self, constants: Mapping[_Digest, Data]) -> dict[_Digest, Array]:
+        """Copies constants into a new segment; returns the copies."""
+        if not constants:
+            return {}
+        offsets, size = _layout(constants)
+        try:
+            start, mapped = self._file.extend(size)
+        except OSError as error:
+            detail = f"there is no shared memory for {size} bytes of weights: {error.strerror}"
+            raise failed(_CREATE, ResultCode.OUT_OF_MEMORY, detail) from None
+        whole = np.frombuffer(mapped, np.uint8)
+        for key, data in constants.items():
+            whole[offsets[key] : offsets[key] + data.bytes.size] = data.bytes
+        whole.flags.writeable = False
+        self._add(whole, self._file.descriptor, start, whole.size, whole.ctypes.data)
+        weakref.finalize(whole, self._file.give_back, start, whole.size, os.getpid()).atexit = False
+        mapped.madvise(mmap.MADV_DONTNEED)  # the driver has them; the fallback maps them again
+        return {key: whole[at : at + constants[key].bytes.size] for key, at in offsets.items()}
+
+    def _map_file(self, root: np.memmap) -> bool:
+        """Makes an NNAPI memory object of a mapped file; False if it has been replaced."""
+        start = root.offset // PAGE * PAGE
+        size = root.offset - start + root.nbytes
+        try:
+            descriptor = os.open(str(root.filename), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            now = mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
+            if not np.array_equal(np.frombuffer(now, np.uint8)[root.offset - start :], root):
+                return False
+            self._add(root, descriptor, start, size, root.ctypes.data - (root.offset - start))
+        except (OSError, ValueError):  # shorter than it was
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _add(self, root: Array, descriptor: int, start: int, size: int, address: int) -> None:
+        """Creates the memory object for the array that maps a part of a file."""
+        arguments = (size, mmap.PROT_READ, descriptor, start)
+        memory = create(self._functions, _CREATE, *arguments, needs=())
+        self._segments[id(root)] = _Segment(memory, address)
+        weakref.finalize(root, self._segments.pop, id(root), None).atexit = False
+
+
+def _layout(constants: Mapping[_Digest, Data]) -> tuple[dict[_Digest, int], int]:
+    """The offset of each constant in a new segment, and the bytes that they take."""
+    offsets, end = {}, 0
+    for key, data in constants.items():
+        offsets[key] = end
+        end += -(-data.bytes.size // ALIGNMENT) * ALIGNMENT
+    return offsets, end
+
+
+def _digest(data: Data) -> _Digest:
+    return data.bytes.size, hashlib.sha256(data.bytes.data).digest()
+
+
+def _root(array: Array) -> Array:
+    """The array that `array` is a view of, or itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

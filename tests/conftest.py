@@ -1,0 +1,31 @@
+"""The option --runtime: what the tests of the provider and of operators run on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests import runtimes
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--runtime",
+        choices=[runtimes.HOST, runtimes.LIBRARY],
+        default=None,
+        help="host (default), or library: the same devices through the NNAPI C API",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = config.getoption("--runtime")
+    if chosen is not None:
+        os.environ[runtimes.VARIABLE] = chosen  # test modules and worker processes read it
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _runtime() -> Iterator[None]:
+    with runtimes.installed():
+        yield

@@ -1,0 +1,48 @@
+"""The runtimes that tests run on: the host runtime, and its C API through the client of it.
+
+`pytest --runtime library` (or EP_NNAPI_TEST_RUNTIME=library) runs every test of the provider and of
+operators on the second one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import ep_nnapi
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.library import LibraryRuntime, load
+from ep_nnapi.nnapi.runtime import Runtime
+
+VARIABLE = "EP_NNAPI_TEST_RUNTIME"
+LIBRARY = "library"
+HOST = "host"
+
+
+def on_library() -> bool:
+    """The tests run through the C API."""
+    return os.environ.get(VARIABLE, HOST) == LIBRARY
+
+
+def library() -> Runtime:
+    """This project's own library, in this process."""
+    return LibraryRuntime(load(ep_nnapi.libneuralnetworks_path()))
+
+
+def runtime() -> Runtime:
+    """The runtime that the tests run on."""
+    return library() if on_library() else HostRuntime()
+
+
+RUNTIMES = {HOST: HostRuntime, LIBRARY: library}
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Sessions that ask for the host runtime get the one that the tests run on."""
+    from ep_nnapi.provider import devices
+
+    with patch.dict(devices.RUNTIMES, {"host": runtime} if on_library() else {}):
+        yield
