@@ -1,26 +1,95 @@
-"""Parsers of option values, given as strings or Python objects. Each raises OptionError."""
+"""Declaration of options, and parsers of their values. Each parser raises OptionError.
+
+A parser takes the option's name, for its messages, and the value, a string or a Python object.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
 from operator import or_
 from typing import TypeAlias, TypeVar
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api
+from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api, flag_names
 
 FixedSizes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """Pairs of an input's or symbolic dimension's name and its sizes."""
 
 _E = TypeVar("_E", bound=StrEnum)
+_T_co = TypeVar("_T_co", covariant=True)
+Parser: TypeAlias = Callable[[str, object], _T_co]
 
 
-def flag_names(flags: NnapiFlag) -> str:
-    """The flags in the option's syntax: names joined by |, "0" for none."""
-    return "|".join(f.name or "" for f in flags) or "0"
+_T = TypeVar("_T")
+
+
+class Category(StrEnum):
+    """Headings under which `--help-options` lists the options."""
+
+    TARGET = "target and device"
+    PARTITIONING = "partitioning"
+    SHAPES = "shapes"
+    EXECUTION = "execution"
+    SESSIONS = "sessions that this package creates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One option, as Python keyword, provider option and command line flag.
+
+    parse    parser of its values, strings or Python objects; takes the name for messages
+    metavar  placeholder of the value in help texts
+    help     `{default}` in it is replaced by the default
+    field    the field of `Options` that it sets; another name than its own for an alternative
+    """
+
+    parse: Parser[object]
+    metavar: str
+    category: Category
+    help: str
+    name: str = ""
+    field: str = ""
+    alternative: Option | None = None
+
+    @property
+    def provider(self) -> bool:
+        """True for a provider option, False for one of sessions that this package creates."""
+        return self.category is not Category.SESSIONS
+
+
+def option(
+    default: _T,
+    parse: Parser[_T],
+    metavar: str,
+    category: Category,
+    help_text: str,
+    alternative: Option | None = None,
+) -> _T:
+    """Declares an option as a field of `Options`; its arguments are the fields of `Option`."""
+    declared = Option(
+        parse=parse,
+        metavar=metavar,
+        category=category,
+        help=help_text.replace("{default}", to_text(default)),
+        alternative=alternative,
+    )
+    made: _T = field(default=default, metadata={"option": declared})
+    return made
+
+
+def to_text(value: object) -> str:
+    """Returns an option's value as a string that its parser reads."""
+    if isinstance(value, NnapiFlag):
+        return flag_names(value)
+    if isinstance(value, tuple) and all(isinstance(v, str) for v in value):
+        return ",".join(value)
+    if isinstance(value, tuple):
+        return ";".join(f"{name}={','.join(map(str, sizes))}" for name, sizes in value)
+    return str(value)
 
 
 def integer(name: str, value: object) -> int:
@@ -33,21 +102,21 @@ def integer(name: str, value: object) -> int:
         raise OptionError(f"{name} is {value!r}; it must be a whole number") from None
 
 
-def flags(value: object) -> NnapiFlag:
+def flags(name: str, value: object) -> NnapiFlag:
     """Parses a sum of flags, or their names separated by |."""
     known = {f.name: f for f in NnapiFlag}
     text = str(value).strip()
     if isinstance(value, int) or text.lstrip("-").isdigit() or text.startswith("0x"):
-        number = integer("flags", value)
+        number = integer(name, value)
         if number < 0 or number & ~int(reduce(or_, NnapiFlag)):
-            raise OptionError(f"flags is {number}; it must be a sum of {_sum_of_flags()}")
+            raise OptionError(f"{name} is {number}; it must be a sum of {_sum_of_flags()}")
         found = NnapiFlag(number)
     else:
         given = [part.strip() for part in text.split("|")] if text else []
-        for name in given:
-            if name not in known:
-                raise OptionError(f"flag {name!r} is unknown; there are {_sum_of_flags()}")
-        found = reduce(or_, (known[name] for name in given), NnapiFlag.NONE)
+        for flag in given:
+            if flag not in known:
+                raise OptionError(f"flag {flag!r} is unknown; there are {_sum_of_flags()}")
+        found = reduce(or_, (known[flag] for flag in given), NnapiFlag.NONE)
     if NnapiFlag.CPU_DISABLED in found and NnapiFlag.CPU_ONLY in found:
         raise OptionError("flags CPU_DISABLED and CPU_ONLY exclude each other; give one of them")
     return found
@@ -57,114 +126,105 @@ def _sum_of_flags() -> str:
     return ", ".join(f"{f.name} ({int(f)})" for f in NnapiFlag)
 
 
-def feature_level(value: object) -> int:
+def feature_level(name: str, value: object) -> int:
     """Parses an NNAPI feature level, 1 to 8."""
-    level = integer("feature_level", value)
+    level = integer(name, value)
     if not 1 <= level <= MAX_FEATURE_LEVEL:
-        raise OptionError(f"feature_level is {level}; it must be 1 to {MAX_FEATURE_LEVEL}")
+        raise OptionError(f"{name} is {level}; it must be 1 to {MAX_FEATURE_LEVEL}")
     return level
 
 
-def api_level(value: object) -> int:
+def api_level(name: str, value: object) -> int:
     """Parses an Android API level, 27 to 31; returns its feature level, 1 to 5."""
-    return feature_level_of_api(integer("api_level", value))
+    return feature_level_of_api(integer(name, value))
 
 
-def device(value: object) -> str | None:
+def device(_: str, value: object) -> str | None:
     """Parses a device name; None or "" means the runtime's choice and gives None."""
     return str(value) if value not in (None, "") else None
 
 
-def only(option: str, one: str) -> Callable[[object], str]:
+def only(one: str) -> Parser[str]:
     """Parser of an option with a single allowed value."""
 
-    def parse(value: object) -> str:
+    def parse(name: str, value: object) -> str:
         if value != one:
-            raise OptionError(f"{option} is {str(value)!r}; this version has only {one!r}")
+            raise OptionError(f"{name} is {str(value)!r}; this version has only {one!r}")
         return one
 
     return parse
 
 
-def one_of(option: str, choices: type[_E]) -> Callable[[object], _E]:
+def one_of(choices: type[_E]) -> Parser[_E]:
     """Parser of an enumeration's value."""
 
-    def parse(value: object) -> _E:
+    def parse(name: str, value: object) -> _E:
         if value not in list(choices):
+            near = suggestion(str(value), choices)
             known = ", ".join(choices)
-            raise OptionError(f"{option} is {str(value)!r}; it must be one of {known}")
+            raise OptionError(f"{name} is {str(value)!r}; it must be one of {known}{near}")
         return choices(str(value))
 
     return parse
 
 
-def path(option: str) -> Callable[[object], str | None]:
-    """Parser of a file path. The result is absolute, as other processes have other directories.
+def path(name: str, value: object) -> str | None:
+    """Parses a file path. The result is absolute, as other processes have other directories.
 
     None or "" means no file and gives None.
     """
-
-    def parse(value: object) -> str | None:
-        if value in (None, ""):
-            return None
-        if not isinstance(value, str | os.PathLike):
-            raise OptionError(f"{option} is {value!r}; it must be the path of a file")
-        return os.path.abspath(os.fsdecode(value))
-
-    return parse
+    if value in (None, ""):
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise OptionError(f"{name} is {value!r}; it must be the path of a file")
+    return os.path.abspath(os.fsdecode(value))
 
 
-def names(option: str) -> Callable[[object], tuple[str, ...]]:
-    """Parser of names, given as a list or separated by commas."""
-
-    def parse(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else value
-        if not isinstance(parts, tuple | list):
-            raise OptionError(f"{option} is {value!r}; it must be names separated by commas")
-        found = tuple(str(p).strip() for p in parts if str(p).strip())
-        for name in found:
-            if "," in name:
-                raise OptionError(f"{option} has {name!r}, but a comma separates names")
-        return found
-
-    return parse
+def names(name: str, value: object) -> tuple[str, ...]:
+    """Parses names, given as a list or separated by commas."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, tuple | list):
+        raise OptionError(f"{name} is {value!r}; it must be names separated by commas")
+    found = tuple(str(p).strip() for p in parts if str(p).strip())
+    for part in found:
+        if "," in part:
+            raise OptionError(f"{name} has {part!r}, but a comma separates names")
+    return found
 
 
-def count(option: str) -> Callable[[object], int]:
-    """Parser of a count: an integer of 1 or more."""
-
-    def parse(value: object) -> int:
-        number = integer(option, value)
-        if number < 1:
-            raise OptionError(f"{option} is {number}; it must be 1 or more")
-        return number
-
-    return parse
+def count(name: str, value: object) -> int:
+    """Parses a count: an integer of 1 or more."""
+    number = integer(name, value)
+    if number < 1:
+        raise OptionError(f"{name} is {number}; it must be 1 or more")
+    return number
 
 
-def fix(value: object) -> FixedSizes:
+def fix(name: str, value: object) -> FixedSizes:
     """Parses `x=1,3,224,224;batch=8`, several such strings, or a mapping from names to sizes."""
     if isinstance(value, Mapping):
-        return tuple((str(name), _sizes(str(name), sizes)) for name, sizes in value.items())
+        return tuple((str(key), _sizes(name, str(key), sizes)) for key, sizes in value.items())
     if isinstance(value, list | tuple) and all(isinstance(v, str) for v in value):
-        return tuple(pair for text in value for pair in fix(text))
+        return tuple(pair for text in value for pair in fix(name, text))
     if not isinstance(value, str):
-        raise OptionError(f"fix is {value!r}; write name=1,3,224,224")
+        raise OptionError(f"{name} is {value!r}; write name=1,3,224,224")
     found = []
     for part in filter(None, value.split(";")):
-        name, equals, sizes = part.rpartition("=")
-        if not equals or not name:
-            raise OptionError(f"fix is {part!r}; write name=1,3,224,224")
-        found.append((name, _sizes(name, sizes.split(","))))
+        key, equals, sizes = part.rpartition("=")
+        if not equals or not key:
+            raise OptionError(f"{name} is {part!r}; write name=1,3,224,224")
+        found.append((key, _sizes(name, key, sizes.split(","))))
     return tuple(found)
 
 
-def _sizes(name: str, given: object) -> tuple[int, ...]:
+def _sizes(name: str, key: str, given: object) -> tuple[int, ...]:
+    """Parses the sizes of the input or symbolic dimension `key`."""
+    which = f"{name} of {key}"
     if isinstance(given, int) and not isinstance(given, bool):
         given = (given,)
     if not isinstance(given, list | tuple):
-        raise OptionError(f"fix of {name} is {given!r}; it must be sizes such as (1, 3, 224, 224)")
-    sizes = tuple(integer(f"fix of {name}", size) for size in given)
+        raise OptionError(f"{which} is {given!r}; it must be sizes such as (1, 3, 224, 224)")
+    sizes = tuple(integer(which, size) for size in given)
     if any(size < 1 for size in sizes):
-        raise OptionError(f"fix of {name} is {list(sizes)}; sizes are 1 or more")
+        raise OptionError(f"{which} is {list(sizes)}; each size must be 1 or more")
     return sizes

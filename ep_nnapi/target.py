@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from enum import IntFlag, StrEnum
+from functools import cache
 
 from ep_nnapi.errors import OptionError
+
+logger = logging.getLogger(__name__)
 
 MAX_FEATURE_LEVEL = 8
 _LEVEL_OF_API = {27: 1, 28: 2, 29: 3, 30: 4, 31: 5}  # levels 6 to 8 have no API level
@@ -19,6 +23,25 @@ class NnapiFlag(IntFlag):
     USE_NCHW = 2
     CPU_DISABLED = 4
     CPU_ONLY = 8
+
+
+def flag_names(flags: NnapiFlag) -> str:
+    """The flags in the syntax of the option `flags`: names joined by |, "0" for none."""
+    return "|".join(f.name or "" for f in flags) or "0"
+
+
+def supported_flags(flags: NnapiFlag, feature_level: int) -> NnapiFlag:
+    """The flags without those that feature levels 1 and 2 do not support."""
+    unsupported = flags & (NnapiFlag.CPU_DISABLED | NnapiFlag.USE_NCHW)
+    if unsupported and feature_level < 3:
+        _warn_of_ignored(unsupported, feature_level)
+        flags &= ~unsupported
+    return flags
+
+
+@cache  # warns once per process: a session's options are read more than once
+def _warn_of_ignored(flags: NnapiFlag, level: int) -> None:
+    logger.warning("flag %s needs feature level 3; ignored at %d", flag_names(flags), level)
 
 
 class RuleSet(StrEnum):

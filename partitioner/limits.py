@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import networkx as nx
 
 from partitioner.clusters import Partition, partition
+from partitioner.constraints import Budget
 
 Clusters = list[tuple[Hashable, ...]]
 
@@ -40,6 +41,7 @@ def limited(
     min_cluster_nodes: int = 1,
     max_clusters: int | None = None,
     values: Callable[[Clusters], Sequence[float]] | None = None,
+    budget: Budget | None = None,
 ) -> tuple[Partition, Clusters]:
     """Clusters within limits, and those that were given up for it.
 
@@ -47,6 +49,7 @@ def limited(
     `max_clusters` of highest value; then what is left is partitioned again, until nothing is
     given up. (A cluster that is gone may have kept two others apart.) Without `values`, which
     tells what each cluster is worth, one is worth its nodes; of equal ones, the earlier is kept.
+    `budget` limits what one cluster holds, as in `partition`.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> limited(dag, "abc", min_cluster_nodes=2)
@@ -62,7 +65,7 @@ def limited(
     able = set(capable)
     given_up: Clusters = []
     while True:
-        clusters = partition(dag, able, connected=connected)
+        clusters = partition(dag, able, connected=connected, budget=budget)
         worth = values(clusters) if values else [len(members) for members in clusters]
         large = [i for i, members in enumerate(clusters) if len(members) >= min_cluster_nodes]
         kept = set(sorted(large, key=lambda i: (-worth[i], i))[:max_clusters])

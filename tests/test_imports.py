@@ -59,8 +59,8 @@ ALLOWED = {
     " provider quantization report sessions sizes target PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph nnapi.runtime options ort provider"
     " report sessions sizes google networkx numpy onnx onnxruntime",
-    "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops options"
-    " preparation provider report rich",
+    "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops option_parsers"
+    " options preparation provider report rich",
     "__main__": "cli",
     "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
     # NNAPI

@@ -1,5 +1,8 @@
 """The table of options: what each takes, what each refuses, and in which words."""
 
+import re
+from itertools import groupby
+
 import pytest
 
 from ep_nnapi import OptionError
@@ -16,6 +19,32 @@ def test_rows_are_the_fields_and_the_api_level():
     """`api_level` is another spelling of `feature_level`, so it is no field."""
     fields = set(Options.__dataclass_fields__)
     assert {o.name for o in OPTIONS} == fields | {"api_level"}
+
+
+def test_help_texts_name_the_default_of_the_parser():
+    """Every word or number before `(default)`, or after it in the parentheses, is the default."""
+    shown = {}
+    for option in OPTIONS:
+        found = re.search(r"(\S+) \(default\)|\(default (\S+)\)", option.help)
+        if found:
+            shown[option.name] = next(filter(None, found.groups()))
+    assert {"flags", "fallback", "shape_cache", "relaxed"} <= shown.keys()
+    for name, text in shown.items():
+        assert parse({name: text}) == Options(), name
+
+
+def test_categories_are_contiguous():
+    """`--help-options` prints a heading for each run of options of one category."""
+    runs = [category for category, _ in groupby(o.category for o in OPTIONS)]
+    assert len(runs) == len(set(runs))
+
+
+@pytest.mark.parametrize("size", ["nodes", "weight_bytes", "activation_bytes"])
+def test_limits_of_a_clusters_size(size: str):
+    name = f"max_cluster_{size}"
+    assert getattr(parse({}), name) is None
+    assert getattr(parse({name: "1"}), name) == 1
+    refused({name: 0}, f"{name} is 0", "1 or more")
 
 
 # levels --------------------------------------------------------------------------------------
@@ -73,6 +102,8 @@ def test_a_target_outside_the_levels_is_refused(level: int):
 
 def test_unknown_option_names_the_known():
     refused({"colour": "red"}, "option 'colour' is unknown", *(o.name for o in OPTIONS))
+    refused({"shape_cash": 1}, "did you mean shape_cache?")
+    refused({"fallback": "reverence"}, "did you mean reference?")
 
 
 @pytest.mark.parametrize("given", ["red", "", "Reference", None, 1])

@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from importlib.metadata import version
+from itertools import groupby
+from operator import attrgetter
 
 from ep_nnapi.errors import OptionError
-from ep_nnapi.options import OPTIONS, Option, parse
+from ep_nnapi.option_parsers import Option
+from ep_nnapi.options import OPTIONS, parse
 from ep_nnapi.preparation.job import Level
 
 
@@ -32,9 +35,11 @@ class _ShowOptions(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         shown = argparse.ArgumentParser(prog=parser.prog, usage=argparse.SUPPRESS, add_help=False)
-        group = shown.add_argument_group("provider options, as in Python and in sessions")
-        for option in _provider_options():
-            group.add_argument(_flag(option), metavar=option.metavar, help=option.help)
+        shown.description = "provider options, as in Python and in sessions"
+        for category, options in groupby(_provider_options(), key=attrgetter("category")):
+            group = shown.add_argument_group(category)
+            for option in options:
+                group.add_argument(_flag(option), metavar=option.metavar, help=option.help)
         print(shown.format_help(), end="")
         parser.exit()
 

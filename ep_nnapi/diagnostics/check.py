@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,10 +14,10 @@ from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options import Options, parse, to_strings
+from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider.provider import COLLECT, Provider, expect, forget
+from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.report import Report
 from ep_nnapi.sessions.cpu import CPU, session_of
 from ep_nnapi.sessions.custom_ops import advice, custom_ops
@@ -64,7 +63,7 @@ def provider_of_session(
     That function raises the provider's error, which ONNX Runtime would only print before it
     continues without NNAPI. Raises OptionError for invalid options.
     """
-    provider, ticket = Provider(options), uuid.uuid4().hex
+    provider = Provider(options)
 
     def found() -> Provider:
         if isinstance(provider.error, NnapiError):
@@ -75,11 +74,8 @@ def provider_of_session(
             raise NnapiError(f"ONNX Runtime made no session with {EP_NAME}; it says why on stderr")
         return provider
 
-    expect(ticket, provider)
-    try:
-        yield {**to_strings(replace(options, custom_ops_library=None)), COLLECT: ticket}, found
-    finally:
-        forget(ticket)
+    with handed_over(provider) as strings:
+        yield strings, found
 
 
 def source(model: ModelSource) -> str | bytes:

@@ -13,15 +13,18 @@ from ep_nnapi.graph.value import Value
 
 
 def dag_of(graph: Graph) -> nx.DiGraph:
-    """Returns the DAG of node ids, with each tensor's bytes on its edges; constants are left out.
+    """Returns the DAG of node ids, with each tensor's bytes on its edges.
 
-    Tensors that enter or leave the graph are in the node data `inputs` and `outputs`.
+    Tensors that enter or leave the graph are in the node data `inputs` and `outputs`, constants in
+    `weights`.
     """
     dag = nx.DiGraph()
     producers: dict[str, int] = {}
     values: dict[str, Value] = {}
     for node in graph.nodes:
         dag.add_node(node.id)
+        if weights := {v.name: bytes_of(v) for v in constants_of(node)}:
+            dag.nodes[node.id]["weights"] = weights
         for value in outputs_of(node):
             producers[value.name] = node.id
             values[value.name] = value
@@ -44,6 +47,12 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node reads, without constants."""
     return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.folded))
+
+
+def constants_of(node: GraphNode) -> tuple[Value, ...]:
+    """The constants that a node, or a member of its QDQ group, reads."""
+    inputs = (v for part in node.originals for v in part.inputs)
+    return tuple(v for v in inputs if v is not None and v.constant is not None and not v.folded)
 
 
 def outputs_of(node: GraphNode) -> tuple[Value, ...]:

@@ -8,10 +8,13 @@ from weakref import WeakSet
 
 import onnxruntime
 
-from ep_nnapi import options as option_table
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.ort import _native, plugin
+from ep_nnapi.options import to_strings
+from ep_nnapi.ort import (
+    _native,
+    plugin,  # noqa: F401 (defines the callbacks of the library)
+)
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.target import NnapiFlag
 
@@ -55,8 +58,14 @@ def append_execution_provider(
         if "flags" in options:
             raise OptionError("flags is given twice, as the argument and as an option")
         options["flags"] = flags
-    strings = option_table.to_strings(option_table.parse(options)) or {"flags": "0"}
-    plugin.factory.open_provider(strings)
+    from ep_nnapi.provider.provider import (
+        options_of_session,
+        planner_of,  # imports the whole package, which `register` does not need
+    )
+
+    chosen = options_of_session(options)
+    planner_of(chosen)
+    strings = to_strings(chosen) or {"flags": "0"}
     register()
     with _lock:
         if session_options in _appended:

@@ -11,7 +11,7 @@ import networkx as nx
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.options import Options, Partitioning
-from partitioner import Costs, GivenUp, Partition, limited, savings, worth_it
+from partitioner import Budget, Costs, GivenUp, Partition, limited, savings, worth_it
 
 Ids: TypeAlias = tuple[int, ...]
 
@@ -32,10 +32,14 @@ class ClusterSelection:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSelector:
-    """Selects clusters by the user's options and a cost model."""
+    """Selects clusters by the user's options and a cost model.
+
+    device_budget  size of clusters that the device can compile; None if it is not known
+    """
 
     options: Options
     model: CostModel = PHONE
+    device_budget: Budget | None = None
 
     def select(
         self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
@@ -100,7 +104,20 @@ class ClusterSelector:
             min_cluster_nodes=self.options.min_cluster_nodes,
             max_clusters=most,
             values=None if most is None else saved,
+            budget=self._budget(),
         )
+
+    def _budget(self) -> Budget | None:
+        """Returns the limits of a cluster's size: those of the options and of the device."""
+        options = self.options
+        chosen = Budget(
+            options.max_cluster_nodes,
+            options.max_cluster_weight_bytes,
+            options.max_cluster_activation_bytes,
+        )
+        if self.device_budget is not None:
+            chosen = smaller_budget(chosen, self.device_budget)
+        return chosen if chosen != Budget() else None
 
     def _over_limit_reason(
         self, cluster: Sequence[Hashable], nodes: Mapping[int, GraphNode], saved: float | None
@@ -114,6 +131,23 @@ class ClusterSelector:
             f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
             f"max_clusters = {most} that save most"
         )
+
+
+def smaller_budget(one: Budget, other: Budget) -> Budget:
+    """Returns the budget with the lower of each limit.
+
+    >>> smaller_budget(Budget(nodes=9), Budget(nodes=4, weights=100))
+    Budget(nodes=4, weights=100, activations=None)
+    """
+
+    def lower(a: int | None, b: int | None) -> int | None:
+        return min((limit for limit in (a, b) if limit is not None), default=None)
+
+    return Budget(
+        lower(one.nodes, other.nodes),
+        lower(one.weights, other.weights),
+        lower(one.activations, other.activations),
+    )
 
 
 def _ids(nodes: Iterable[Hashable]) -> Ids:
@@ -131,7 +165,7 @@ def _count(ids: Sequence[Hashable], nodes: Mapping[int, GraphNode]) -> str:
 def _compared(saved: float) -> str:
     size = abs(saved)
     number = f"{size:,.0f}" if size >= 10 else f"{size:.2g}"
-    return f"{number} us {'cheaper' if saved > 0 else 'dearer'} than"
+    return f"{number} us {'faster' if saved > 0 else 'slower'} than"
 
 
 def _slower_reason(piece: GivenUp, nodes: Mapping[int, GraphNode]) -> str:

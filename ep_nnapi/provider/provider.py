@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.errors import OptionError, RuntimeFailure
@@ -17,24 +19,18 @@ from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.report import Report, combine
 
-COLLECT = "collect_report"
-"""Session option with which this package's own `check` requests the report."""
+PROVIDER_ID = "provider_id"
+"""Session option that names a provider which this process has made, in place of options."""
 
-_expected: dict[str, Provider] = {}
+_handed_over: dict[str, Provider] = {}
 
 
 class Provider:
     """Decides for one session which nodes run on NNAPI."""
 
     def __init__(self, options: Options) -> None:
-        runtime = open_runtime(options.runtime)
-        self.target = options.lowering_target(runtime.feature_level)
-        device = choose_device(runtime, options.device, self.target.flags)
-        model = cost_model(options, device)
-        compile_options = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
-        self._planner = Planner(
-            Compiler(self.target, runtime, device, compile_options), options, model
-        )
+        self._planner = planner_of(options)
+        self.target = self._planner.compiler.target
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
         self.opened = False
@@ -70,16 +66,30 @@ class Provider:
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 
+def planner_of(options: Options) -> Planner:
+    """Returns the planner for these options: their target, runtime, device and cost model.
+
+    Raises OptionError if they do not fit the runtime, its devices or the calibration.
+    """
+    runtime = open_runtime(options.runtime)
+    target = options.lowering_target(runtime.feature_level)
+    device = choose_device(runtime, options.device, target.flags)
+    compile_options = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
+    compiler = Compiler(target, runtime, device, compile_options)
+    return Planner(compiler, options, cost_model(options, device))
+
+
 def open_provider(entries: Mapping[str, str]) -> Provider:
     """Returns the provider for a session's option strings; raises OptionError for invalid ones."""
-    given = dict(entries)
-    expected = _expected.get(given.pop(COLLECT, ""))
-    provider = expected if expected is not None else Provider(_parsed(given))
+    provider = _handed_over.get(entries.get(PROVIDER_ID, ""))
+    if provider is None:
+        provider = Provider(options_of_session(entries))
     provider.opened = True
     return provider
 
 
-def _parsed(given: Mapping[str, str]) -> Options:
+def options_of_session(given: Mapping[str, object]) -> Options:
+    """Parses the options of a session of the user's own; raises OptionError."""
     options = parse(given)
     if options.custom_ops_library is not None:
         raise OptionError(
@@ -89,11 +99,12 @@ def _parsed(given: Mapping[str, str]) -> Options:
     return options
 
 
-def expect(ticket: str, provider: Provider) -> None:
-    """Registers `provider` for the session whose option COLLECT is `ticket`, until `forget`."""
-    _expected[ticket] = provider
-
-
-def forget(ticket: str) -> None:
-    """Removes the provider that `expect` registered for `ticket`."""
-    _expected.pop(ticket, None)
+@contextmanager
+def handed_over(provider: Provider) -> Iterator[dict[str, str]]:
+    """Yields the option strings that make a session of this process use `provider`."""
+    provider_id = uuid.uuid4().hex
+    _handed_over[provider_id] = provider
+    try:
+        yield {PROVIDER_ID: provider_id}
+    finally:
+        del _handed_over[provider_id]

@@ -1,0 +1,76 @@
+"""The provider of a session: its options, its report over graphs, and handing it to a session."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ep_nnapi import OptionError
+from ep_nnapi.options import Options, parse, to_strings
+from ep_nnapi.provider.provider import (
+    PROVIDER_ID,
+    Provider,
+    handed_over,
+    open_provider,
+    options_of_session,
+    planner_of,
+)
+from tests.onnx_graph import graph_of
+from tests.provider.test_planner import CHAIN
+
+
+def test_strings_make_a_provider():
+    provider = open_provider({"feature_level": "4", "flags": "USE_NCHW"})
+    assert provider.opened
+    assert (provider.target.feature_level, provider.target.nchw) == (4, True)
+
+
+def test_a_provider_is_handed_over_as_it_is():
+    """Its options need no form as strings; ONNX Runtime passes only its id."""
+    provider = Provider(parse({"exclude": "Exp"}))
+    with handed_over(provider) as entries:
+        assert entries.keys() == {PROVIDER_ID}
+        assert not provider.opened
+        assert open_provider(entries) is provider
+        assert provider.opened
+
+
+def test_an_id_is_unknown_after_the_context():
+    with handed_over(Provider(Options())) as entries:
+        pass
+    with pytest.raises(OptionError, match=f"option '{PROVIDER_ID}' is unknown"):
+        open_provider(entries)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"device": "vpu"}, "device 'vpu' is unknown"),
+        ({"flags": 4}, "CPU_DISABLED leaves no device"),
+        ({"calibration": "/no/such/file"}, "no such file"),
+    ],
+)
+def test_options_that_do_not_fit_the_runtime(given: dict[str, object], message: str):
+    with pytest.raises(OptionError, match=message):
+        planner_of(parse(given))
+
+
+def test_custom_operators_are_registered_by_the_user():
+    with pytest.raises(OptionError, match="register_custom_ops_library"):
+        options_of_session({"custom_ops_library": "ops.so"})
+
+
+def test_a_report_covers_all_graphs_and_a_graph_once():
+    provider = Provider(Options())
+    for key in ("If_0.then_branch", "", ""):  # GetCapability is called again for the main graph
+        provider.plan(replace(graph_of(CHAIN), key=key))
+    report = provider.report
+    assert (report.nodes, report.taken, len(report.clusters)) == (8, 8, 2)
+    assert len(provider.clusters) == 2
+    assert provider.failures == ()
+
+
+def test_options_as_strings_make_the_same_target():
+    options = parse({"api_level": 29, "flags": "USE_FP16", "target": "builtin-nnapi"})
+    assert open_provider(to_strings(options)).target == planner_of(options).compiler.target
