@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.operand import MAX_BYTES
 
 _BOOLS = (OperandCode.BOOL, OperandCode.TENSOR_BOOL8)
 
-Place: TypeAlias = "Array | DeviceMemory | None"
+Storage: TypeAlias = "Array | DeviceMemory | None"
 """Raw bytes, device memory, or None for an omitted argument."""
 
 
@@ -33,56 +33,56 @@ class Argument:
     """
 
     operand: Operand
-    place: Place
+    storage: Storage
     initial: Dimensions
     dimensions: Dimensions = field(init=False)
     sufficient: bool = True
-    _numbers: Array | None = field(init=False, default=None)
+    _array: Array | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.dimensions = self.initial
-        if isinstance(self.place, np.ndarray) and self.known:
-            self._numbers = self.place.view(self.operand.type.numpy).reshape(self.initial)
+        if isinstance(self.storage, np.ndarray) and self.known:
+            self._array = self.storage.view(self.operand.type.numpy).reshape(self.initial)
 
     @property
     def known(self) -> bool:
         """True if all dimensions were known when the argument was set."""
-        return _known(self.operand, self.initial)
+        return _is_fully_known(self.operand, self.initial)
 
     def value(self) -> Array | None:
         """Returns an input's array; zero-copy where the client's memory can be used directly."""
-        place = self.place
-        if isinstance(place, DeviceMemory):
-            return place.read(self.dimensions)
-        if place is not None and self.operand.type in _BOOLS:
+        storage = self.storage
+        if isinstance(storage, DeviceMemory):
+            return storage.read(self.dimensions)
+        if storage is not None and self.operand.type in _BOOLS:
             # C's true may be any nonzero byte, numpy's is 1
-            return np.not_equal(place, 0).reshape(self.dimensions)
-        return self._numbers
+            return np.not_equal(storage, 0).reshape(self.dimensions)
+        return self._array
 
     def target(self) -> Array | None:
         """Returns the array a run writes an output into; None if its dimensions are unknown."""
-        return self._numbers
+        return self._array
 
     def reset(self) -> None:
         """Discards the dimensions and the size check of an earlier run."""
         self.dimensions, self.sufficient = self.initial, True
 
-    def deliver(self, result: Array, target: Array | None) -> None:
+    def store(self, result: Array, target: Array | None) -> None:
         """Stores a run's output; raises Refused(OP_FAILED) if its shape contradicts the one set."""
         if self.initial and not _specifies(result.shape, self.initial):
             raise op_failed(f"an output of {list(result.shape)}, {list(self.initial)} was set")
         if result.nbytes > MAX_BYTES:
             raise op_failed(f"an output of {result.nbytes} bytes")
-        self.dimensions, place = result.shape, self.place
-        if isinstance(place, DeviceMemory):
-            place.value = result.copy()
-        elif place is not None and result is not target:
-            self._copy(place, result)
+        self.dimensions, storage = result.shape, self.storage
+        if isinstance(storage, DeviceMemory):
+            storage.value = result.copy()
+        elif storage is not None and result is not target:
+            self._copy(storage, result)
 
-    def _copy(self, place: Array, result: Array) -> None:
-        self.sufficient = result.nbytes <= place.size
+    def _copy(self, storage: Array, result: Array) -> None:
+        self.sufficient = result.nbytes <= storage.size
         if self.sufficient:
-            place[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
+            storage[: result.nbytes] = np.ascontiguousarray(result).reshape(-1).view(np.uint8)
 
 
 def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: bool) -> Argument:
@@ -90,14 +90,14 @@ def from_bytes(operand: Operand, dimensions: Dimensions, raw: Array, padded: boo
 
     padded   True if the buffer may be longer than needed
     """
-    needed = bytes_of(operand, dimensions) if _known(operand, dimensions) else 0
+    needed = bytes_of(operand, dimensions) if _is_fully_known(operand, dimensions) else 0
     if raw.size == 0 or needed > raw.size or (needed and raw.size > needed and not padded):
         what = f"{operand.type.name} {list(dimensions)}"
         raise bad_data(f"{what} takes {needed} bytes, not {raw.size}")
     return Argument(operand, raw[: needed or raw.size], dimensions)
 
 
-def settled(operand: Operand, given: AnyOperand | None, partial: bool) -> Dimensions:
+def merged_dimensions(operand: Operand, given: AnyOperand | None, partial: bool) -> Dimensions:
     """Returns the dimensions of model and execution merged; () for a scalar.
 
     partial   True if dimensions may stay unknown
@@ -122,5 +122,5 @@ def _specifies(dimensions: Dimensions, less: Dimensions) -> bool:
     )
 
 
-def _known(operand: Operand, dimensions: Dimensions) -> bool:
+def _is_fully_known(operand: Operand, dimensions: Dimensions) -> bool:
     return not operand.type.tensor or (bool(dimensions) and 0 not in dimensions)

@@ -27,7 +27,7 @@ from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
 
 
-class Stage(Enum):
+class ModelState(Enum):
     """State of a model under construction."""
 
     OPEN = auto()
@@ -36,7 +36,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class FinishedModel:
     """A finished model.
 
     model      None if it contains a vendor (OEM) operation or type
@@ -60,24 +60,24 @@ class ModelBuilder:
     ends: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
     identified: set[int] = field(default_factory=set)
     relaxed: bool = False
-    stage: Stage = Stage.OPEN
-    _finished: Finished | None = None
+    state: ModelState = ModelState.OPEN
+    _finished: FinishedModel | None = None
 
     @property
-    def finished(self) -> Finished:
+    def finished(self) -> FinishedModel:
         """Returns the finished model; raises Refused(BAD_STATE) if it is unfinished or invalid."""
         if self._finished is None:
             raise bad_state("the model is not finished, or invalid")
         return self._finished
 
-    def modifiable(self) -> None:
+    def require_unfinished(self) -> None:
         """Raises Refused(BAD_STATE) if the model is no longer open for changes."""
-        if self.stage is not Stage.OPEN:
-            raise bad_state(f"the model is {self.stage.name.lower()}")
+        if self.state is not ModelState.OPEN:
+            raise bad_state(f"the model is {self.state.name.lower()}")
 
     def operand(self, index: int) -> AnyOperand:
         """Returns the operand at `index` of an open model."""
-        self.modifiable()
+        self.require_unfinished()
         if not 0 <= index < len(self.operands):
             raise bad_data(f"operand {index} of {len(self.operands)}")
         return self.operands[index]
@@ -100,7 +100,7 @@ class ModelBuilder:
 
     def add_operand(self, operand: AnyOperand) -> None:
         """Appends an operand."""
-        self.modifiable()
+        self.require_unfinished()
         self.operands.append(operand)
 
     def set_value(self, index: int, data: Array | None) -> None:
@@ -113,7 +113,7 @@ class ModelBuilder:
 
     def set_value_from_model(self, index: int, value: ModelBuilder) -> None:
         """Sets the referenced model of an IF or WHILE."""
-        self.modifiable()
+        self.require_unfinished()
         finished = value.finished
         operand = self.operand(index)
         if operand.type is not OperandCode.MODEL or finished.model is None:
@@ -136,7 +136,7 @@ class ModelBuilder:
 
     def add_operation(self, code: int, inputs: Sequence[int], outputs: Sequence[int]) -> None:
         """Appends an operation; its operands must have been added."""
-        self.modifiable()
+        self.require_unfinished()
         if code != OEM_OPERATION and code not in BY_CODE:
             raise bad_data(f"no operation has the code {code}")
         known = self._known(inputs) & self._known(outputs)
@@ -157,7 +157,7 @@ class ModelBuilder:
 
         An operand stays marked even when the call fails: it cannot be named a second time.
         """
-        self.modifiable()
+        self.require_unfinished()
         self._known(inputs)
         self._known(outputs)
         for index in (*inputs, *outputs):
@@ -168,13 +168,13 @@ class ModelBuilder:
 
     def relax(self, allow: bool) -> None:
         """Allows or forbids computing float32 as float16."""
-        self.modifiable()
+        self.require_unfinished()
         self.relaxed = allow
 
     def finish(self) -> None:
         """Validates the model; one that fails stays invalid."""
-        self.modifiable()
-        self.stage = Stage.INVALID
+        self.require_unfinished()
+        self.state = ModelState.INVALID
         stray = self.identified.difference(*self.ends)
         if stray:
             raise bad_data(f"operand {min(stray)} was named an input or output in another call")
@@ -182,25 +182,27 @@ class ModelBuilder:
             self._finished = self._vendor() or self._ordinary()
         except SpecError as error:
             raise bad_data(str(error)) from error
-        self.stage = Stage.FINISHED
+        self.state = ModelState.FINISHED
 
-    def _vendor(self) -> Finished | None:
+    def _vendor(self) -> FinishedModel | None:
         """Returns the finished model if it contains a vendor operation or type, else None."""
         alien = None in self.operations or any(isinstance(o, OemOperand) for o in self.operands)
         if not alien:
             return None
         if not self.operations:
             raise SpecError("a model takes at least one operation")
-        return Finished(None, tuple(self.operands), *self.ends, tuple(range(len(self.operations))))
+        return FinishedModel(
+            None, tuple(self.operands), *self.ends, tuple(range(len(self.operations)))
+        )
 
-    def _ordinary(self) -> Finished:
+    def _ordinary(self) -> FinishedModel:
         operands = tuple(o for o in self.operands if isinstance(o, Operand))
         operations = [o for o in self.operations if o is not None]
         unordered = Model(operands, tuple(operations), *self.ends, self.relaxed)
         validate(unordered, self.level)
         order = execution_order(unordered)
         model = replace(unordered, operations=tuple(operations[i] for i in order))
-        return Finished(model, operands, *self.ends, order)
+        return FinishedModel(model, operands, *self.ends, order)
 
     def _known(self, indexes: Sequence[int]) -> bool:
         """True if all are NNAPI's own operands; raises Refused for an index out of range."""

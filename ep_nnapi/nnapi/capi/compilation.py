@@ -13,7 +13,7 @@ from functools import cached_property
 
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.capi.builder import Finished
+from ep_nnapi.nnapi.capi.builder import FinishedModel
 from ep_nnapi.nnapi.capi.library_state import runtime
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
@@ -28,7 +28,7 @@ from ep_nnapi.nnapi.runtime import (
 
 logger = logging.getLogger(__name__)
 
-_FINAL = (
+_NOT_RETRIED = (
     ResultCode.MISSED_DEADLINE_TRANSIENT,
     ResultCode.MISSED_DEADLINE_PERSISTENT,
 )
@@ -39,18 +39,18 @@ _FINAL = (
 class CompilationBuilder:
     """The object behind ANeuralNetworksCompilation; every method may raise Refused.
 
-    chosen   the devices the client named; None to let the runtime choose
+    devices  those that the client named; None to let the runtime choose
     options  relaxed models are computed in float32, as on Android's own CPU device
     """
 
-    model: Finished
-    chosen: tuple[Device, ...] | None = None
+    model: FinishedModel
+    devices: tuple[Device, ...] | None = None
     options: CompileOptions = field(default_factory=lambda: CompileOptions(precise=True))
     finished: bool = False
     _compiled: tuple[Device, Compilation] | None = None
 
     @property
-    def ready(self) -> bool:
+    def is_executable(self) -> bool:
         """True if executions can be created."""
         return self._compiled is not None
 
@@ -66,35 +66,37 @@ class CompilationBuilder:
 
     def set_preference(self, code: int) -> None:
         """Sets the execution preference (PreferenceCode)."""
-        self.modifiable()
+        self.require_unfinished()
         if code not in set(PreferenceCode):
             raise bad_data(f"no preference has the code {code}")
         self.options = replace(self.options, preference=PreferenceCode(code))
 
     def set_priority(self, code: int) -> None:
         """Sets the priority relative to other compilations."""
-        self.modifiable()
+        self.require_unfinished()
         if code not in set(PriorityCode):
             raise bad_data(f"no priority has the code {code}")
         self.options = replace(self.options, priority=PriorityCode(code))
 
     def set_timeout(self, nanoseconds: int) -> None:
         """Sets the time limit of `finish` in nanoseconds; 0 for no limit."""
-        self.modifiable()
+        self.require_unfinished()
         self.require_single_device("a timeout")
         self.options = replace(self.options, timeout_ns=nanoseconds or None)
 
     def set_caching(self, directory: str, token: bytes) -> None:
         """Sets the cache directory and the token that identifies the compiled model."""
-        self.modifiable()
+        self.require_unfinished()
         self.options = replace(self.options, cache_dir=directory, token=token)
 
     def finish(self) -> None:
         """Compiles the model; a compilation that fails cannot be executed."""
-        self.modifiable()
+        self.require_unfinished()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
-        candidates = self._able(self.chosen if self.chosen is not None else runtime().devices())
+        candidates = self._capable_devices(
+            self.devices if self.devices is not None else runtime().devices()
+        )
         if not candidates:
             raise bad_data("no device executes all operations of the model")
         compiled = self._compile(candidates)
@@ -118,18 +120,18 @@ class CompilationBuilder:
         except RuntimeFailure as failure:
             if code_of(failure) is ResultCode.OUTPUT_INSUFFICIENT_SIZE:
                 raise op_failed(failure.detail) from failure
-            if not self._replaceable(device) or code_of(failure) in _FINAL:
+            if not self._may_fall_back(device) or code_of(failure) in _NOT_RETRIED:
                 raise
             logger.warning("%s failed, %s takes over: %s", device.name, REFERENCE_DEVICE, failure)
-        self._compiled = self._compile(self._able(_reference()))
+        self._compiled = self._compile(self._capable_devices(_reference()))
         return self._compiled[1].run(inputs, outputs, options)
 
     def require_single_device(self, what: str) -> None:
         """Raises Refused(BAD_DATA) unless the client named exactly one device."""
-        if self.chosen is None or len(self.chosen) != 1:
+        if self.devices is None or len(self.devices) != 1:
             raise bad_data(f"{what} takes a compilation for exactly one device")
 
-    def modifiable(self) -> None:
+    def require_unfinished(self) -> None:
         """Raises Refused(BAD_STATE) once `finish` has been called."""
         if self.finished:
             raise bad_state("the compilation is finished")
@@ -140,7 +142,7 @@ class CompilationBuilder:
             raise bad_data("no device executes a vendor's operation")
         return self.model.model
 
-    def _able(self, devices: Sequence[Device]) -> list[Device]:
+    def _capable_devices(self, devices: Sequence[Device]) -> list[Device]:
         """Returns the devices that support every operation."""
         model = self.model.model
         if model is None:
@@ -153,13 +155,13 @@ class CompilationBuilder:
         try:
             return first, runtime().compile(self._model, first, self.options)
         except RuntimeFailure as failure:
-            if not others or not self._replaceable(first):
+            if not others or not self._may_fall_back(first):
                 raise
             logger.warning("%s did not compile the model: %s", first.name, failure)
         return self._compile(others)
 
-    def _replaceable(self, device: Device) -> bool:
-        return self.chosen is None and device.name != REFERENCE_DEVICE
+    def _may_fall_back(self, device: Device) -> bool:
+        return self.devices is None and device.name != REFERENCE_DEVICE
 
 
 def _reference() -> tuple[Device, ...]:

@@ -71,7 +71,7 @@ class Descriptor:
 
 def role_operand(role: Role) -> Operand:
     """Returns the operand of a role; Refused(BAD_DATA) also if the compilation is unfinished."""
-    if not role.compilation.ready:
+    if not role.compilation.is_executable:
         raise bad_data("the compilation is not finished, or failed")
     inward = role.direction is Direction.INPUT
     operands = role.compilation.inputs if inward else role.compilation.outputs

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData
 
 
-def selected(pointer: CData, count: int) -> tuple[Device, ...]:
+def selected_devices(pointer: CData, count: int) -> tuple[Device, ...]:
     """Returns the devices of a list of handles; reading stops at the first invalid one.
 
     Raises Refused: UNEXPECTED_NULL for a null handle, BAD_DATA for a duplicate or unknown one.

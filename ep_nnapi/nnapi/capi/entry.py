@@ -30,7 +30,7 @@ _ESCAPED = escaped(lib.interrupt_later)
 @cache
 def connect() -> int:
     """Binds all callbacks and returns the address of their table."""
-    _log_as_asked()
+    _set_up_logging()
     for function in FUNCTIONS:
         bind(function, implementation(function))
     return lib.table()
@@ -50,7 +50,7 @@ def implementation(function: Function) -> Implementation:
 
 def bind(function: Function, work: Implementation) -> None:
     """Binds C's `function` to `work`; an exception becomes an error code, never NO_ERROR."""
-    guarded = {"int": status, "void": silent}.get(function.returns, number)
+    guarded = {"int": status, "void": without_result}.get(function.returns, number)
     error = ResultCode.OP_FAILED if function.returns == "int" else 0
     if function.returns == "void":
         ffi.def_extern(name=function.python_name, onerror=_ESCAPED)(guarded(function, work))
@@ -66,20 +66,20 @@ def status(function: Function, work: Implementation) -> Implementation:
         try:
             work(*arguments)
         except BaseException as error:
-            return _reported(function, error)
+            return _report_error(function, error)
         return 0
 
     return call
 
 
-def silent(function: Function, work: Implementation) -> Implementation:
+def without_result(function: Function, work: Implementation) -> Implementation:
     """Returns `work` wrapped for a function that returns nothing."""
 
     def call(*arguments: object) -> None:
         try:
             work(*arguments)
         except BaseException as error:
-            _reported(function, error)
+            _report_error(function, error)
 
     return call
 
@@ -91,13 +91,13 @@ def number(function: Function, work: Implementation) -> Implementation:
         try:
             return work(*arguments)
         except BaseException as error:
-            _reported(function, error)
+            _report_error(function, error)
             return 0
 
     return call
 
 
-def _reported(function: Function, error: BaseException) -> int:
+def _report_error(function: Function, error: BaseException) -> int:
     """Logs an error and returns its code; Refused and NnapiError are logged as info.
 
     An interrupt is raised again once C has the code.
@@ -118,7 +118,7 @@ def _reported(function: Function, error: BaseException) -> int:
     return code
 
 
-def _log_as_asked() -> None:
+def _set_up_logging() -> None:
     """Sets up logging from the environment, the only way for a C program to see the errors."""
     level = os.environ.get(LOG_VARIABLE, "").upper()
     if level in logging.getLevelNamesMapping():

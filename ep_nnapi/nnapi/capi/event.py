@@ -32,7 +32,7 @@ class Event:
         self._failure = failure
         self._done.set()
 
-    def settle(self) -> ResultCode:
+    def wait_for_result_code(self) -> ResultCode:
         """Waits for the execution to end; returns its result code."""
         self._done.wait()
         return self._failure.code if self._failure else ResultCode.NO_ERROR

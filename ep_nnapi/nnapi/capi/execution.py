@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, settled
+from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, merged_dimensions
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
 from ep_nnapi.nnapi.capi.event import Event
 from ep_nnapi.nnapi.capi.memory import AnyMemory, DeviceMemory, Direction, FileMemory, Region, Role
@@ -27,7 +27,7 @@ from ep_nnapi.nnapi.runtime import RunOptions
 _WITH_DIMENSIONS = (ResultCode.NO_ERROR, ResultCode.OUTPUT_INSUFFICIENT_SIZE)
 
 
-class Stage(Enum):
+class ExecutionState(Enum):
     """State of an execution."""
 
     PREPARATION = auto()
@@ -75,8 +75,8 @@ class Execution:
     def __post_init__(self) -> None:
         self._inputs: list[Argument | None] = [None] * len(self.compilation.inputs)
         self._outputs: list[Argument | None] = [None] * len(self.compilation.outputs)
-        self._touched = False
-        self._stage = Stage.PREPARATION
+        self._has_arguments = False
+        self._state = ExecutionState.PREPARATION
         self._ended: ResultCode | None = None
         self._timing: Timing | None = None
         self._lock = ForkableLock()
@@ -84,24 +84,24 @@ class Execution:
 
     def after_fork(self) -> None:
         """Ends a computation in a forked process, which lacks the computing thread."""
-        if self._stage is Stage.COMPUTATION:
-            self._ended, self._stage = ResultCode.DEAD_OBJECT, Stage.COMPLETED
+        if self._state is ExecutionState.COMPUTATION:
+            self._ended, self._state = ResultCode.DEAD_OBJECT, ExecutionState.COMPLETED
 
     def change(self, settings: Settings) -> None:
         """Replaces the settings; only before the first computation."""
-        self.preparing()
+        self.require_preparation()
         self.settings = settings
 
     def enable_padding(self, enable: bool) -> None:
         """Allows or forbids buffers longer than needed; only before any buffer is set."""
-        self.preparing()
-        if self._touched:
+        self.require_preparation()
+        if self._has_arguments:
             raise bad_state("padding is chosen before an input or output is set")
         self.settings = replace(self.settings, padded=enable)
 
-    def preparing(self) -> None:
+    def require_preparation(self) -> None:
         """Raises Refused(BAD_STATE) after the first computation has begun."""
-        if self._stage is not Stage.PREPARATION:
+        if self._state is not ExecutionState.PREPARATION:
             raise bad_state("the execution has been computed, or is")
 
     def set_bytes(
@@ -111,9 +111,9 @@ class Execution:
         arguments = self._arguments(direction, index)
         partial = direction is Direction.OUTPUT or raw is None
         operand = self._operands(direction)[index]
-        dimensions = settled(operand, given, partial)
-        self._unset(arguments, index)
-        self._touched = True
+        dimensions = merged_dimensions(operand, given, partial)
+        self._require_unset(arguments, index)
+        self._has_arguments = True
         if raw is None:
             arguments[index] = Argument(operand, None, dimensions)
         else:
@@ -125,10 +125,10 @@ class Execution:
         """Sets an input or output in a memory object."""
         arguments, index = self._arguments(role.direction, role.index), role.index
         operand = self._operands(role.direction)[index]
-        dimensions = settled(operand, given, role.direction is Direction.OUTPUT)
+        dimensions = merged_dimensions(operand, given, role.direction is Direction.OUTPUT)
         memory.check(role, region)
-        self._unset(arguments, index)
-        self._touched = True
+        self._require_unset(arguments, index)
+        self._has_arguments = True
         if isinstance(memory, FileMemory):
             padded = self.settings.padded
             arguments[index] = from_bytes(operand, dimensions, memory.bytes(region), padded)
@@ -137,38 +137,38 @@ class Execution:
 
     def compute(self) -> None:
         """Computes synchronously."""
-        asked = time.monotonic_ns()
+        requested = time.monotonic_ns()
         self._begin()
-        self._complete(asked, None)
+        self._complete(requested, None)
 
     def start(self) -> Event:
         """Computes on a new thread."""
-        asked = time.monotonic_ns()
+        requested = time.monotonic_ns()
         self._begin()
-        return self._spawn(lambda: self._complete(asked, None))
+        return self._start_thread(lambda: self._complete(requested, None))
 
     def start_after(self, events: Sequence[Event], limit: int | None) -> Event:
         """Computes on a new thread once `events` have ended, then within `limit` nanoseconds."""
-        asked = time.monotonic_ns()
+        requested = time.monotonic_ns()
         self._begin()
         try:
             if limit is not None:
                 self.compilation.require_single_device("a duration")
             self._require_known_outputs()
         except Refused as refused:
-            raise self._end(refused) from refused
+            raise self._fail(refused) from refused
 
         def compute() -> None:
-            failed = [e for e in events if e.settle() is not ResultCode.NO_ERROR]
+            failed = [e for e in events if e.wait_for_result_code() is not ResultCode.NO_ERROR]
             if failed:
-                raise self._end(op_failed(f"{len(failed)} of {len(events)} dependencies failed"))
-            self._complete(asked, limit)
+                raise self._fail(op_failed(f"{len(failed)} of {len(events)} dependencies failed"))
+            self._complete(requested, limit)
 
-        return self._spawn(compute)
+        return self._start_thread(compute)
 
     def output(self, index: int) -> Argument:
         """Returns an output of a finished computation."""
-        if self._stage is not Stage.COMPLETED or self._ended not in _WITH_DIMENSIONS:
+        if self._state is not ExecutionState.COMPLETED or self._ended not in _WITH_DIMENSIONS:
             raise bad_state("the execution is not completed, or failed")
         found = self._arguments(Direction.OUTPUT, index)[index]
         if found is None:
@@ -178,7 +178,7 @@ class Execution:
     @property
     def timing(self) -> Timing:
         """Returns the timing; BAD_STATE if it was not measured or the computation failed."""
-        if self._stage is not Stage.COMPLETED or self._ended is not ResultCode.NO_ERROR:
+        if self._state is not ExecutionState.COMPLETED or self._ended is not ResultCode.NO_ERROR:
             raise bad_state("the execution is not completed, or failed")
         if not self.settings.measure or self._timing is None:
             raise bad_state("the execution was not measured")
@@ -187,39 +187,39 @@ class Execution:
     def _begin(self) -> None:
         """Marks the execution as computing; BAD_STATE while it runs, or if it cannot be reused."""
         with self._lock:
-            if self._stage is Stage.COMPUTATION:
+            if self._state is ExecutionState.COMPUTATION:
                 raise bad_state("the execution is being computed")
-            if self._stage is Stage.COMPLETED and not self.settings.reusable:
+            if self._state is ExecutionState.COMPLETED and not self.settings.reusable:
                 raise bad_state("the execution has been computed and is not reusable")
-            self._stage = Stage.COMPUTATION
+            self._state = ExecutionState.COMPUTATION
         if None in self._inputs or None in self._outputs:
-            raise self._end(bad_data("not all inputs and outputs are set"))
+            raise self._fail(bad_data("not all inputs and outputs are set"))
 
-    def _complete(self, asked: int, limit: int | None) -> None:
-        """Runs a computation begun by `_begin`: `limit` is from now, the timeout from `asked`."""
+    def _complete(self, requested: int, limit: int | None) -> None:
+        """Runs the computation: `limit` counts from now, the timeout from `requested`."""
         try:
-            self._compute(asked, limit)
+            self._compute(requested, limit)
             insufficient = [i for i, a in enumerate(self._outputs) if a and not a.sufficient]
             if insufficient:
                 detail = f"outputs {insufficient} do not fit"
                 raise Refused(ResultCode.OUTPUT_INSUFFICIENT_SIZE, detail)
         except Exception as error:
-            raise self._end(error) from error
+            raise self._fail(error) from error
         except BaseException as interrupt:
-            self._end(interrupt)
+            self._fail(interrupt)
             raise
-        self._leave(ResultCode.NO_ERROR)
+        self._set_completed(ResultCode.NO_ERROR)
 
-    def _end(self, error: BaseException) -> Refused:
+    def _fail(self, error: BaseException) -> Refused:
         """Ends a failed computation; returns the error as a Refused with a result code."""
         for output in self._outputs:
-            if output is not None and isinstance(output.place, DeviceMemory):
-                output.place.value = None
+            if output is not None and isinstance(output.storage, DeviceMemory):
+                output.storage.value = None
         code = code_of(error)
-        self._leave(code)
+        self._set_completed(code)
         return error if isinstance(error, Refused) else Refused(code, str(error))
 
-    def _spawn(self, compute: Callable[[], None]) -> Event:
+    def _start_thread(self, compute: Callable[[], None]) -> Event:
         event = Event()
 
         def run() -> None:
@@ -233,41 +233,41 @@ class Execution:
         try:
             threading.Thread(target=run, daemon=True, name="nnapi execution").start()
         except RuntimeError as error:  # the system cannot start another thread
-            raise self._end(error) from error
+            raise self._fail(error) from error
         return event
 
     def _require_known_outputs(self) -> None:
         for index, output in enumerate(self._outputs):
-            if output is not None and output.place is not None and not output.known:
+            if output is not None and output.storage is not None and not output.known:
                 raise bad_data(f"output {index} has dimensions {list(output.initial)}")
 
-    def _compute(self, asked: int, limit: int | None) -> None:
-        free = time.monotonic_ns()
+    def _compute(self, requested: int, limit: int | None) -> None:
+        ready = time.monotonic_ns()
         inputs = [a.value() for a in self._inputs if a is not None]
         outputs = [a for a in self._outputs if a is not None]
         for output in outputs:
             output.reset()
         targets = [o.target() for o in outputs]
-        options = RunOptions(self._remaining(asked, free, limit), self.settings.loop_timeout)
-        computing = time.monotonic_ns()
+        options = RunOptions(self._remaining(requested, ready, limit), self.settings.loop_timeout)
+        started = time.monotonic_ns()
         results = self.compilation.run(inputs, targets, options)
-        self._timing = Timing(asked, free, computing, time.monotonic_ns())
+        self._timing = Timing(requested, ready, started, time.monotonic_ns())
         for output, result, target in zip(outputs, results, targets, strict=True):
-            output.deliver(result, target)
+            output.store(result, target)
 
-    def _remaining(self, asked: int, free: int, limit: int | None) -> int | None:
+    def _remaining(self, requested: int, ready: int, limit: int | None) -> int | None:
         """Returns the nanoseconds left; raises Refused(MISSED_DEADLINE_TRANSIENT) if none are."""
         timeout = self.settings.timeout
-        limits = [] if timeout is None else [asked + timeout - time.monotonic_ns()]
-        limits += [] if limit is None else [free + limit - time.monotonic_ns()]
+        limits = [] if timeout is None else [requested + timeout - time.monotonic_ns()]
+        limits += [] if limit is None else [ready + limit - time.monotonic_ns()]
         if limits and min(limits) <= 0:
             raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "the time is over")
         return min(limits, default=None)
 
-    def _leave(self, code: ResultCode) -> None:
+    def _set_completed(self, code: ResultCode) -> None:
         with self._lock:
             self._ended = code
-            self._stage = Stage.COMPLETED
+            self._state = ExecutionState.COMPLETED
 
     def _operands(self, direction: Direction) -> tuple[Operand, ...]:
         inward = direction is Direction.INPUT
@@ -279,6 +279,6 @@ class Execution:
             raise bad_data(f"{direction} {index} of {len(arguments)}")
         return arguments
 
-    def _unset(self, arguments: list[Argument | None], index: int) -> None:
+    def _require_unset(self, arguments: list[Argument | None], index: int) -> None:
         if arguments[index] is not None:
             raise bad_state(f"argument {index} is set already")

@@ -35,13 +35,13 @@ class Handles(Generic[T]):
         try:
             return self._live[handle]
         except KeyError:
-            raise self._dead(handle) from None
+            raise self._invalid(handle) from None
 
     def remove(self, handle: int) -> T | None:
         """Removes and returns the object; None for null or an unknown handle."""
         return self._live.pop(handle, None)
 
-    def _dead(self, handle: int) -> Exception:
+    def _invalid(self, handle: int) -> Exception:
         if handle == 0:
             return unexpected_null(self.kind.lower())
         return bad_data(f"{handle:#x} is no live {PREFIX}{self.kind}")

@@ -20,7 +20,7 @@ LEVEL_VARIABLE = "EP_NNAPI_FEATURE_LEVEL"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class CDevice:
     """A device and its C strings, which stay valid for the life of the process."""
 
     device: Device
@@ -34,12 +34,12 @@ def runtime() -> Runtime:
 
     Raises OptionError if the environment variable names a level that does not exist.
     """
-    asked = os.environ.get(LEVEL_VARIABLE, "")
-    if not asked:
+    level = os.environ.get(LEVEL_VARIABLE, "")
+    if not level:
         return HostRuntime()
-    if not asked.isdecimal():
-        raise OptionError(f"{LEVEL_VARIABLE} is {asked!r}, not a number")
-    return HostRuntime(feature_level=int(asked))
+    if not level.isdecimal():
+        raise OptionError(f"{LEVEL_VARIABLE} is {level!r}, not a number")
+    return HostRuntime(feature_level=int(level))
 
 
 def feature_level() -> int:
@@ -48,11 +48,11 @@ def feature_level() -> int:
 
 
 @cache
-def devices() -> tuple[Handles[Shown], tuple[int, ...]]:
+def devices() -> tuple[Handles[CDevice], tuple[int, ...]]:
     """Returns the devices by handle, and the handles in the runtime's order."""
-    handles: Handles[Shown] = Handles("Device")
-    shown = [
-        Shown(d, ffi.new("char[]", d.name.encode()), ffi.new("char[]", d.version.encode()))
+    handles: Handles[CDevice] = Handles("Device")
+    c_devices = [
+        CDevice(d, ffi.new("char[]", d.name.encode()), ffi.new("char[]", d.version.encode()))
         for d in runtime().devices()
     ]
-    return handles, tuple(handles.add(s) for s in shown)
+    return handles, tuple(handles.add(s) for s in c_devices)

@@ -9,11 +9,11 @@ from ep_nnapi.nnapi.codes import DurationCode
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times when an execution was asked for, free to run, computing, done (time.monotonic_ns)."""
+    """Times of an execution in time.monotonic_ns; it may start once its dependencies are done."""
 
-    asked: int
-    free: int
-    computing: int
+    requested: int
+    dependencies_done: int
+    compute_started: int
     done: int
 
     def duration(self, code: DurationCode) -> int:
@@ -22,7 +22,7 @@ class Timing:
         Source: NDK DurationCode.
         """
         begin = {
-            DurationCode.DURATION_IN_DRIVER: self.asked,
-            DurationCode.FENCED_DURATION_IN_DRIVER: self.free,
+            DurationCode.DURATION_IN_DRIVER: self.requested,
+            DurationCode.FENCED_DURATION_IN_DRIVER: self.dependencies_done,
         }
-        return self.done - begin.get(code, self.computing)
+        return self.done - begin.get(code, self.compute_started)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.c_arguments import require, text
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
-from ep_nnapi.nnapi.capi.device_selection import selected
+from ep_nnapi.nnapi.capi.device_selection import selected_devices
 from ep_nnapi.nnapi.capi.execution import Burst
 from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state, unexpected_null
 from ep_nnapi.nnapi.capi.registry import BURSTS, COMPILATIONS, MODELS
@@ -41,7 +41,7 @@ def Compilation_createForDevices(model: int, devices: CData, count: int, out: CD
     out[0] = 0
     if count == 0:
         raise bad_data("no devices are given")
-    chosen = selected(devices, count)
+    chosen = selected_devices(devices, count)
     out[0] = COMPILATIONS.add(CompilationBuilder(builder.finished, chosen))
 
 
@@ -112,7 +112,7 @@ def Compilation_addExtensionAttribute(
     called = text(name, "extensionName")
     if data == ffi.NULL and length:
         raise unexpected_null("data")
-    builder.modifiable()
+    builder.require_unfinished()
     raise bad_data(f"no device has the extension {called}")
 
 
@@ -132,7 +132,7 @@ def Burst_free(burst: int) -> None:
 
 def require_ready(compilation: CompilationBuilder) -> None:
     """Raises Refused(BAD_STATE) unless executions can be created."""
-    if not compilation.ready:
+    if not compilation.is_executable:
         raise bad_state("the compilation is not finished, or failed")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.capi.c_arguments import require
-from ep_nnapi.nnapi.capi.library_state import Shown, devices, feature_level
+from ep_nnapi.nnapi.capi.library_state import CDevice, devices, feature_level
 from ep_nnapi.nnapi.capi.refusal import bad_data
 from ep_nnapi.nnapi.codes import feature_level_code
 from ep_nnapi.nnapi.host.run import DEFAULT_LOOP_TIMEOUT_NS, MAXIMUM_LOOP_TIMEOUT_NS
@@ -47,35 +47,35 @@ def getRuntimeFeatureLevel() -> int:
 
 def Device_getName(device: int, name: CData) -> None:
     """Gets the device's unique name."""
-    shown = _shown(device)
+    shown = _device_of(device)
     require(name, "name")
     name[0] = shown.name
 
 
 def Device_getVersion(device: int, version: CData) -> None:
     """Gets the device's version, free text."""
-    shown = _shown(device)
+    shown = _device_of(device)
     require(version, "version")
     version[0] = shown.version
 
 
 def Device_getType(device: int, out: CData) -> None:
     """Gets the device's DeviceTypeCode."""
-    shown = _shown(device)
+    shown = _device_of(device)
     require(out, "type")
     out[0] = shown.device.type
 
 
 def Device_getFeatureLevel(device: int, out: CData) -> None:
     """Gets the code of the device's feature level."""
-    shown = _shown(device)
+    shown = _device_of(device)
     require(out, "featureLevel")
     out[0] = feature_level_code(shown.device.feature_level)
 
 
 def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> None:
     """Always false: no device here has vendor extensions."""
-    _shown(device)
+    _device_of(device)
     require(name, "extensionName")
     require(supported, "isExtensionSupported")
     supported[0] = False
@@ -83,8 +83,8 @@ def Device_getExtensionSupport(device: int, name: CData, supported: CData) -> No
 
 def Device_wait(device: int) -> None:
     """Returns at once: host devices are always ready."""
-    _shown(device)
+    _device_of(device)
 
 
-def _shown(device: int) -> Shown:
+def _device_of(device: int) -> CDevice:
     return devices()[0][device]

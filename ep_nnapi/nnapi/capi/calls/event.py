@@ -22,7 +22,7 @@ def Event_free(event: int) -> None:
     """Waits for the execution to end, then releases the handle."""
     found = EVENTS.remove(event)
     if found is not None:
-        found.settle()
+        found.wait_for_result_code()
 
 
 def Event_createFromSyncFenceFd(fd: int, out: CData) -> None:

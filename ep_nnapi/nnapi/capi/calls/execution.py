@@ -172,7 +172,7 @@ def Execution_addExtensionAttribute(
     called = text(name, "extensionName")
     if data == ffi.NULL and length:
         raise unexpected_null("data")
-    found.preparing()
+    found.require_preparation()
     raise bad_data(f"no device has the extension {called}")
 
 
@@ -186,7 +186,7 @@ def _set(
     missing = buffer == ffi.NULL
     if missing and size:
         raise unexpected_null("buffer")
-    execution.preparing()
+    execution.require_preparation()
     given = _type(type_)
     if size > MAX_BYTES:
         raise bad_data(f"{size} bytes are more than {MAX_BYTES}")
@@ -203,7 +203,7 @@ def _set_memory(
     found = EXECUTIONS[execution]
     memory, offset, length = place
     source = MEMORIES[memory]
-    found.preparing()
+    found.require_preparation()
     given = _type(type_)
     region = Region(offset, length, None if given is None else given.dimensions)
     found.set_memory(Role(found.compilation, *argument), given, source, region)

@@ -10,7 +10,7 @@ import numpy as np
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.builder import ModelBuilder
 from ep_nnapi.nnapi.capi.c_arguments import channels, numbers, operand_type, require
-from ep_nnapi.nnapi.capi.device_selection import selected
+from ep_nnapi.nnapi.capi.device_selection import selected_devices
 from ep_nnapi.nnapi.capi.library_state import feature_level, runtime
 from ep_nnapi.nnapi.capi.memory import Region
 from ep_nnapi.nnapi.capi.refusal import bad_data, unexpected_null
@@ -40,7 +40,7 @@ def Model_addOperand(model: int, described: OperandType) -> None:
     """Appends an operand of the given type."""
     builder = MODELS[model]
     require(described, "type")
-    builder.modifiable()
+    builder.require_unfinished()
     builder.add_operand(operand_type(described, builder.level))
 
 
@@ -86,7 +86,7 @@ def Model_addOperation(
     builder = MODELS[model]
     require(inputs, "inputs")
     require(outputs, "outputs")
-    builder.modifiable()
+    builder.require_unfinished()
     builder.add_operation(code, numbers(inputs, n_inputs), numbers(outputs, n_outputs))
 
 
@@ -97,7 +97,7 @@ def Model_identifyInputsAndOutputs(
     builder = MODELS[model]
     require(inputs, "inputs")
     require(outputs, "outputs")
-    builder.modifiable()
+    builder.require_unfinished()
     builder.identify(numbers(inputs, n_inputs), numbers(outputs, n_outputs))
 
 
@@ -116,7 +116,7 @@ def Model_getSupportedOperationsForDevices(
     if count == 0:
         raise bad_data("no devices are given")
     finished = builder.finished
-    chosen = selected(devices, count)
+    chosen = selected_devices(devices, count)
     answers = [False] * len(finished.order)
     if finished.model is not None:
         for device in chosen:

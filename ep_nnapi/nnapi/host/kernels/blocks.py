@@ -39,7 +39,7 @@ def batch_to_space_nd(
     input: Array, block_sizes: Array, layout: bool = False, *, out: Array
 ) -> None:
     """Moves batches into blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
-    _exchange(_image(out, layout), _image(input, layout), block_sizes, to_batches=False)
+    _rearrange(_image(out, layout), _image(input, layout), block_sizes, to_batches=False)
 
 
 def space_to_batch_nd(
@@ -58,10 +58,10 @@ def space_to_batch_nd(
     image = _image(input, layout)
     around = ((0, 0), *paddings.reshape(2, 2).tolist(), (0, 0))
     padded = np.pad(image, around, constant_values=types["input"].zero_point)
-    _exchange(padded, _image(out, layout), block_sizes, to_batches=True)
+    _rearrange(padded, _image(out, layout), block_sizes, to_batches=True)
 
 
-def _exchange(space: Array, batches: Array, block_sizes: Array, *, to_batches: bool) -> None:
+def _rearrange(space: Array, batches: Array, block_sizes: Array, *, to_batches: bool) -> None:
     """Copies between [N, Bh * H, Bw * W, C] and [Bh * Bw * N, H, W, C]."""
     high, wide = block_sizes.tolist()
     height, width, channels = batches.shape[1:]

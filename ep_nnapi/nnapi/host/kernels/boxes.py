@@ -36,7 +36,7 @@ def require_batches(batch_indices: Array, batches: int) -> None:
         raise ShapeError(f"there is no batch {wrong[0]} of {batches}")
 
 
-def moved(boxes: Array, deltas: Array) -> Array:
+def apply_deltas(boxes: Array, deltas: Array) -> Array:
     """Returns boxes moved and scaled by (dx, dy, log dw, log dh), relative to their sizes."""
     low, high = boxes[..., :2], boxes[..., 2:]
     size = high - low
@@ -45,7 +45,7 @@ def moved(boxes: Array, deltas: Array) -> Array:
     return np.concatenate((centre - half, centre + half), axis=-1)
 
 
-def clipped(boxes: Array, image_size: Array) -> Array:
+def clip_to_image(boxes: Array, image_size: Array) -> Array:
     """Returns boxes clipped to images of sizes [..., (height, width)]."""
     limits = image_size[..., [1, 0, 1, 0]]
     found: Array = np.minimum(np.maximum(boxes, 0), limits)
@@ -53,29 +53,29 @@ def clipped(boxes: Array, image_size: Array) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class BoxSets:
     """Several sets of boxes, [sets, n] each: the corner coordinates and the area."""
 
     sides: tuple[Array, Array, Array, Array]
     area: Array
 
     @staticmethod
-    def of(boxes: Array) -> Places:
+    def of(boxes: Array) -> BoxSets:
         """Returns the sets of boxes [sets, n, 4]."""
         x1, y1, x2, y2 = (np.ascontiguousarray(boxes[..., i]) for i in range(4))
-        return Places((x1, y1, x2, y2), (x2 - x1) * (y2 - y1))
+        return BoxSets((x1, y1, x2, y2), (x2 - x1) * (y2 - y1))
 
-    def of_sets(self, some: Array) -> Places:
+    def of_sets(self, some: Array) -> BoxSets:
         """Returns a subset of the sets."""
         x1, y1, x2, y2 = (side[some] for side in self.sides)
-        return Places((x1, y1, x2, y2), self.area[some])
+        return BoxSets((x1, y1, x2, y2), self.area[some])
 
     def overlap(self, at: Array) -> Array:
         """Returns the intersection over union of all boxes with box `at` [sets] of their set.
 
         NaN where both boxes are empty.
 
-        >>> Places.of(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])).overlap(np.array([0]))
+        >>> BoxSets.of(np.array([[[0, 0, 2, 2], [0, 0, 2, 1]]])).overlap(np.array([0]))
         array([[1. , 0.5]])
         """
         one = np.arange(len(at)), at

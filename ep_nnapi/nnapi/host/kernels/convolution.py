@@ -13,7 +13,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish, read
 from ep_nnapi.nnapi.host.kernels.sums import multiply
-from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import WindowGeometry
@@ -89,7 +89,7 @@ def grouped_conv_2d(
 def _convolve(
     images: Array, filter: Filter, window: WindowGeometry, source: Operand, out: Array
 ) -> None:
-    sliding = Sliding.of(window, filter.taps, images, out)
+    sliding = SlidingWindow.of(window, filter.taps, images, out)
     groups, dtype = filter.matrix.shape[0], filter.matrix.dtype
     if sliding.pointwise and groups == 1:
         _product(images.reshape(-1, images.shape[3]), filter, source, out.reshape(-1, out.shape[3]))

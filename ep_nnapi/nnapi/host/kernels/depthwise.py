@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, factors, finish, read
-from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import WindowGeometry
@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
 _BLOCK = 1 << 20
 """Bytes of input and output, in the computation type, processed at once."""
-_STRETCH = 1024
+_INNER_LENGTH = 1024
 """Elements for which an inner multiplication loop is fastest."""
 _SHORT = 128
 """Up to this many taps are accumulated in float32, more in float64."""
@@ -69,14 +69,16 @@ def depthwise_conv_2d(
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     taps = filter.weights.shape[:2]
-    sliding = Sliding.of(window, (taps[0], taps[1]), images, results)
+    sliding = SlidingWindow.of(window, (taps[0], taps[1]), images, results)
     for image, result in zip(images, results, strict=True):
         _convolve(image, filter, sliding, types["input"], result)
     if window.nchw:
         np.copyto(out, results.transpose(NCHW))
 
 
-def _convolve(image: Array, filter: Filter, sliding: Sliding, source: Operand, out: Array) -> None:
+def _convolve(
+    image: Array, filter: Filter, sliding: SlidingWindow, source: Operand, out: Array
+) -> None:
     dtype, multiplier = filter.weights.dtype, out.shape[2] // image.shape[2]
     columns = _columns_at_once(sliding, out.shape[2]) if multiplier == 1 else 1
     weights = filter.repeated(columns)
@@ -104,7 +106,7 @@ def _accumulate(subscripts: str, windows: Array, weights: Array, out: Array) -> 
 
 
 @lru_cache(maxsize=1024)
-def _columns_at_once(sliding: Sliding, channels: int) -> int:
+def _columns_at_once(sliding: SlidingWindow, channels: int) -> int:
     """Returns the number of adjacent positions to compute in one inner loop.
 
     It divides the row. The loop length is nearest to the fastest: long enough to hide the loop's
@@ -113,7 +115,7 @@ def _columns_at_once(sliding: Sliding, channels: int) -> int:
     if sliding.stride[1] != 1:
         return 1
     divisors = [n for n in range(1, sliding.extent[1] + 1) if sliding.extent[1] % n == 0]
-    return min(divisors, key=lambda n: abs(log(n * channels / _STRETCH)))
+    return min(divisors, key=lambda n: abs(log(n * channels / _INNER_LENGTH)))
 
 
 KERNELS = (stored(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, F32, F16, Q8, Q8S, filter=pack),)

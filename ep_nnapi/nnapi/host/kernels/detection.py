@@ -8,8 +8,8 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import (
-    clipped,
-    moved,
+    apply_deltas,
+    clip_to_image,
     require_batches,
     require_boxes,
     require_scale,
@@ -36,8 +36,8 @@ def axis_aligned_bbox_transform(
     require_scale(types, "rois", "image_info")
     require_boxes(rois)
     require_batches(batch_indices, len(image_info))
-    boxes = moved(rois[:, np.newaxis], deltas.reshape(len(rois), deltas.shape[1] // 4, 4))
-    np.copyto(out, clipped(boxes, image_info[batch_indices, np.newaxis]).reshape(out.shape))
+    boxes = apply_deltas(rois[:, np.newaxis], deltas.reshape(len(rois), deltas.shape[1] // 4, 4))
+    np.copyto(out, clip_to_image(boxes, image_info[batch_indices, np.newaxis]).reshape(out.shape))
 
 
 def box_with_nms_limit(
@@ -93,7 +93,10 @@ def generate_proposals(
     moves = deltas.reshape(batches, -1, 4)
     parts = []
     for batch, (size, of_batch) in enumerate(zip(image_info, moves, strict=True)):
-        some, boxes = scores[batch].reshape(-1), clipped(moved(shifted, of_batch), size)
+        some, boxes = (
+            scores[batch].reshape(-1),
+            clip_to_image(apply_deltas(shifted, of_batch), size),
+        )
         chosen = _proposed(some, boxes, size, scalars)
         parts.append((some[chosen], boxes[chosen], np.full(len(chosen), batch, np.int32)))
     a, b, c = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))

@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.host.kernels.boxes import require_boxes, require_scale
 from ep_nnapi.nnapi.host.kernels.windows import NCHW
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
-_FARTHEST = 1.5
+_MAX_OFFSET = 1.5
 """Greatest distance of the maximum from the greatest pixel, in pixels along either axis."""
 _FLAT, _FLAT_HALVES = 1e-5, 1e-3
 """Absolute tolerance of the Hessian determinant, and relative to the product of curvatures:
@@ -36,7 +36,7 @@ def heatmap_max_keypoint(
     pixels = maps.reshape(*maps.shape[:2], -1)
     y, x = np.divmod(pixels.argmax(axis=2), size)
     halves = types["heatmap"].type is OperandCode.TENSOR_FLOAT16
-    near = _around(pixels, size, (y, x)).astype(np.float64)
+    near = _patch(pixels, size, (y, x)).astype(np.float64)
     shifts, scores = _maxima(near, _FLAT_HALVES if halves else _FLAT)
     places = (np.stack((x, y), axis=-1) + shifts + 0.5) / size
     low, high = boxes[:, np.newaxis, :2], boxes[:, np.newaxis, 2:]
@@ -44,7 +44,7 @@ def heatmap_max_keypoint(
     np.copyto(out[1], places * (high - low) + low, casting="same_kind")
 
 
-def _around(pixels: Array, size: int, centre: tuple[Array, Array]) -> Array:
+def _patch(pixels: Array, size: int, centre: tuple[Array, Array]) -> Array:
     """Returns 3 x 3 pixels of each map [..., size * size] around a centre, mirrored at edges."""
     y, x = (np.abs(at[..., np.newaxis] + np.arange(-1, 2)) for at in centre)
     rows, columns = (np.where(at < size, at, 2 * size - 2 - at) for at in (y, x))
@@ -70,7 +70,7 @@ def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
     divisor = np.where(solvable, determinant, 1)
     x = np.where(solvable, (twist * slope_y - curve_y * slope_x) / divisor, 0)
     y = np.where(solvable, (twist * slope_x - curve_x * slope_y) / divisor, 0)
-    scale = _FARTHEST / np.maximum(np.maximum(np.abs(x), np.abs(y)), _FARTHEST)
+    scale = _MAX_OFFSET / np.maximum(np.maximum(np.abs(x), np.abs(y)), _MAX_OFFSET)
     x, y = x * scale, y * scale
     bend = ((curve_x * x + twist * y) * x + (twist * x + curve_y * y) * y) / 2
     return np.stack((x, y), axis=-1), middle + slope_x * x + slope_y * y + bend

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.model import Operand
 
 _EXACT = 2**24
 """Integers below this are exact in float32."""
-_STRETCH = 1024
+_INNER_LENGTH = 1024
 """Least number of elements of an inner loop."""
 
 
@@ -42,11 +42,11 @@ def factors(
     if not source.type.quantized or found.size == 0:
         return found
     others = tuple(i for i in range(found.ndim) if i != axis)
-    sums = np.abs(found).sum(axis=others, dtype=np.float64) * furthest(source)
+    sums = np.abs(found).sum(axis=others, dtype=np.float64) * max_magnitude(source)
     return found.astype(exact(float(np.max(sums + np.abs(bias.astype(np.float64))))), copy=False)
 
 
-def furthest(operand: Operand) -> int:
+def max_magnitude(operand: Operand) -> int:
     """Returns the greatest distance of a stored number from the zero point."""
     low, high = limits(operand.type)
     return max(operand.zero_point - low, high - operand.zero_point)
@@ -84,7 +84,7 @@ class PerChannel:
     @staticmethod
     def of(numbers: Array) -> PerChannel:
         """Returns the tiling of `numbers`, one per channel."""
-        repeats = max(1, _STRETCH // max(1, numbers.size))
+        repeats = max(1, _INNER_LENGTH // max(1, numbers.size))
         return PerChannel(np.tile(numbers, repeats), numbers.size)
 
     def apply(self, ufunc: np.ufunc, sums: Array) -> None:

@@ -11,18 +11,18 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.activation import logistic
-from ep_nnapi.nnapi.host.kernels.normalization import centre
+from ep_nnapi.nnapi.host.kernels.normalization import subtract_mean
 from ep_nnapi.nnapi.host.kernels.recurrence import (
     Gathered,
-    Pass,
     State,
+    Traversal,
     activate,
-    both_ways,
     by_time,
     columns,
-    linked,
-    one_way,
+    concatenated_input,
     product,
+    run_bidirectional,
+    run_forward,
 )
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.operands import require
@@ -125,7 +125,7 @@ class Cell:
         """Applies layer normalization and bias to the gates in place, if the cell has them."""
         if self.norm is not None:
             weights, bias = self.norm
-            variance, rest = centre(gates, (-1,), gates)
+            variance, rest = subtract_mean(gates, (-1,), gates)
             scale = 1 / np.sqrt(variance + _EPSILON)
             gates *= scale.astype(np.float32)
             gates -= (rest * scale).astype(np.float32)
@@ -150,8 +150,8 @@ def lstm(
     """LSTM step; the scratch buffer is filled with zeros. Source: NDK ANEURALNETWORKS_LSTM."""
     scratch, *states, output = out
     scratch.fill(0)
-    step = Pass(cell, input[np.newaxis], (output_state_in, cell_state_in))
-    one_way(step, (output[np.newaxis], *states), True, run)
+    step = Traversal(cell, input[np.newaxis], (output_state_in, cell_state_in))
+    run_forward(step, (output[np.newaxis], *states), True, run)
 
 
 def unidirectional_sequence_lstm(
@@ -166,8 +166,8 @@ def unidirectional_sequence_lstm(
     **operands: object,
 ) -> None:
     """LSTM over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    steps = Pass(cell, by_time(input, time_major), (output_state_in, cell_state_in))
-    one_way(steps, out, time_major, run)
+    steps = Traversal(cell, by_time(input, time_major), (output_state_in, cell_state_in))
+    run_forward(steps, out, time_major, run)
 
 
 def bidirectional_sequence_lstm(
@@ -186,16 +186,16 @@ def bidirectional_sequence_lstm(
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM.
     """
     crossed = f"fw_{AUXILIARY[1]}" in operands
-    sequences = linked(input, operands.get("aux_input"), crossed)
+    sequences = concatenated_input(input, operands.get("aux_input"), crossed)
     first, second = (
-        Pass(
+        Traversal(
             cell,
             by_time(sequence, time_major),
             (operands[f"{way}_output_state_in"], operands[f"{way}_cell_state_in"]),
         )
         for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
     )
-    both_ways((first, second), out, merge_outputs, time_major, run)
+    run_bidirectional((first, second), out, merge_outputs, time_major, run)
 
 
 _TENSORS = tuple(name for name in LSTM_CELL if not name.endswith("_in"))

@@ -10,7 +10,14 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.codec import scaled
 from ep_nnapi.nnapi.host.kernel import Types, real, stored
-from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, exact, factors, finish, furthest
+from ep_nnapi.nnapi.host.kernels.linear import (
+    Finish,
+    as_factors,
+    exact,
+    factors,
+    finish,
+    max_magnitude,
+)
 from ep_nnapi.nnapi.host.kernels.sums import multiply
 from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
@@ -59,7 +66,7 @@ def batch_matmul_quantized(
     """`batch_matmul` of quantized tensors, on exact integer sums."""
     first, second, output = types["input1"], types["input2"], types["output"]
     depth = input1.shape[-2 if adj_x else -1]
-    dtype = exact(depth * furthest(first) * furthest(second))
+    dtype = exact(depth * max_magnitude(first) * max_magnitude(second))
     sums = np.matmul(
         _matrix(as_factors(input1, first, dtype), adj_x),
         _matrix(as_factors(input2, second, dtype), adj_y),

@@ -51,13 +51,13 @@ def local_response_normalization(
     Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     source, result = np.moveaxis(input, axis, 0), np.moveaxis(out, axis, 0)
-    sums = _near(np.square(source), min(radius, max(0, len(source) - 1)))
+    sums = _window_sums(np.square(source), min(radius, max(0, len(source) - 1)))
     sums *= np.float32(alpha)
     sums += np.float32(bias)
     np.multiply(source, np.power(sums, np.float32(-beta), out=sums), out=result)
 
 
-def _near(squares: Array, radius: int) -> Array:
+def _window_sums(squares: Array, radius: int) -> Array:
     """Returns sums over windows of `radius` neighbours on each side, along the first axis.
 
     Wide sums are differences of float64 prefix sums, unless an input is infinite.
@@ -89,13 +89,13 @@ def instance_normalization(
 
     Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
-    variance, rest = centre(input, (2, 3) if layout else (1, 2), out)
+    variance, rest = subtract_mean(input, (2, 3) if layout else (1, 2), out)
     scale = gamma / np.sqrt(variance + epsilon)
     out *= scale.astype(np.float32)
     out += (beta - rest * scale).astype(np.float32)
 
 
-def centre(input: Array, axes: tuple[int, ...], out: Array) -> tuple[Array, Array]:
+def subtract_mean(input: Array, axes: tuple[int, ...], out: Array) -> tuple[Array, Array]:
     """Stores the input less its mean along `axes`; returns the variance and the mean of `out`.
 
     The mean of `out` is not exactly zero: the subtracted mean is rounded to float32. It matters if

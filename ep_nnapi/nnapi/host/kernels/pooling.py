@@ -8,7 +8,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.fused_activation import activate
-from ep_nnapi.nnapi.host.kernels.windows import NCHW, Sliding, channels_last
+from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
@@ -21,10 +21,10 @@ def _pool(
     taps: tuple[int, int],
     out: Array,
     window: WindowGeometry,
-) -> tuple[Array, Sliding]:
+) -> tuple[Array, SlidingWindow]:
     """Reduces windows to [N, H, W, C], rows first, then columns; padding has the value `fill`."""
     images, results = channels_last(input, out, window.nchw)
-    sliding = Sliding.of(window, taps, images, results)
+    sliding = SlidingWindow.of(window, taps, images, results)
     for image, result in zip(images, results, strict=True):
         seen = sliding.rows(image, (0, sliding.extent[0]), out.dtype, np.copyto, fill)
         high = _reduce(ufunc, seen, sliding, 0)
@@ -32,7 +32,7 @@ def _pool(
     return results, sliding
 
 
-def _reduce(ufunc: np.ufunc, seen: Array, sliding: Sliding, axis: int) -> Array:
+def _reduce(ufunc: np.ufunc, seen: Array, sliding: SlidingWindow, axis: int) -> Array:
     """Reduces the windows along one axis of [H, W, C]."""
     positions, stride, taps = sliding.extent[axis], sliding.stride[axis], sliding.taps[axis]
     before: tuple[slice, ...] = (slice(None),) * axis

@@ -81,7 +81,7 @@ class Cell(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pass:
+class Traversal:
     """A cell, its input sequence [times, batches, inputs] and its initial state."""
 
     cell: Cell
@@ -117,26 +117,30 @@ def product(rows: Array, weights: Array) -> Array:
     return out
 
 
-def one_way(forward: Pass, out: Array | State, time_major: bool, run: Run) -> None:
+def run_forward(forward: Traversal, out: Array | State, time_major: bool, run: Run) -> None:
     """Stores the outputs of a forward pass and, if requested, the last state."""
     (output,), last = _receivers(out, 1, len(forward.state))
     _store(forward.into(by_time(output, time_major), run), last)
 
 
-def both_ways(
-    passes: tuple[Pass, Pass], out: Array | State, merged: bool, time_major: bool, run: Run
+def run_bidirectional(
+    traversals: tuple[Traversal, Traversal],
+    out: Array | State,
+    merged: bool,
+    time_major: bool,
+    run: Run,
 ) -> None:
     """Stores the outputs of a forward and a backward pass, and the last states if requested.
 
     merged   one array takes both outputs, concatenated
     """
-    forward, backward = passes
+    forward, backward = traversals
     outputs, last = _receivers(out, 1 if merged else 2, len(forward.state) + len(backward.state))
     if merged:
         split = forward.state[0].shape[-1]
         outputs = outputs[0][..., :split], outputs[0][..., split:]
     first, second = (by_time(output, time_major) for output in outputs)
-    reverse = Pass(backward.cell, backward.sequence[::-1], backward.state)
+    reverse = Traversal(backward.cell, backward.sequence[::-1], backward.state)
     _store((*forward.into(first, run), *reverse.into(second[::-1], run)), last)
 
 
@@ -150,7 +154,7 @@ def by_time(sequence: Array, time_major: bool) -> Array:
     return sequence if time_major else sequence.swapaxes(0, 1)
 
 
-def linked(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array, Array]:
+def concatenated_input(input: Array, aux_input: Array | None, crossed: bool) -> tuple[Array, Array]:
     """Returns the inputs of the forward and the backward cell.
 
     crossed   both also read the auxiliary input; otherwise the backward cell reads it instead

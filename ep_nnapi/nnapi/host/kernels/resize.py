@@ -21,8 +21,8 @@ _BLOCK = 1 << 17
 def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
     """Bilinear interpolation. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
     images, results = channels_last(input, out, bool(scalars.get("layout", False)))
-    rows = _Between.of(images.shape[1], results.shape[1], scalars)
-    columns = _Between.of(images.shape[2], results.shape[2], scalars)
+    rows = _Interpolation.of(images.shape[1], results.shape[1], scalars)
+    columns = _Interpolation.of(images.shape[2], results.shape[2], scalars)
     step = max(1, _BLOCK // max(1, results[0, 0].nbytes if results.size else 1))
     for image, result in zip(images, results, strict=True):
         for start in range(0, len(result), step):
@@ -33,7 +33,7 @@ def resize_bilinear(input: Array, *, out: Array, **scalars: Scalar) -> None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Between:
+class _Interpolation:
     """For each output pixel its two input neighbours along an axis, and the second one's weight."""
 
     first: Array
@@ -41,12 +41,12 @@ class _Between:
     weight: Array
 
     @staticmethod
-    def of(size: int, wanted: int, scalars: dict[str, Scalar]) -> _Between:
+    def of(size: int, wanted: int, scalars: dict[str, Scalar]) -> _Interpolation:
         """Returns the neighbours of `wanted` output pixels among `size` input pixels."""
         at = np.clip(_positions(size, wanted, scalars, dtype=np.float64), 0, size - 1)
         first = np.floor(at).astype(np.intp)
         weight = (at - first).astype(np.float32)
-        return _Between(first, np.minimum(first + 1, size - 1), weight)
+        return _Interpolation(first, np.minimum(first + 1, size - 1), weight)
 
     def of_axis(self, image: Array, axis: int, wanted: slice, out: Array | None = None) -> Array:
         """Interpolates [H, W, C] along one axis; `wanted` selects the output pixels."""

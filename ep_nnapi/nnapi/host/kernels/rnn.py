@@ -11,15 +11,15 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.recurrence import (
     Gathered,
-    Pass,
     State,
+    Traversal,
     activate,
-    both_ways,
     by_time,
     columns,
-    linked,
-    one_way,
+    concatenated_input,
     product,
+    run_bidirectional,
+    run_forward,
 )
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.shapes.recurrent import RNN_CELL
@@ -59,8 +59,8 @@ def rnn(
 ) -> None:
     """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
     state, output = out
-    step = Pass(cell, input[np.newaxis], (hidden_state_in,))
-    one_way(step, (output[np.newaxis], state), True, run)
+    step = Traversal(cell, input[np.newaxis], (hidden_state_in,))
+    run_forward(step, (output[np.newaxis], state), True, run)
 
 
 def unidirectional_sequence_rnn(
@@ -74,8 +74,8 @@ def unidirectional_sequence_rnn(
     **operands: object,
 ) -> None:
     """RNN over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
-    steps = Pass(cell, by_time(input, bool(time_major)), (hidden_state_in,))
-    one_way(steps, out, bool(time_major), run)
+    steps = Traversal(cell, by_time(input, bool(time_major)), (hidden_state_in,))
+    run_forward(steps, out, bool(time_major), run)
 
 
 def bidirectional_sequence_rnn(
@@ -93,12 +93,12 @@ def bidirectional_sequence_rnn(
 
     Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN.
     """
-    sequences = linked(input, operands.get("aux_input"), "fw_aux_weights" in operands)
+    sequences = concatenated_input(input, operands.get("aux_input"), "fw_aux_weights" in operands)
     first, second = (
-        Pass(cell, by_time(sequence, time_major), (operands[f"{way}_hidden_state_in"],))
+        Traversal(cell, by_time(sequence, time_major), (operands[f"{way}_hidden_state_in"],))
         for way, cell, sequence in zip(("fw", "bw"), (forward, backward), sequences, strict=True)
     )
-    both_ways((first, second), out, merge_outputs, time_major, run)
+    run_bidirectional((first, second), out, merge_outputs, time_major, run)
 
 
 _TENSORS = tuple(name for name in RNN_CELL if not name.endswith("_in"))

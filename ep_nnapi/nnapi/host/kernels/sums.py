@@ -18,13 +18,13 @@ DEPTH = 512
 """Products that are accumulated in float32 before the partial sums are added in float64."""
 _SHORT = 128
 """Up to this many products, the sum is left to BLAS."""
-_FAR = 0.5
+_RELATIVE_RANGE = 0.5
 """Numbers are far from zero if their range is less than this many times |minimum + maximum|."""
-_LOOK = 16
+_SAMPLES = 16
 """Approximate number of samples along an axis to test if numbers are far from zero."""
 _BLOCK = 1 << 15
 """Squares computed at once, few enough to stay in the cache."""
-_STRETCH = 256
+_INNER_LENGTH = 256
 """Length of contiguous inner loops, over numbers of different sums."""
 
 
@@ -34,7 +34,7 @@ def total(numbers: Array, axes: tuple[int, ...]) -> Array:
     if flat is None:
         found: Array = np.add.reduce(numbers, axis=axes, keepdims=True, dtype=np.float64)
         return found
-    return _sums(flat).reshape(_kept(numbers, axes))
+    return _sums(flat).reshape(_reduced_shape(numbers, axes))
 
 
 def total_of_squares(numbers: Array, axes: tuple[int, ...]) -> Array:
@@ -45,7 +45,7 @@ def total_of_squares(numbers: Array, axes: tuple[int, ...]) -> Array:
     sums = np.zeros((flat.shape[0], flat.shape[2]))
     for rows, parts in _blocks(*flat.shape):
         sums[rows] += _sums(np.square(flat[rows, parts]))
-    return sums.reshape(_kept(numbers, axes))
+    return sums.reshape(_reduced_shape(numbers, axes))
 
 
 def multiply(first: Array, second: Array, out: Array) -> None:
@@ -59,12 +59,12 @@ def multiply(first: Array, second: Array, out: Array) -> None:
     if out.dtype != np.float32 or depth <= _SHORT:
         np.matmul(first, second, out=out)
         return
-    centre = _centre(first)
+    center = _centre(first)
     sums: Array | float = 0.0
-    if centre is not None:
-        sums = centre * np.add.reduce(second, axis=-2, keepdims=True, dtype=np.float64)
+    if center is not None:
+        sums = center * np.add.reduce(second, axis=-2, keepdims=True, dtype=np.float64)
         if np.isfinite(sums).all():
-            first = first - centre
+            first = first - center
         else:
             sums = 0.0
     if depth <= DEPTH and isinstance(sums, float):
@@ -90,7 +90,7 @@ def _centre(rows: Array) -> Array | None:
     if not some.size:
         return None
     low, high = np.minimum.reduce(some, axis=None), np.maximum.reduce(some, axis=None)
-    if not high - low < _FAR * abs(low + high):
+    if not high - low < _RELATIVE_RANGE * abs(low + high):
         return None
     found: Array = rows[..., :: _step(rows.shape[-1])].mean(axis=-1, keepdims=True)
     return found if np.isfinite(found).all() else None
@@ -98,7 +98,7 @@ def _centre(rows: Array) -> Array | None:
 
 def _step(size: int) -> int:
     """Returns the distance between sampled numbers."""
-    return max(1, size // _LOOK)
+    return max(1, size // _SAMPLES)
 
 
 def _adjacent(numbers: Array, axes: tuple[int, ...]) -> Array | None:
@@ -114,7 +114,7 @@ def _adjacent(numbers: Array, axes: tuple[int, ...]) -> Array | None:
 def _sums(flat: Array) -> Array:
     """Returns the sums [outer, inner] of [outer, reduced, inner]."""
     outer, count, inner = flat.shape
-    together = gcd(count, max(1, _STRETCH // inner)) if inner > 1 else 1
+    together = gcd(count, max(1, _INNER_LENGTH // inner)) if inner > 1 else 1
     wide = flat.reshape(outer, count // together, together * inner)
     sums = np.add.reduce(wide, axis=1, dtype=np.float64)
     found: Array = sums if together == 1 else sums.reshape(outer, together, inner).sum(axis=1)
@@ -130,6 +130,6 @@ def _blocks(outer: int, count: int, inner: int) -> Iterator[tuple[slice, slice]]
             yield slice(row, row + rows), slice(part, part + parts)
 
 
-def _kept(numbers: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
+def _reduced_shape(numbers: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
     along = {axis % numbers.ndim for axis in axes}
     return tuple(1 if i in along else size for i, size in enumerate(numbers.shape))

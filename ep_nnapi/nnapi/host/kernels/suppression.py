@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.host.kernels.boxes import Places
+from ep_nnapi.nnapi.host.kernels.boxes import BoxSets
 from ep_nnapi.nnapi.shapes import ShapeError
 
 Lower: TypeAlias = Callable[[Array, Array], Array]
@@ -75,7 +75,7 @@ class Greedy:
         Sorted by set, then by order of choice. All sets advance together: the cost is the number of
         boxes times the greatest number of choices in a set.
         """
-        left, places = np.where(scores > OUT, scores, OUT), Places.of(boxes)
+        left, places = np.where(scores > OUT, scores, OUT), BoxSets.of(boxes)
         sets = np.arange(len(scores))
         found: list[tuple[Array, Array, Array]] = []
         while left.size and len(found) != self.limit:

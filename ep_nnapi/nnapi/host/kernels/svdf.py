@@ -37,9 +37,9 @@ def svdf(
     np.copyto(output, sums.reshape(*output.shape, rank).sum(axis=-1), casting="same_kind")
     output += bias
     activate(output, activation)
-    moved = state_out.reshape(batches, filters, memory)
-    moved[..., :-1] = results[..., 1:]
-    moved[..., -1:] = 0
+    apply_deltas = state_out.reshape(batches, filters, memory)
+    apply_deltas[..., :-1] = results[..., 1:]
+    apply_deltas[..., -1:] = 0
 
 
 KERNELS = (real(spec.SVDF, svdf, F32, F16),)

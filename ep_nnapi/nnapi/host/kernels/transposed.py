@@ -55,7 +55,7 @@ def transpose_conv_2d(
     window = WindowGeometry.of(**scalars)
     images, results = channels_last(input, out, window.nchw)
     for image, result in zip(images, results, strict=True):
-        sums = _spread(image, filter, window, types["input"])
+        sums = _scatter_products(image, filter, window, types["input"])
         top = window.height.pads(result.shape[0], filter.taps[0])[0]
         left = window.width.pads(result.shape[1], filter.taps[1])[0]
         inside = sums[top : top + result.shape[0], left : left + result.shape[1]]
@@ -66,7 +66,9 @@ def transpose_conv_2d(
         np.copyto(out, results.transpose(NCHW))
 
 
-def _spread(image: Array, filter: Filter, window: WindowGeometry, source: Operand) -> Array:
+def _scatter_products(
+    image: Array, filter: Filter, window: WindowGeometry, source: Operand
+) -> Array:
     """Returns the sums of one image [H, W, C], before cropping the padding."""
     (height, width, _), (high, wide) = image.shape, filter.taps
     down, across = window.height.stride, window.width.stride

@@ -1,4 +1,4 @@
-"""Sliding windows over padded images, in blocks of rows that stay in the cache."""
+"""SlidingWindow windows over padded images, in blocks of rows that stay in the cache."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def channels_last(input: Array, out: Array, nchw: bool) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True)
-class Sliding:
+class SlidingWindow:
     """A window of `taps` over images [N, H, W, C] with `extent` positions along each axis.
 
     pads   padding before the image, along height and width
@@ -43,7 +43,9 @@ class Sliding:
     image: tuple[int, int]
 
     @staticmethod
-    def of(window: WindowGeometry, taps: tuple[int, int], image: Array, out: Array) -> Sliding:
+    def of(
+        window: WindowGeometry, taps: tuple[int, int], image: Array, out: Array
+    ) -> SlidingWindow:
         """Returns the sliding window of an operation from `image` to `out`."""
         return _sliding(window, taps, image.shape[1:3], out.shape[1:3])
 
@@ -52,7 +54,7 @@ class Sliding:
         """True if each output depends only on the input pixel at its own position."""
         return self.taps == (1, 1) and self.extent == self.image and self.stride == (1, 1)
 
-    def reach(self, axis: int, positions: int) -> int:
+    def input_extent(self, axis: int, positions: int) -> int:
         """Returns the extent of input that `positions` adjacent windows cover."""
         return (positions - 1) * self.stride[axis] + (self.taps[axis] - 1) * self.dilation[axis] + 1
 
@@ -76,7 +78,7 @@ class Sliding:
         """
         start, end = block
         top = start * self.stride[0] - self.pads[0]
-        height, width = self.reach(0, end - start), self.reach(1, self.extent[1])
+        height, width = self.input_extent(0, end - start), self.input_extent(1, self.extent[1])
         left = self.pads[1]
         inside = top >= 0 and top + height <= self.image[0] and left == 0
         if inside and width <= self.image[1] and image.dtype == dtype:
@@ -98,7 +100,7 @@ class Sliding:
         columns   adjacent windows merged into the channels of one; needs stride 1
         """
         high, wide, channel = seen.strides
-        rows = (seen.shape[0] - self.reach(0, 1)) // self.stride[0] + 1
+        rows = (seen.shape[0] - self.input_extent(0, 1)) // self.stride[0] + 1
         return as_strided(
             seen,
             (rows, self.extent[1] // columns, *self.taps, seen.shape[2] * columns),
@@ -118,13 +120,13 @@ class Sliding:
 
 
 @lru_cache(maxsize=1024)
-def _counts(sliding: Sliding) -> Array:
+def _counts(sliding: SlidingWindow) -> Array:
     rows, columns = (_seen(sliding, axis) for axis in (0, 1))
     counts: Array = rows[:, np.newaxis, np.newaxis] * columns[:, np.newaxis]
     return counts
 
 
-def _seen(sliding: Sliding, axis: int) -> Array:
+def _seen(sliding: SlidingWindow, axis: int) -> Array:
     starts = np.arange(sliding.extent[axis]) * sliding.stride[axis] - sliding.pads[axis]
     taps, step = sliding.taps[axis], sliding.dilation[axis]
     # index of the first tap inside the image, and of the first one past it
@@ -136,9 +138,9 @@ def _seen(sliding: Sliding, axis: int) -> Array:
 @lru_cache(maxsize=1024)
 def _sliding(
     window: WindowGeometry, taps: tuple[int, int], image: tuple[int, int], out: tuple[int, int]
-) -> Sliding:
+) -> SlidingWindow:
     height, width = window.height, window.width
-    return Sliding(
+    return SlidingWindow(
         taps,
         out,
         (height.stride, width.stride),
