@@ -24,7 +24,10 @@ class Reason(StrEnum):
     ATTRIBUTE = "ATTRIBUTE"
     QUANTIZATION = "QUANTIZATION"
     SIZE = "SIZE"
-    CLUSTER = "CLUSTER"
+    CONSTANT_NODE = "CONSTANT_NODE"
+    NOT_WORTH_IT = "NOT_WORTH_IT"
+    EXCLUDED = "EXCLUDED"
+    CLAIMED = "CLAIMED"
     DRIVER = "DRIVER"
 
 
@@ -39,7 +42,10 @@ ADVICE = {
     Reason.ATTRIBUTE: "export with settings that NNAPI has",
     Reason.QUANTIZATION: "quantize with parameters that NNAPI has",
     Reason.SIZE: "make it smaller, or leave it to the CPU",
-    Reason.CLUSTER: "nothing: it was left out on purpose",
+    Reason.CONSTANT_NODE: "none needed: it does not depend on the model's inputs",
+    Reason.NOT_WORTH_IT: "none needed: the partitioning options leave it to the CPU",
+    Reason.EXCLUDED: "none needed: an option excludes it",
+    Reason.CLAIMED: "list this provider before the other one to change that",
     Reason.DRIVER: "try another device (--device) or a newer driver",
 }
 """Advice to the user for each reason."""

@@ -207,15 +207,17 @@ def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
 
 
 def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection | None:
+    """The rejection of a node that another provider has, or that the options exclude."""
+    reason = Reason.EXCLUDED
     if node.claimed_by:
-        detail = f"{node.claimed_by} has it already"
+        reason, detail = Reason.CLAIMED, f"already assigned to {node.claimed_by}"
     elif {name for p in node.originals for name in (p.name, p.op_type)} & set(options.exclude):
-        detail = "left out by the option exclude"
+        detail = "excluded by the option exclude"
     elif stopped and stopped & {p.id for p in node.originals}:
-        detail = "left out by the option partitioning_stop_ops: it is one of them or after one"
+        detail = "excluded by the option partitioning_stop_ops: it is or depends on one of them"
     else:
         return None
-    return Rejection(node.name, node.op_type, Reason.CLUSTER, detail)
+    return Rejection(node.name, node.op_type, reason, detail)
 
 
 def _from_stop_ops(graph: Graph, op_types: Collection[str]) -> Set[int]:

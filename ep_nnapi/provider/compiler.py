@@ -63,7 +63,7 @@ class Compiler:
             if not lowered.model.inputs:
                 raise Declined(
                     (),
-                    Reason.CLUSTER,
+                    Reason.CONSTANT_NODE,
                     "its cluster computes from sizes and constants; an NNAPI model has inputs",
                 )
             declined = self._unsupported_operations(lowered)

@@ -82,7 +82,7 @@ class Planner:
             if len(verdicts.refused) == before:
                 break
         for ids, detail in selection.left_to_cpu:
-            verdicts.drop(ids, (), Reason.CLUSTER, detail)
+            verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
         prepared = [load(n, graph, self.compiler, self.options) for n in context_nodes]
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
         reports = tuple(c.report for c in clusters)
@@ -152,7 +152,7 @@ class Planner:
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
             raise Declined(
-                (), Reason.CLUSTER, "depends on constants only; ONNX Runtime computes it once"
+                (), Reason.CONSTANT_NODE, "depends on constants only; ONNX Runtime computes it once"
             )
         lowered = [
             self.compiler.lower(members, *_boundary_values([m.node for m in members], readers))

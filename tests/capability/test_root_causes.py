@@ -50,7 +50,7 @@ def test_another_reason_does_not_follow(tmp_path: Path):
     )
     found = refused(path, exclude="one")
     assert {name: r.reason for name, r in found.items()} == {
-        "one": Reason.CLUSTER,
+        "one": Reason.EXCLUDED,
         "two": Reason.OP,
     }
     assert found["two"].caused_by == ""

@@ -110,8 +110,8 @@ def test_refusals_are_grouped_by_reason_with_counts_and_advice(
     printed = capsys.readouterr().out
     assert "Left to the CPU: 6 nodes" in printed
     assert "LEVEL (4): target newer phones" in printed
-    assert "CLUSTER (2): nothing: it was left out on purpose" in printed
-    assert printed.index("LEVEL") < printed.index("CLUSTER")
+    assert "EXCLUDED (2): none needed: an option excludes it" in printed
+    assert printed.index("LEVEL") < printed.index("EXCLUDED")
 
 
 def test_what_follows_is_folded_into_its_cause(cli, tmp_path: Path):

@@ -17,7 +17,7 @@ def test_stop_ops_take_everything_after_them_along() -> None:
     assert clusters(partitioning_stop_ops="MaxPool") == [["Conv", "Relu"]]
     report = ep_nnapi.check(DIGITS, partitioning_stop_ops=["MaxPool"])
     assert len(report.rejections) == 6
-    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.CLUSTER}
+    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.EXCLUDED}
     assert "partitioning_stop_ops" in report.rejections[0].detail
 
 
@@ -63,7 +63,7 @@ def test_worth_it_leaves_a_tiny_network_to_the_cpu() -> None:
     """8 nodes and 0.1 million multiply-accumulates do not make up for a cluster's 500 us."""
     report = ep_nnapi.check(DIGITS, partitioning="worth_it")
     assert (report.capable, report.taken) == (8, 0)
-    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.CLUSTER}
+    assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.NOT_WORTH_IT}
     (detail,) = {r.detail for r in report.rejections}
     assert detail == (
         "worth_it: taking these 8 nodes by themselves is estimated 496 us dearer than the CPU "

@@ -143,4 +143,4 @@ def test_nodes_that_are_left_out_run_on_the_cpu(model: Example, way: str, tmp_pa
     assert profiled(session) == [NAME, CPU, NAME, CPU, NAME]
     report = ep_nnapi.check(model.path, exclude="MaxPool")
     assert (report.nodes, report.taken, len(report.clusters)) == (8, 6, 3)
-    assert {(r.op_type, r.reason.value) for r in report.rejections} == {("MaxPool", "CLUSTER")}
+    assert {(r.op_type, r.reason.value) for r in report.rejections} == {("MaxPool", "EXCLUDED")}

@@ -155,7 +155,7 @@ def test_a_tiny_island_is_left_with_the_estimate() -> None:
     saved = 200_704 * (5e-5 - 1e-5)
     dearer = 500 + 2 * 4 * 200_704 * 5e-4 - saved
     assert (left.reason, left.detail) == (
-        ep_nnapi.Reason.CLUSTER,
+        ep_nnapi.Reason.NOT_WORTH_IT,
         f"worth_it: taking this node by itself is estimated {dearer:,.0f} us dearer than the CPU "
         "provider; partitioning=maximal takes it",
     )

@@ -57,7 +57,7 @@ def test_what_costs_more_than_it_saves_is_left_with_the_estimate():
     """
     found = plan(SPLIT)
     assert clusters(found) == [("Abs_a", "Neg_b", "Exp_c")]
-    assert refusals(found) == {"RandomNormalLike_d": Reason.OP, "Tanh_y": Reason.CLUSTER}
+    assert refusals(found) == {"RandomNormalLike_d": Reason.OP, "Tanh_y": Reason.NOT_WORTH_IT}
     assert detail(found, "Tanh_y") == (
         "worth_it: taking this node by itself is estimated 18 us slower than the CPU provider; "
         "partitioning=maximal takes it"
@@ -102,7 +102,7 @@ def test_what_a_device_declines_changes_what_is_worth_it():
     found = plan(SPLIT, device=FaultyDevice(declines=frozenset({"NEG"})))
     assert clusters(found) == []
     assert refusals(found)["Neg_b"] is Reason.DRIVER
-    assert refusals(found)["Abs_a"] is Reason.CLUSTER
+    assert refusals(found)["Abs_a"] is Reason.NOT_WORTH_IT
 
 
 def test_nothing_is_compiled_that_is_not_taken():

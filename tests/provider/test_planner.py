@@ -231,8 +231,8 @@ def test_exclude_by_operator_or_name(given: str):
     assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
     (refusal,) = found.report.rejections
     assert (refusal.reason, refusal.detail) == (
-        Reason.CLUSTER,
-        "left out by the option exclude",
+        Reason.EXCLUDED,
+        "excluded by the option exclude",
     )
     assert found.report.capable == 3
 
@@ -248,7 +248,8 @@ def test_what_another_provider_has_is_left_to_it():
     compiler = Compiler(Target(8), runtime, runtime.devices()[0])
     found = Planner(compiler, parse({})).plan(replace(graph, nodes=nodes))
     assert clusters(found) == [("Abs_a",), ("Exp_c", "Tanh_y")]
-    assert found.report.rejections[0].detail == "Other has it already"
+    (refusal,) = found.report.rejections
+    assert (refusal.reason, refusal.detail) == (Reason.CLAIMED, "already assigned to Other")
 
 
 def test_constants_alone_are_left_to_onnxruntime():
@@ -256,7 +257,7 @@ def test_constants_alone_are_left_to_onnxruntime():
     proto = model("Abs w -> y", "Neg x -> z", outputs="y z", constants="w")
     found = plan(proto)
     assert clusters(found) == [("Neg_z",)]
-    assert refusals(found) == {"Abs_y": Reason.CLUSTER}
+    assert refusals(found) == {"Abs_y": Reason.CONSTANT_NODE}
     assert "constants only" in found.report.rejections[0].detail
 
 
