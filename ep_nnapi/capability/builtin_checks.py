@@ -71,7 +71,7 @@ def activation_range(n: Node) -> None:
 
 
 def _bound(n: Node, name: str, index: int) -> float | None:
-    if n.given(name):
+    if n.has_attribute(name):
         return n.real(name)
     return float(n.array(index).reshape(-1)[0]) if n.has(index) else None
 
@@ -140,7 +140,7 @@ def resize(n: Node) -> None:
     n.require(nchw or nhwc, Reason.SHAPE, "it resizes two spatial dimensions only")
     n.require(n.integer("exclude_outside", 0) == 0, Reason.ATTRIBUTE, "exclude_outside is not 0")
     n.require(n.integer("antialias", 0) == 0, Reason.ATTRIBUTE, "antialias is not 0")
-    n.require(not n.given("axes"), Reason.ATTRIBUTE, "axes are given")
+    n.require(not n.has_attribute("axes"), Reason.ATTRIBUTE, "axes are given")
     mode = n.text("mode", "nearest")
     coordinates = n.text("coordinate_transformation_mode", "half_pixel")
     if mode == "linear":

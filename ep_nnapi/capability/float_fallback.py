@@ -10,7 +10,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
-from ep_nnapi.ops.lib.quantizing import real
+from ep_nnapi.ops.lib.quantizing import dequantized
 
 Lower: TypeAlias = Callable[[GraphNode], Iterator[Call]]
 """Function that lowers a node to calls."""
@@ -27,7 +27,7 @@ def lower_in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
         if value is None or value.quantization is None or value.name in reals:
             continue
         if value.constant is not None:
-            reals[value.name] = real(value, dtype)
+            reals[value.name] = dequantized(value, dtype)
             continue
         reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
         yield DEQUANTIZE(value, out=reals[value.name])

@@ -170,7 +170,7 @@ def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:
     """Yields the operator's calls, and those of a group's activation unless it is implied."""
     activation, y = node.activation, node.outputs[0]
     if all(v.folded for v in node.outputs if v is not None):
-        yield from constants.settled(Node(node, target))
+        yield from constants.folded_outputs(Node(node, target))
         return
     if activation is None or y is None or is_implied(Node(activation, target), y):
         yield from _operator_version(node).lower(Node(node, target))

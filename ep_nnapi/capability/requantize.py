@@ -18,7 +18,7 @@ from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.fusion import reads, value_of, writes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Arg, Call, View
-from ep_nnapi.ops.lib.quantizing import as_type, is_bytes, requantized
+from ep_nnapi.ops.lib.quantizing import as_type, is_8bit, requantized
 
 SIGNED_LEVEL = 4
 """The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""
@@ -89,8 +89,8 @@ class _Requantizer:
 
     def of(self, call: Call) -> Iterator[Call]:
         """Yields the call, with its operands and results requantized where needed."""
-        sources = [v for v in map(value_of, call.inputs) if v is not None and is_bytes(v)]
-        results = [v for v in writes(call) if is_bytes(v)]
+        sources = [v for v in map(value_of, call.inputs) if v is not None and is_8bit(v)]
+        results = [v for v in writes(call) if is_8bit(v)]
         if not results:
             yield call
             return
@@ -168,7 +168,7 @@ def _require_fine_scale(call: Call, computed: Quantization | None, result: Value
 
 def _unify_signedness(call: Call) -> Call:
     """Converts 8-bit constants of the other signedness to the type that the call computes with."""
-    kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_bytes(v)]
+    kinds = [v.dtype for v in (*reads(call), *writes(call)) if is_8bit(v)]
 
     def change(value: Value) -> Value:
         q = value.quantization
@@ -194,7 +194,7 @@ def _to_unsigned(call: Call) -> Call:
 
 
 def _unsigned_value(value: Value) -> Value:
-    return as_type(value, DType.UINT8) if is_bytes(value) else value
+    return as_type(value, DType.UINT8) if is_8bit(value) else value
 
 
 def _map_values(call: Call, change: Change) -> Call:

@@ -24,11 +24,14 @@ from ep_nnapi.nnapi.spec import (
 )
 from ep_nnapi.ops.lib.emit import compute, full
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.piecewise_linear import bounds_of, clip
-from ep_nnapi.ops.lib.piecewise_linear import hard_sigmoid as sixfold
-from ep_nnapi.ops.lib.piecewise_linear import leaky_relu as leaky
-from ep_nnapi.ops.lib.piecewise_linear import prelu as slopes
-from ep_nnapi.ops.lib.quantizing import is_bytes
+from ep_nnapi.ops.lib.piecewise_linear import (
+    bounds_of,
+    clip,
+    scaled_hard_sigmoid,
+    write_leaky_relu,
+    write_prelu,
+)
+from ep_nnapi.ops.lib.quantizing import is_8bit
 
 
 @op("Relu", since=6, emits=(RELU, MAXIMUM))
@@ -40,7 +43,7 @@ def relu(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
         yield MAXIMUM(x, n.scalar(0, x), out=y)
-    elif is_bytes(y):
+    elif is_8bit(y):
         yield from clip(n, x, bounds_of(n), y)
     else:
         yield RELU(x, out=y)
@@ -53,10 +56,12 @@ def clip_6(n: Node) -> Iterator[Call]:
     Source: ONNX Clip-6; NDK ANEURALNETWORKS_RELU1, ANEURALNETWORKS_RELU6 and siblings.
     """
     x, y = n.input(0), n.output()
-    if is_bytes(y):
+    if is_8bit(y):
         yield from clip(n, x, bounds_of(n), y)
         return
-    low, high = (n.scalar(n.real(name), x) if n.given(name) else None for name in ("min", "max"))
+    low, high = (
+        n.scalar(n.real(name), x) if n.has_attribute(name) else None for name in ("min", "max")
+    )
     yield from clip(n, x, (low, high), y)
 
 
@@ -77,7 +82,7 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     Source: ONNX HardSigmoid-6, HardSigmoid-22; NDK FuseCode RELU6.
     """
     x = n.input(0)
-    share = yield from sixfold(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
+    share = yield from scaled_hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
     yield MUL(share, n.scalar(1 / 6, x), out=n.output())
 
 
@@ -89,10 +94,10 @@ def hard_swish(n: Node) -> Iterator[Call]:
     """
     x, y = n.input(0), n.output()
     call = HARD_SWISH(x, out=y)
-    if n.takes(call) or x.quantization is not None:
+    if n.supports(call) or x.quantization is not None:
         yield call
         return
-    share = yield from sixfold(n, x, 1 / 6, 0.5)
+    share = yield from scaled_hard_sigmoid(n, x, 1 / 6, 0.5)
     part = yield from compute(n, MUL, share, n.scalar(1 / 6, x))
     yield MUL(x, part, out=y)
 
@@ -104,7 +109,7 @@ def leaky_relu(n: Node) -> Iterator[Call]:
     Source: ONNX LeakyRelu-6, LeakyRelu-16; NDK ANEURALNETWORKS_PRELU.
     """
     x = n.input(0)
-    yield from leaky(n, x, n.real("alpha", 0.01), n.output())
+    yield from write_leaky_relu(n, x, n.real("alpha", 0.01), n.output())
 
 
 @op("PRelu", since=7, emits=(PRELU, ADD))
@@ -113,7 +118,7 @@ def prelu(n: Node) -> Iterator[Call]:
 
     Source: ONNX PRelu-7, PRelu-9, PRelu-16; NDK ANEURALNETWORKS_PRELU.
     """
-    yield from slopes(n, n.input(0), n.input(1), n.output())
+    yield from write_prelu(n, n.input(0), n.input(1), n.output())
 
 
 @op("ThresholdedRelu", since=10, emits=(SELECT,))

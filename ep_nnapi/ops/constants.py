@@ -20,17 +20,17 @@ from ep_nnapi.ops.lib.node import Node, op
 EMITS = (RESHAPE, CAST, LOGICAL_OR)
 
 
-def settled(n: Node) -> Iterator[Call]:
+def folded_outputs(n: Node) -> Iterator[Call]:
     """Emit the outputs of a constant-folded node as copies of constants.
 
     An output without elements needs no operation: the nodes that read it are folded as well.
     """
     for i, y in enumerate(n.node.outputs):
         if y is not None and y.constant is not None and 0 not in y.constant.shape:
-            yield from _handed_on(n, y.constant.array, i)
+            yield from _copy_constant(n, y.constant.array, i)
 
 
-def _handed_on(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
+def _copy_constant(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
     """Emit output number `output` as a copy of `array`; raise Reject(DTYPE) if it does not fit."""
     y = replace(narrow(n.output(output)), constant=None)
     numbers = array.astype(y.dtype.numpy)
@@ -51,7 +51,7 @@ def shape(n: Node) -> Iterator[Call]:
     """
     sizes = n.input(0).shape
     start, end = n.integer("start", 0), n.integer("end", len(sizes))
-    yield from _handed_on(n, np.array(sizes[start:end], np.int64))
+    yield from _copy_constant(n, np.array(sizes[start:end], np.int64))
 
 
 @op("Size", since=1, emits=EMITS)
@@ -60,7 +60,7 @@ def size(n: Node) -> Iterator[Call]:
 
     Source: ONNX Size-1 to Size-25; NDK ANEURALNETWORKS_CAST.
     """
-    yield from _handed_on(n, np.array(n.input(0).size, np.int64))
+    yield from _copy_constant(n, np.array(n.input(0).size, np.int64))
 
 
 @op("EyeLike", since=9, emits=EMITS)
@@ -84,7 +84,7 @@ def numbers(n: Node) -> Iterator[Call]:
     """
     start, _, delta = (n.array(i).reshape(()) for i in range(3))
     count = n.output().size
-    yield from _handed_on(n, start + np.arange(count, dtype=start.dtype) * delta)
+    yield from _copy_constant(n, start + np.arange(count, dtype=start.dtype) * delta)
 
 
 @op("ConstantOfShape", since=9, emits=(FILL, *EMITS))

@@ -26,17 +26,22 @@ from ep_nnapi.ops.lib.affine import affine
 from ep_nnapi.ops.lib.approximations import gelu as exact_gelu
 from ep_nnapi.ops.lib.approximations import swish, tanh_gelu
 from ep_nnapi.ops.lib.conv_2d import convolve
-from ep_nnapi.ops.lib.emit import Steps, compute, reshape
-from ep_nnapi.ops.lib.matrix_product import product, times
+from ep_nnapi.ops.lib.emit import Computed, compute, reshape
+from ep_nnapi.ops.lib.matrix_product import product, scaled_constant
 from ep_nnapi.ops.lib.moments import Norm, normalize, scaled, standardized
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.piecewise_linear import clip, hard_sigmoid, leaky_relu
+from ep_nnapi.ops.lib.piecewise_linear import clip, scaled_hard_sigmoid, write_leaky_relu
 from ep_nnapi.ops.lib.widening import widened
 
-MS = "com.microsoft"
+MICROSOFT_DOMAIN = "com.microsoft"
 
 
-@op("FusedConv", since=1, domain=MS, emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D))
+@op(
+    "FusedConv",
+    since=1,
+    domain=MICROSOFT_DOMAIN,
+    emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D),
+)
 def fused_conv(n: Node) -> Iterator[Call]:
     """A convolution, plus input Z, then an activation.
 
@@ -51,7 +56,7 @@ def fused_conv(n: Node) -> Iterator[Call]:
     yield from active(convolved, y)
 
 
-@op("FusedGemm", since=1, domain=MS, emits=(FULLY_CONNECTED,))
+@op("FusedGemm", since=1, domain=MICROSOFT_DOMAIN, emits=(FULLY_CONNECTED,))
 def fused_gemm(n: Node) -> Iterator[Call]:
     """Gemm, then an activation.
 
@@ -59,7 +64,7 @@ def fused_gemm(n: Node) -> Iterator[Call]:
     """
     y = n.output()
     given = [f"activation_{name}" for name in ("alpha", "beta", "gamma")]
-    params = [n.real(name) for name in given if n.given(name)]
+    params = [n.real(name) for name in given if n.has_attribute(name)]
     active = _activation(n, n.text("activation", ""), params)
     total = n.temp(y)
     yield from affine(n, total)
@@ -88,12 +93,12 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
 
 
 def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    yield from leaky_relu(n, x, params[0] if params else 0.01, y)
+    yield from write_leaky_relu(n, x, params[0] if params else 0.01, y)
 
 
 def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
     alpha, beta = params or (0.2, 0.5)
-    share = yield from hard_sigmoid(n, x, alpha, beta)
+    share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
     yield MUL(share, n.scalar(1 / 6, x), out=y)
 
 
@@ -102,7 +107,7 @@ def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[C
     yield from clip(n, x, (low, high), y)
 
 
-@op("Gelu", since=1, domain=MS, emits=(LOGISTIC,))
+@op("Gelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
 @widened
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function; bounds as ai.onnx Gelu.
@@ -112,7 +117,7 @@ def gelu(n: Node) -> Iterator[Call]:
     yield from exact_gelu(n, n.input(0), n.output())
 
 
-@op("BiasGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@op("BiasGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
 @widened
 def bias_gelu(n: Node) -> Iterator[Call]:
     """Gelu of the sum of both inputs.
@@ -123,7 +128,7 @@ def bias_gelu(n: Node) -> Iterator[Call]:
     yield from exact_gelu(n, total, n.output())
 
 
-@op("FastGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
     """Gelu by tanh, of the input or of its sum with a bias.
@@ -136,7 +141,7 @@ def fast_gelu(n: Node) -> Iterator[Call]:
     yield from tanh_gelu(n, x, n.output())
 
 
-@op("QuickGelu", since=1, domain=MS, emits=(LOGISTIC,))
+@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
 @widened
 def quick_gelu(n: Node) -> Iterator[Call]:
     """X sigmoid(alpha x).
@@ -146,7 +151,7 @@ def quick_gelu(n: Node) -> Iterator[Call]:
     yield from swish(n, n.input(0), n.output(), n.real("alpha", 1.702))
 
 
-@op("FusedMatMul", since=1, domain=MS, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("FusedMatMul", since=1, domain=MICROSOFT_DOMAIN, emits=(FULLY_CONNECTED, BATCH_MATMUL))
 def fused_matmul(n: Node) -> Iterator[Call]:
     """`alpha` times a product of matrices, each transposed by `transA`, `transB`.
 
@@ -160,14 +165,14 @@ def fused_matmul(n: Node) -> Iterator[Call]:
     )
     adjoint = {"adj_x": bool(n.integer("transA", 0)), "adj_y": bool(n.integer("transB", 0))}
     if alpha == 1 or b.constant is not None:
-        yield from product(n, a, times(n, b, alpha), y, **adjoint)
+        yield from product(n, a, scaled_constant(n, b, alpha), y, **adjoint)
         return
     total = n.temp(y)
     yield from product(n, a, b, total, **adjoint)
     yield MUL(total, n.scalar(alpha, y), out=y)
 
 
-@op("SkipLayerNormalization", since=1, domain=MS, emits=(RSQRT,))
+@op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN, emits=(RSQRT,))
 @widened
 def skip_layer_normalization(n: Node) -> Iterator[Call]:
     """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3.
@@ -183,7 +188,7 @@ def skip_layer_normalization(n: Node) -> Iterator[Call]:
             yield from reshape(n, more, n.output(i))
 
 
-@op("SkipSimplifiedLayerNormalization", since=1, domain=MS, emits=(RSQRT,))
+@op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN, emits=(RSQRT,))
 @widened
 def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3.
@@ -197,7 +202,7 @@ def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
         yield from reshape(n, found.inverse, n.output(2))
 
 
-def _skipped(n: Node, bias: int) -> Steps:
+def _skipped(n: Node, bias: int) -> Computed:
     """Return input 0 + input 1 + input `bias` (if given); also emit it as output 3 if present."""
     last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
     total = n.temp(last) if n.has(bias) else last

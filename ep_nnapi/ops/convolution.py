@@ -8,7 +8,7 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.lib.conv_2d import convolve
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.transpose_conv_2d import transposed
+from ep_nnapi.ops.lib.transpose_conv_2d import transpose_convolve
 
 
 @op("Conv", since=1, emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D))
@@ -30,4 +30,4 @@ def conv_transpose(n: Node) -> Iterator[Call]:
     Dilation, and outputs larger than NNAPI computes, become zeros in the constant filter.
     Source: ONNX ConvTranspose-1, -11, -22; NDK ANEURALNETWORKS_TRANSPOSE_CONV_2D.
     """
-    yield from transposed(n, n.output())
+    yield from transpose_convolve(n, n.output())

@@ -26,18 +26,18 @@ from ep_nnapi.nnapi.spec import (
     MUL,
     SUB,
 )
-from ep_nnapi.ops.lib.emit import Steps, as_number, compute, each, indices, reshaped
+from ep_nnapi.ops.lib.emit import Computed, as_number, compute, each, indices, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduced
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of
-from ep_nnapi.ops.lib.slicing import parts
+from ep_nnapi.ops.lib.slicing import equal_parts
 from ep_nnapi.ops.lib.transposition import transpose
 from ep_nnapi.ops.lib.widening import widened
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _RoiAxis:
     """One axis of all regions: `bins` of `samples` points each, over `pixels`.
 
     half   True if a pixel's value is at its centre (half_pixel), not at its edge
@@ -89,9 +89,9 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
     x, rois, y = n.input(0), n.input(1), n.output()
     images, channels, height, width = x.shape
     count, _, high, wide = y.shape
-    left, top, right, bottom = yield from parts(n, rois, 1, 4)
-    across = _Side(wide, samples, width, scale, half)
-    along = _Side(high, samples, height, scale, half)
+    left, top, right, bottom = yield from equal_parts(n, rois, 1, 4)
+    across = _RoiAxis(wide, samples, width, scale, half)
+    along = _RoiAxis(high, samples, height, scale, half)
     columns = yield from _weights(n, left, right, across)
     rows = yield from _weights(n, top, bottom, along)
     mixed = n.temp(x, (count, channels * height, wide))
@@ -104,9 +104,9 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
         seen = yield from reshaped(n, own, (count, channels * height, width))
         yield from product(n, seen, columns, mixed, adj_y=True)
     apart = yield from reshaped(n, mixed, (count, channels, height, wide))
-    turned = n.temp(x, (count, height, channels, wide))
-    yield from transpose(n, apart, (0, 2, 1, 3), turned)
-    stacked = yield from reshaped(n, turned, (count, height, channels * wide))
+    transposed = n.temp(x, (count, height, channels, wide))
+    yield from transpose(n, apart, (0, 2, 1, 3), transposed)
+    stacked = yield from reshaped(n, transposed, (count, height, channels * wide))
     bins = n.temp(x, (count, high, channels * wide))
     yield from product(n, rows, stacked, bins)
     found = yield from reshaped(n, bins, (count, high, channels, wide))
@@ -140,44 +140,44 @@ def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:
     yield from transpose(n, seen, (1, 0, 2), mixed)
 
 
-def _weights(n: Node, start: Value, end: Value, side: _Side) -> Steps:
+def _weights(n: Node, start: Value, end: Value, axis: _RoiAxis) -> Computed:
     """Return the weight of each pixel in each bin [R, bins, pixels]; `start`, `end` [R, 1]."""
-    offset = 0.5 if side.half else 0.0
+    offset = 0.5 if axis.half else 0.0
     scaled = []
     for edge in (start, end):
-        seen = yield from compute(n, MUL, edge, n.scalar(side.scale, edge))
+        seen = yield from compute(n, MUL, edge, n.scalar(axis.scale, edge))
         scaled.append((yield from compute(n, ADD, seen, n.scalar(-offset, edge))))
     size = yield from compute(n, SUB, scaled[1], scaled[0])
-    if not side.half:
+    if not axis.half:
         size = yield from compute(n, MAXIMUM, size, n.scalar(1, size))
-    step = yield from compute(n, DIV, size, n.scalar(side.bins, size))
-    moved = yield from compute(n, MUL, step, side.points(step.dtype))
-    places = yield from compute(n, ADD, scaled[0], moved)
-    hats = yield from _hats(n, places, side.pixels)
-    if side.samples == 1:
-        return hats
-    shape = (start.size, side.bins, side.samples, side.pixels)
-    each_point = yield from reshaped(n, hats, shape)
+    step = yield from compute(n, DIV, size, n.scalar(axis.bins, size))
+    moved = yield from compute(n, MUL, step, axis.points(step.dtype))
+    positions = yield from compute(n, ADD, scaled[0], moved)
+    weights = yield from _linear_weights(n, positions, axis.pixels)
+    if axis.samples == 1:
+        return weights
+    shape = (start.size, axis.bins, axis.samples, axis.pixels)
+    each_point = yield from reshaped(n, weights, shape)
     mean = yield from reduced(n, MEAN, each_point, [2])
-    return (yield from reshaped(n, mean, (start.size, side.bins, side.pixels)))
+    return (yield from reshaped(n, mean, (start.size, axis.bins, axis.pixels)))
 
 
-def _hats(n: Node, places: Value, pixels: int) -> Steps:
-    """Return the linear interpolation weights [R, points, pixels] of points at `places`.
+def _linear_weights(n: Node, positions: Value, pixels: int) -> Computed:
+    """Return the linear interpolation weights [R, points, pixels] of points at `positions`.
 
-    `places` is [R, points]. A point up to one pixel outside the image takes the edge pixel; beyond
-    that its weights are 0.
+    `positions` is [R, points]. A point up to one pixel outside the image takes the edge pixel;
+    beyond that its weights are 0.
     """
-    low, high = n.scalar(-1, places), n.scalar(pixels, places)
-    after = yield from compute(n, GREATER_EQUAL, places, low, dtype=DType.BOOL)
-    before = yield from compute(n, LESS_EQUAL, places, high, dtype=DType.BOOL)
+    low, high = n.scalar(-1, positions), n.scalar(pixels, positions)
+    after = yield from compute(n, GREATER_EQUAL, positions, low, dtype=DType.BOOL)
+    before = yield from compute(n, LESS_EQUAL, positions, high, dtype=DType.BOOL)
     inside = yield from as_number(n, (yield from compute(n, LOGICAL_AND, after, before)))
-    above = yield from compute(n, MAXIMUM, places, n.scalar(0, places))
-    clamped = yield from compute(n, MINIMUM, above, n.scalar(pixels - 1, places))
-    shape = (*places.shape, 1)
+    above = yield from compute(n, MAXIMUM, positions, n.scalar(0, positions))
+    clamped = yield from compute(n, MINIMUM, above, n.scalar(pixels - 1, positions))
+    shape = (*positions.shape, 1)
     point, taken = yield from each(reshaped(n, v, shape) for v in (clamped, inside))
-    grid = Constant.of(np.arange(pixels, dtype=places.dtype.numpy))
+    grid = Constant.of(np.arange(pixels, dtype=positions.dtype.numpy))
     apart = yield from absolute_of(n, (yield from compute(n, SUB, point, grid)))
-    one = n.value("one", n.scalar(1, places))
-    hats = yield from compute(n, SUB, one, apart, activation=FuseCode.RELU)
-    return (yield from compute(n, MUL, hats, taken))
+    one = n.value("one", n.scalar(1, positions))
+    weights = yield from compute(n, SUB, one, apart, activation=FuseCode.RELU)
+    return (yield from compute(n, MUL, weights, taken))

@@ -11,14 +11,14 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
-from ep_nnapi.ops.lib.emit import Steps, reshape, reshaped
+from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.transposition import transpose
 
-_SPREAD = "..."
-_BEHIND = "αβγδεζηθ"
+_ELLIPSIS = "..."
+_ELLIPSIS_LABELS = "αβγδεζηθ"
 """Labels for the axes of an ellipsis, the last axis first: letters that ONNX does not allow."""
 
 
@@ -42,7 +42,7 @@ class Term:
         return "".join(label for label in self.labels if label not in others)
 
 
-Terms: TypeAlias = Generator[Call, None, Term]
+ComputedTerm: TypeAlias = Generator[Call, None, Term]
 
 
 @op("Einsum", since=12, emits=(FULLY_CONNECTED, BATCH_MATMUL, MUL, REDUCE_SUM, TRANSPOSE))
@@ -85,25 +85,25 @@ def _parsed(n: Node) -> tuple[list[Term], str]:
         Reason.ATTRIBUTE,
         f"equation has {len(given)} terms for {len(values)} inputs",
     )
-    terms = [Term(v, _written_out(n, v, g)) for v, g in zip(values, given, strict=True)]
-    behind = max((t.having(_BEHIND) for t in terms), key=len)
+    terms = [Term(v, _without_ellipsis(n, v, g)) for v, g in zip(values, given, strict=True)]
+    behind = max((t.having(_ELLIPSIS_LABELS) for t in terms), key=len)
     if arrow:
-        return terms, right.replace(_SPREAD, behind)
+        return terms, right.replace(_ELLIPSIS, behind)
     every = "".join(t.labels for t in terms)
-    once = sorted({c for c in every if every.count(c) == 1 and c not in _BEHIND})
+    once = sorted({c for c in every if every.count(c) == 1 and c not in _ELLIPSIS_LABELS})
     return terms, behind + "".join(once)
 
 
-def _written_out(n: Node, value: Value, labels: str) -> str:
+def _without_ellipsis(n: Node, value: Value, labels: str) -> str:
     """Return `labels` with the ellipsis expanded: one label for each axis of `value`."""
-    before, spread, after = labels.partition(_SPREAD)
+    before, ellipsis, after = labels.partition(_ELLIPSIS)
     count = value.rank - len(before) - len(after)
     n.require(
-        0 <= count <= (len(_BEHIND) if spread else 0),
+        0 <= count <= (len(_ELLIPSIS_LABELS) if ellipsis else 0),
         Reason.ATTRIBUTE,
         f"{value.name} has rank {value.rank}, the equation calls it {labels}",
     )
-    found = before + _BEHIND[:count][::-1] + after
+    found = before + _ELLIPSIS_LABELS[:count][::-1] + after
     n.require(
         len(set(found)) == len(found),
         Reason.ATTRIBUTE,
@@ -112,22 +112,22 @@ def _written_out(n: Node, value: Value, labels: str) -> str:
     return found
 
 
-def _without_ones(n: Node, term: Term) -> Terms:
+def _without_ones(n: Node, term: Term) -> ComputedTerm:
     """Return the term without its axes of size 1, which broadcast."""
     shape = [size for size in term.value.shape if size != 1]
     pairs = zip(term.labels, term.value.shape, strict=True)
     labels = "".join(label for label, size in pairs if size != 1)
     if len(labels) == len(term.labels):
         return term
-    return Term((yield from _seen(n, term.value, shape)), labels)
+    return Term((yield from _reshaped(n, term.value, shape)), labels)
 
 
-def _seen(n: Node, x: Value, shape: Sequence[int]) -> Steps:
+def _reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` reshaped to `shape`; a scalar's empty shape becomes (1,)."""
     return (yield from reshaped(n, x, tuple(shape) or (1,)))
 
 
-def _summed(n: Node, term: Term, kept: Collection[str]) -> Terms:
+def _summed(n: Node, term: Term, kept: Collection[str]) -> ComputedTerm:
     """Return the term summed over the labels that are not in `kept`."""
     axes = [i for i, label in enumerate(term.labels) if label not in kept]
     if not axes:
@@ -138,7 +138,9 @@ def _summed(n: Node, term: Term, kept: Collection[str]) -> Terms:
     return Term(out, term.having(kept))
 
 
-def _product(n: Node, left: Term, right: Term, kept: Collection[str], result: str | None) -> Terms:
+def _product(
+    n: Node, left: Term, right: Term, kept: Collection[str], result: str | None
+) -> ComputedTerm:
     """Return the product of two terms, summed over the labels that are not in `kept`.
 
     result   the labels of the node's output, if this is the last product
@@ -160,7 +162,7 @@ def _product(n: Node, left: Term, right: Term, kept: Collection[str], result: st
     else:
         yield MUL(a, b, out=out)
     apart = [left.size(c) if c in left.labels else right.size(c) for c in labels]
-    return Term(out if last else (yield from _seen(n, out, apart)), labels)
+    return Term(out if last else (yield from _reshaped(n, out, apart)), labels)
 
 
 def _group(term: Term, labels: str) -> tuple[int, ...]:
@@ -186,4 +188,4 @@ def _matrices(
         x = turned
     matrix = (term.size(rows), term.size(columns))
     shape = (*_group(term, batch), *(matrix[::-1] if swapped else matrix))
-    return (yield from _seen(n, x, shape)), swapped
+    return (yield from _reshaped(n, x, shape)), swapped

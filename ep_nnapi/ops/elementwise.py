@@ -24,7 +24,7 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
-from ep_nnapi.ops.lib.emit import Steps, compute, each, recast, reshape
+from ep_nnapi.ops.lib.emit import Computed, compute, each, recast, reshape
 from ep_nnapi.ops.lib.node import Node, Op, op
 
 
@@ -96,7 +96,7 @@ def sub(n: Node) -> Iterator[Call]:
     Source: ONNX Sub-7, Sub-13, Sub-14; NDK ANEURALNETWORKS_SUB.
     """
     a, b, y = n.input(0), n.input(1), n.output()
-    if y.dtype is not DType.FLOAT or n.takes(SUB(y, y, out=y)):
+    if y.dtype is not DType.FLOAT or n.supports(SUB(y, y, out=y)):
         yield from broadcast(n, SUB, (a, b), y)
         return
     opposite = yield from compute(n, MUL, b, n.scalar(-1, b))
@@ -113,7 +113,7 @@ def div(n: Node) -> Iterator[Call]:
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is DType.INT32:
         yield from _truncated(n, a, b, y)
-    elif b.constant is None or y.dtype is not DType.FLOAT or n.takes(DIV(y, y, out=y)):
+    elif b.constant is None or y.dtype is not DType.FLOAT or n.supports(DIV(y, y, out=y)):
         yield from broadcast(n, DIV, (a, b), y)
     else:
         inverse = replace(b, constant=b.constant.map(b.shape, np.reciprocal))
@@ -135,7 +135,7 @@ def _truncated(n: Node, a: Value, b: Value, y: Value) -> Iterator[Call]:
     yield from select(n, up, more, down, y)
 
 
-def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Steps:
+def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
     """Return `a` - `quotient` * `b`."""
     whole = yield from compute(n, MUL, quotient, b)
     return (yield from compute(n, SUB, a, whole))

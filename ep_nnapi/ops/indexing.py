@@ -18,15 +18,15 @@ from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
 from ep_nnapi.ops.lib.emit import (
     indices,
     of_any_type,
-    place,
+    output_or_temp,
     recast,
     reshaped,
-    settle,
+    write_output,
 )
-from ep_nnapi.ops.lib.flat_indices import element_places, known, row_places
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.flat_indices import constant_indices, element_positions, row_positions
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, int32, op
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.slicing import slice_ranges
 
 
 @op("Gather", since=1, emits=(GATHER, SLICE, STRIDED_SLICE))
@@ -39,7 +39,7 @@ def gather(n: Node) -> Iterator[Call]:
     if x.dtype is DType.INT64:  # constant INT64 data is cast to INT32
         x, y = recast(n, x, DType.INT32), replace(y, dtype=DType.INT32)
     if index.constant is not None and index.rank == 0:
-        (at,) = known(n, index, x.shape[axis])
+        (at,) = constant_indices(n, index, x.shape[axis])
         yield from of_any_type(n, x, y, lambda a, b: _one(n, a, axis, at, b))
     else:
         yield from of_any_type(n, x, y, lambda a, b: _gather(n, a, axis, index, b))
@@ -61,12 +61,12 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
         )
         return
     part = (
-        place(n, y, [e - b for b, e in bounds])
+        output_or_temp(n, y, [e - b for b, e in bounds])
         if x.rank == 1
         else n.temp(x, [e - b for b, e in bounds])
     )
-    yield from crop(n, x, [range(b, e) for b, e in bounds], part)
-    yield from settle(n, part, y)
+    yield from slice_ranges(n, x, [range(b, e) for b, e in bounds], part)
+    yield from write_output(n, part, y)
 
 
 def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Call]:
@@ -75,12 +75,12 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
         yield GATHER(x, axis=axis, indices=found, out=y)
         return
-    before, size, after = around(x.shape, axis)
+    before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
-    made = place(n, y, (before, index.size, after))
+    made = output_or_temp(n, y, (before, index.size, after))
     yield GATHER(seen, axis=1, indices=row, out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 @op("GatherElements", since=11, emits=(GATHER,))
@@ -90,7 +90,7 @@ def gather_elements(n: Node) -> Iterator[Call]:
     Source: ONNX GatherElements-11, -13; NDK ANEURALNETWORKS_GATHER.
     """
     x, index, axis = n.input(0), n.input(1), n.axis(default=0)
-    places = yield from element_places(n, x, index, axis)
+    places = yield from element_positions(n, x, index, axis)
     yield from of_any_type(n, x, n.output(), lambda a, b: _flat(n, a, 1, places, b))
 
 
@@ -100,9 +100,9 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
-    made = place(n, y, (*places.shape, *rest))
+    made = output_or_temp(n, y, (*places.shape, *rest))
     yield GATHER(seen, axis=0, indices=places, out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 @op("GatherND", since=11, emits=(GATHER,))
@@ -118,7 +118,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
         np.arange(prod(x.shape[:batch])) * prod(sizes),
         prod(index.shape[:-1]) // prod(x.shape[:batch]),
     )
-    places = yield from row_places(n, index, sizes, offsets.astype(np.int32))
+    places = yield from row_positions(n, index, sizes, offsets.astype(np.int32))
     row = prod(x.shape[batch + width :])
     yield from of_any_type(n, x, y, lambda a, b: _flat(n, a, row, places, b))
 

@@ -20,25 +20,25 @@ from ep_nnapi.nnapi.spec import (
     TANH,
     UNIDIRECTIONAL_SEQUENCE_LSTM,
 )
-from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node, op, zeros
 from ep_nnapi.ops.lib.recurrent_layer import (
-    Layer,
-    bias,
-    deliver,
-    dense,
-    first_state,
-    layer,
-    over_time,
-    rows,
-    sequence,
-    written_out,
+    RecurrentLayer,
+    flat_sequence,
+    fully_connected,
+    gate_bias,
+    gate_weights,
+    initial_state,
+    join_steps,
+    recurrent_layer,
+    require_unrollable,
+    write_outputs,
 )
-from ep_nnapi.ops.lib.reverse import backwards
-from ep_nnapi.ops.lib.slicing import parts, piece
+from ep_nnapi.ops.lib.reverse import reverse_axis
+from ep_nnapi.ops.lib.slicing import equal_parts, sliced
 from ep_nnapi.ops.lib.widening import widened
 
-Direction: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
+LstmDirection: TypeAlias = Generator[Call, None, tuple[Value, tuple[Value, ...]]]
 """Generator of one direction's calls; returns its outputs of all steps and final states."""
 States: TypeAlias = Sequence[Value | None]
 """The initial H and C; None for zeros."""
@@ -59,104 +59,111 @@ def lstm(n: Node) -> Iterator[Call]:
     x [steps, batch, inputs] (`layout` 1: batch first); W, R and P constant
     Source: ONNX LSTM-7, -14, -22; NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM.
     """
-    made = layer(n, ("Sigmoid", "Tanh", "Tanh"))
+    layer = recurrent_layer(n, ("Sigmoid", "Tanh", "Tanh"))
     outputs, states = [], []
-    for direction in range(len(made.reverse)):
-        h = yield from first_state(n, made, 5, direction)
-        c = yield from first_state(n, made, 6, direction)
-        results = _results(n, made, direction, (h, c))
+    for direction in range(len(layer.reverse)):
+        h = yield from initial_state(n, layer, 5, direction)
+        c = yield from initial_state(n, layer, 6, direction)
+        results = _sequence_lstm_outputs(n, layer, direction, (h, c))
         if results is None:
-            output, last = yield from _written_out(n, made, direction, (h, c))
+            output, last = yield from _unrolled(n, layer, direction, (h, c))
         else:
-            output, last = yield from _in_sequence(n, made, direction, (h, c), results)
+            output, last = yield from _sequence_lstm(n, layer, direction, (h, c), results)
         outputs.append(output)
         states.append(last)
-    yield from deliver(n, made, outputs, states)
+    yield from write_outputs(n, layer, outputs, states)
 
 
-def _results(n: Node, made: Layer, direction: int, first: States) -> list[Value] | None:
+def _sequence_lstm_outputs(
+    n: Node, layer: RecurrentLayer, direction: int, first: States
+) -> list[Value] | None:
     """Return the outputs that UNIDIRECTIONAL_SEQUENCE_LSTM has at this level.
 
     These are output, H and C, or only output. None where it cannot compute this node, or lacks an
     output that the node has.
     """
-    f, g, h = made.activations[direction]
+    f, g, h = layer.activations[direction]
     if f != LOGISTIC or g != h or n.integer("input_forget", 0):
         return None
     x = n.input(0)
-    output = n.temp(x, (*x.shape[:2], made.units))
-    states = [n.temp(x, (made.batch, made.units)) for _ in ("H", "C")]
-    if n.takes(_sequence(n, made, direction, x, first, [output, *states])):
+    output = n.temp(x, (*x.shape[:2], layer.units))
+    states = [n.temp(x, (layer.batch, layer.units)) for _ in ("H", "C")]
+    if n.supports(_sequence_lstm_call(n, layer, direction, x, first, [output, *states])):
         return [output, *states]
-    alone = _sequence(n, made, direction, x, first, [output])
-    return [output] if n.takes(alone) and not n.has_output(2) else None
+    alone = _sequence_lstm_call(n, layer, direction, x, first, [output])
+    return [output] if n.supports(alone) and not n.has_output(2) else None
 
 
-def _sequence(
-    n: Node, made: Layer, direction: int, x: Value, first: States, results: Sequence[Value]
+def _sequence_lstm_call(
+    n: Node,
+    layer: RecurrentLayer,
+    direction: int,
+    x: Value,
+    first: States,
+    results: Sequence[Value],
 ) -> Call:
-    units, operands = made.units, dict[str, Given]()
+    units, operands = layer.units, dict[str, Given]()
     for name, gate in _GATES.items():
         own, back = (slice(g * units, (g + 1) * units) for g in (gate, gate + 4))
-        operands[f"input_to_{name}_weights"] = rows(n, 1, direction, own)
-        operands[f"recurrent_to_{name}_weights"] = rows(n, 2, direction, own)
-        operands["cell_bias" if name == "cell" else f"{name}_gate_bias"] = bias(
+        operands[f"input_to_{name}_weights"] = gate_weights(n, 1, direction, own)
+        operands[f"recurrent_to_{name}_weights"] = gate_weights(n, 2, direction, own)
+        operands["cell_bias" if name == "cell" else f"{name}_gate_bias"] = gate_bias(
             n, direction, own, back
         )
         if n.has(7) and name != "cell":
-            operands[f"cell_to_{name}_weights"] = rows(n, 7, direction, own)
-    nothing = zeros(made.batch * units, x.dtype).reshaped((made.batch, units))
+            operands[f"cell_to_{name}_weights"] = gate_weights(n, 7, direction, own)
+    nothing = zeros(layer.batch * units, x.dtype).reshaped((layer.batch, units))
     h, c = (state or nothing for state in first)
     return UNIDIRECTIONAL_SEQUENCE_LSTM(
         x,
         **operands,
         output_state_in=h,
         cell_state_in=c,
-        activation=_CODES[made.activations[direction][1]],
+        activation=_CODES[layer.activations[direction][1]],
         cell_clip=0.0,
         projection_clip=0.0,
-        time_major=not made.batch_first,
+        time_major=not layer.batch_first,
         out=results,
     )
 
 
-def _in_sequence(
-    n: Node, made: Layer, direction: int, first: States, results: Sequence[Value]
-) -> Direction:
+def _sequence_lstm(
+    n: Node, layer: RecurrentLayer, direction: int, first: States, results: Sequence[Value]
+) -> LstmDirection:
     """Emit UNIDIRECTIONAL_SEQUENCE_LSTM; for the reverse direction, reverse input and output."""
-    x, time, (output, *states) = n.input(0), 1 if made.batch_first else 0, results
-    if made.reverse[direction]:
-        x = yield from backwards(n, x, time)
-    yield _sequence(n, made, direction, x, first, results)
+    x, time, (output, *states) = n.input(0), 1 if layer.batch_first else 0, results
+    if layer.reverse[direction]:
+        x = yield from reverse_axis(n, x, time)
+    yield _sequence_lstm_call(n, layer, direction, x, first, results)
     if not states and n.has_output(1):
         taken = [range(size) for size in output.shape]
-        taken[time] = range(made.steps - 1, made.steps)
-        states = [(yield from piece(n, output, taken, (made.batch, made.units)))]
-    if made.reverse[direction]:
-        output = yield from backwards(n, output, time)
+        taken[time] = range(layer.steps - 1, layer.steps)
+        states = [(yield from sliced(n, output, taken, (layer.batch, layer.units)))]
+    if layer.reverse[direction]:
+        output = yield from reverse_axis(n, output, time)
     return output, tuple(states)
 
 
-def _written_out(n: Node, made: Layer, direction: int, first: States) -> Direction:
-    written_out(n, made)
-    units, cell = made.units, _Cell.of(n, made, direction)
+def _unrolled(n: Node, layer: RecurrentLayer, direction: int, first: States) -> LstmDirection:
+    require_unrollable(n, layer)
+    units, cell = layer.units, _Cell.of(n, layer, direction)
     every = slice(0, 4 * units)
-    biases = bias(n, direction, every, slice(4 * units, 8 * units))
-    x = yield from sequence(n, made)
-    read = yield from dense(n, x, rows(n, 1, direction, every), biases)
-    steps = yield from parts(n, read, 0, made.steps)
+    biases = gate_bias(n, direction, every, slice(4 * units, 8 * units))
+    x = yield from flat_sequence(n, layer)
+    read = yield from fully_connected(n, x, gate_weights(n, 1, direction, every), biases)
+    steps = yield from equal_parts(n, read, 0, layer.steps)
     (h, c), hidden = first, dict[int, Value]()
-    for t in made.order(direction):
+    for t in layer.order(direction):
         total = steps[t]
         if h is not None:
-            back = yield from dense(n, h, cell.recurrent, zeros(4 * units))
+            back = yield from fully_connected(n, h, cell.recurrent, zeros(4 * units))
             total = yield from compute(n, ADD, total, back)
-        gates = yield from parts(n, total, 1, 4)
+        gates = yield from equal_parts(n, total, 1, 4)
         c = yield from cell.memory(n, gates, c)
         h = hidden[t] = yield from cell.output(n, gates[1], c)
     if h is None or c is None:
         raise Reject(Reason.SHAPE, f"{n.input(0).name} has no steps")
-    whole = yield from over_time(n, made, [hidden[t] for t in range(made.steps)])
+    whole = yield from join_steps(n, layer, [hidden[t] for t in range(layer.steps)])
     return whole, (h, c)
 
 
@@ -173,42 +180,42 @@ class _Cell:
     recurrent: Constant
     peepholes: tuple[Constant, ...]
     activations: tuple[Row, ...]
-    coupled: bool
+    coupled_gates: bool
 
     @staticmethod
-    def of(n: Node, made: Layer, direction: int) -> _Cell:
+    def of(n: Node, layer: RecurrentLayer, direction: int) -> _Cell:
         """Return the cell of one direction of a node."""
-        units = made.units
+        units = layer.units
         gates = [slice(g * units, (g + 1) * units) for g in range(3)] if n.has(7) else []
         return _Cell(
-            rows(n, 2, direction, slice(0, 4 * units)),
-            tuple(rows(n, 7, direction, g) for g in gates),
-            made.activations[direction],
+            gate_weights(n, 2, direction, slice(0, 4 * units)),
+            tuple(gate_weights(n, 7, direction, g) for g in gates),
+            layer.activations[direction],
             n.integer("input_forget", 0) == 1,
         )
 
-    def memory(self, n: Node, gates: Sequence[Value], c: Value | None) -> Steps:
+    def memory(self, n: Node, gates: Sequence[Value], c: Value | None) -> Computed:
         """Return the next C; `gates`: pre-activation sums of gates i, o, f and the candidate."""
         f, g, _ = self.activations
-        i = yield from compute(n, f, (yield from self._looking(n, 0, gates[0], c)))
+        i = yield from compute(n, f, (yield from self._with_peephole(n, 0, gates[0], c)))
         new = yield from compute(n, g, gates[3])
         added = yield from compute(n, MUL, i, new)
         if c is None:
             return added
-        if self.coupled:
+        if self.coupled_gates:
             forget = yield from compute(n, SUB, n.scalar(1, i), i, shape=i.shape)
         else:
-            forget = yield from compute(n, f, (yield from self._looking(n, 2, gates[2], c)))
+            forget = yield from compute(n, f, (yield from self._with_peephole(n, 2, gates[2], c)))
         kept = yield from compute(n, MUL, forget, c)
         return (yield from compute(n, ADD, kept, added))
 
-    def output(self, n: Node, total: Value, c: Value) -> Steps:
+    def output(self, n: Node, total: Value, c: Value) -> Computed:
         """Return the next H; `total`: the pre-activation sum of the output gate."""
         f, _, h = self.activations
-        o = yield from compute(n, f, (yield from self._looking(n, 1, total, c)))
+        o = yield from compute(n, f, (yield from self._with_peephole(n, 1, total, c)))
         return (yield from compute(n, MUL, o, (yield from compute(n, h, c))))
 
-    def _looking(self, n: Node, gate: int, total: Value, c: Value | None) -> Steps:
+    def _with_peephole(self, n: Node, gate: int, total: Value, c: Value | None) -> Computed:
         if not self.peepholes or c is None:
             return total
         seen = yield from compute(n, MUL, c, self.peepholes[gate])

@@ -9,7 +9,7 @@ import numpy as np
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED
 from ep_nnapi.ops.lib.affine import affine
-from ep_nnapi.ops.lib.emit import place, reshaped, settle
+from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.node import Node, op
 
@@ -29,9 +29,9 @@ def matmul(n: Node) -> Iterator[Call]:
     left = a if a.rank > 1 else (yield from reshaped(n, a, (1, a.size)))
     right = b if b.rank > 1 else (yield from reshaped(n, b, (b.size, 1)))
     shape = (*batch, rows, columns)
-    made = y if shape == y.shape else place(n, y, shape)
+    made = y if shape == y.shape else output_or_temp(n, y, shape)
     yield from product(n, left, right, made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 @op("Gemm", since=7, emits=(FULLY_CONNECTED,))

@@ -26,18 +26,18 @@ from ep_nnapi.ops.lib.emit import (
     full,
     indices,
     narrow,
-    place,
+    output_or_temp,
     recast,
     reshape,
     reshaped,
-    settle,
+    write_output,
 )
 from ep_nnapi.ops.lib.matrix_product import product
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.transposition import transpose
 
-LONGEST = 1024
+MAX_CUM_SUM_SIZE = 1024
 """Longest axis of CumSum, which is lowered to a product with a matrix (of 4 MB then)."""
 
 
@@ -73,9 +73,11 @@ def cum_sum(n: Node) -> Iterator[Call]:
     """
     x, y = n.input(0), n.output()
     axis = n.normalized(n.integers_at(1)[0], x.rank)
-    before, size, after = around(x.shape, axis)
+    before, size, after = sizes_around(x.shape, axis)
     n.require(
-        size <= LONGEST, Reason.SIZE, f"{x.name} has {size} elements in a row; up to {LONGEST}"
+        size <= MAX_CUM_SUM_SIZE,
+        Reason.SIZE,
+        f"{x.name} has {size} elements in a row; up to {MAX_CUM_SUM_SIZE}",
     )
     exclusive, backward = n.integer("exclusive", 0), n.integer("reverse", 0)
     matrix = n.value("ones", _summing(size, x.dtype, bool(exclusive), bool(backward)))
@@ -122,7 +124,7 @@ def hardmax_13(n: Node) -> Iterator[Call]:
 
     Source: ONNX Hardmax-13; NDK ANEURALNETWORKS_ARGMAX.
     """
-    yield from _hardmax(n, around(n.input(0).shape, n.axis(default=-1)))
+    yield from _hardmax(n, sizes_around(n.input(0).shape, n.axis(default=-1)))
 
 
 def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
@@ -134,9 +136,9 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
     here = yield from compute(n, EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    made = place(n, y, shape)
+    made = output_or_temp(n, y, shape)
     yield SELECT(here, one, zero, out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 @op("OneHot", since=9, emits=(EQUAL,))

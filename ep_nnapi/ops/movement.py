@@ -24,18 +24,18 @@ from ep_nnapi.nnapi.spec import (
 )
 from ep_nnapi.ops.lib.broadcast import expand, tile
 from ep_nnapi.ops.lib.emit import (
-    Steps,
+    Computed,
     as_number,
     each,
     of_any_type,
-    place,
+    output_or_temp,
     reshape,
     reshaped,
-    settle,
+    write_output,
 )
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.slicing import slice_ranges
 from ep_nnapi.ops.lib.transposition import transpose as permute
 from ep_nnapi.ops.lib.window import images, layout
 
@@ -73,7 +73,7 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
     """Emit CONCATENATION; it does not take INT32: PACK replaces it there for equal shapes."""
     alike = len({p.shape for p in parts}) == 1
     if y.dtype is DType.INT32 and alike:
-        before, size, after = around(parts[0].shape, axis)
+        before, size, after = sizes_around(parts[0].shape, axis)
         rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
         packed = n.temp(y, (before, len(parts), size * after))
         yield PACK(axis=1, inputs=rows, out=packed)
@@ -81,10 +81,10 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
     elif y.rank <= MAX_RANK:
         yield CONCATENATION(inputs=parts, axis=axis, out=y)
     else:
-        rows = yield from each(reshaped(n, p, around(p.shape, axis)) for p in parts)
-        whole = place(n, y, around(y.shape, axis))
+        rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
+        whole = output_or_temp(n, y, sizes_around(y.shape, axis))
         yield CONCATENATION(inputs=rows, axis=1, out=whole)
-        yield from settle(n, whole, y)
+        yield from write_output(n, whole, y)
 
 
 @op("Split", since=2, emits=(SPLIT, SLICE, STRIDED_SLICE))
@@ -97,7 +97,7 @@ def split(n: Node) -> Iterator[Call]:
     wanted = [n.has_output(i) for i in range(len(n.node.outputs))]
     if all(wanted) and x.rank <= MAX_RANK and len({y.shape for y in n.outputs}) == 1:
         call = SPLIT(x, axis=axis, num_splits=len(wanted), out=n.outputs)
-        if len(wanted) > 1 and n.takes(call):
+        if len(wanted) > 1 and n.supports(call):
             yield call
             return
     begin = 0
@@ -106,7 +106,7 @@ def split(n: Node) -> Iterator[Call]:
         taken = [range(size) for size in x.shape]
         taken[axis] = range(begin, begin + y.shape[axis])
         begin += y.shape[axis]
-        yield from crop(n, x, taken, y)
+        yield from slice_ranges(n, x, taken, y)
 
 
 @op("Slice", since=1, emits=(SLICE, STRIDED_SLICE, GATHER))
@@ -142,7 +142,7 @@ def _slice(
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = n.normalized(axis, x.rank, "an axis")
         taken[at] = range(*slice(start, end, step).indices(x.shape[at]))
-    yield from crop(n, x, taken, n.output())
+    yield from slice_ranges(n, x, taken, n.output())
 
 
 @op("Expand", since=8, emits=(TILE, LOGICAL_AND))
@@ -179,7 +179,7 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     yield DEPTH_TO_SPACE(images(n, x), block_size=size, layout=layout(n), out=images(n, y))
 
 
-def _block_first(n: Node, x: Value, pixels: int) -> Steps:
+def _block_first(n: Node, x: Value, pixels: int) -> Computed:
     """Return `x` with its channels reordered from [C, pixels] to [pixels, C].
 
     By GATHER, or by a transpose where the level has no GATHER.
@@ -188,7 +188,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Steps:
     order = np.arange(channels, dtype=np.int32).reshape(-1, pixels).T.reshape(-1)
     out = n.temp(x)
     call = GATHER(x, axis=1, indices=Constant.of(order), out=out)
-    if n.takes(call):
+    if n.supports(call):
         yield call
         return out
     apart = (batch, channels // pixels, pixels, high * wide)

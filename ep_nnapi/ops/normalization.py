@@ -23,8 +23,16 @@ from ep_nnapi.nnapi.spec import (
     SQRT,
     SUB,
 )
-from ep_nnapi.ops.lib.emit import Steps, compute, each, place, reshape, reshaped, settle
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.emit import (
+    Computed,
+    compute,
+    each,
+    output_or_temp,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.moments import Norm, Normalize, normalize, reduced, scaled, standardized
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of
@@ -47,9 +55,9 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, MUL, seen, factor, shape=shape)
-    total = place(n, y, shape)
+    total = output_or_temp(n, y, shape)
     yield ADD(product, term, out=total)
-    yield from settle(n, total, y)
+    yield from write_output(n, total, y)
 
 
 def _folded(n: Node, shape: Sequence[int]) -> Generator[Call, None, tuple[Value, Value]]:
@@ -108,9 +116,9 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     one = (n.input(1).size, 1, 1)
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
     product = yield from compute(n, MUL, x, factor, shape=x.shape)
-    total = place(n, y, x.shape)
+    total = output_or_temp(n, y, x.shape)
     yield ADD(product, term, out=total)
-    yield from settle(n, total, y)
+    yield from write_output(n, total, y)
 
 
 @op("GroupNormalization", since=18, emits=(RSQRT,))
@@ -142,7 +150,7 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
     yield from _per_channel(n, (yield from reshaped(n, standard, shape)), n.output())
 
 
-def _grouped(n: Node) -> Steps:
+def _grouped(n: Node) -> Computed:
     """Return x as [N, num_groups, elements of the group], each group to mean 0 and deviation 1."""
     x, groups = n.input(0), n.integer("num_groups")
     rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
@@ -225,7 +233,7 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     """
     x, y, axis, p = n.input(0), n.output(), n.axis(default=-1), n.integer("p", 2)
     n.require(p in (1, 2), Reason.ATTRIBUTE, f"p is {p}; ONNX has 1 and 2")
-    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
     seen = yield from reshaped(n, x, shape)
     if p == 1:
         parts = yield from absolute_of(n, seen)
@@ -234,9 +242,9 @@ def lp_normalization(n: Node) -> Iterator[Call]:
         parts = yield from compute(n, MUL, seen, seen)
         norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
     least = n.scalar(float(np.finfo(np.float32).tiny), x)
-    made = place(n, y, shape)
+    made = output_or_temp(n, y, shape)
     yield DIV(seen, (yield from compute(n, MAXIMUM, norm, least)), out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 @op("MeanVarianceNormalization", since=9, emits=(MEAN,))

@@ -11,15 +11,15 @@ from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import MAX_RANK, Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
-from ep_nnapi.ops.lib.emit import of_any_type, place, reshape, reshaped, settle
-from ep_nnapi.ops.lib.merge_axes import around, runs
+from ep_nnapi.ops.lib.emit import of_any_type, output_or_temp, reshape, reshaped, write_output
+from ep_nnapi.ops.lib.merge_axes import runs, sizes_around
 from ep_nnapi.ops.lib.node import Node, int32, op
-from ep_nnapi.ops.lib.quantizing import real
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.quantizing import dequantized
+from ep_nnapi.ops.lib.slicing import slice_ranges
 
 Paddings = Sequence[tuple[int, int]]
 _EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)
-_NEXT_TO = 1e-3
+_NEAR_INTEGER = 1e-3
 """Tolerance, in quantization steps, for a pad value to be representable: scales are float32."""
 _REFLECT = 0
 """MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
@@ -55,7 +55,7 @@ def pad_11(n: Node) -> Iterator[Call]:
 def _number(n: Node) -> float:
     """Return the constant pad value; in a QDQ group, the real number."""
     n.constant(2)
-    found = real(n.input(2)).constant
+    found = dequantized(n.input(2)).constant
     return float(found.array.reshape(-1)[0]) if found is not None else 0.0
 
 
@@ -65,7 +65,7 @@ def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterat
     if mode == "constant":
         yield from of_any_type(n, x, y, lambda a, b: _constant(n, a, paddings, number, b))
     else:
-        yield from of_any_type(n, x, y, lambda a, b: _copied(n, a, paddings, mode, b))
+        yield from of_any_type(n, x, y, lambda a, b: _by_copying(n, a, paddings, mode, b))
 
 
 def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) -> Iterator[Call]:
@@ -78,7 +78,7 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
     n.require(min(shape) > 0, Reason.SHAPE, f"pads cut all of {x.name} away")
     if tuple(shape) != x.shape:
         part = n.temp(x, shape)
-        yield from crop(n, x, ranges, part)
+        yield from slice_ranges(n, x, ranges, part)
         x = part
     added = [(max(0, before), max(0, after)) for before, after in paddings]
     sizes, rows = list(shape), added
@@ -90,9 +90,9 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
             len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
         )
     seen = yield from reshaped(n, x, sizes)
-    made = place(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
+    made = output_or_temp(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
     yield _added(n, seen, rows, number, made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
@@ -106,7 +106,7 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
         stored = _stored(x, number) if n.node.parts else int(number)
         call = PAD_V2(x, paddings=paddings, pad_value=stored, out=y)
         # at levels without PAD_V2, the pad value of PAD for a quantized tensor is undefined
-        zeros = stored == q.zero_point[0] and n.takes(call)
+        zeros = stored == q.zero_point[0] and n.supports(call)
         return PAD(x, paddings=paddings, out=y) if zeros else call
     if number == 0:
         return PAD(x, paddings=paddings, out=y)
@@ -117,15 +117,18 @@ def _stored(x: Value, number: float) -> int:
     """Return `number` quantized as `x`; raise Reject(QUANTIZATION) if it is not representable."""
     q = x.quantization
     limits = np.iinfo(x.dtype.numpy)
-    place = number / q.scale[0] + q.zero_point[0] if q is not None else number
-    if not limits.min <= place <= limits.max or abs(place - round(place)) > _NEXT_TO:
+    output_or_temp = number / q.scale[0] + q.zero_point[0] if q is not None else number
+    if (
+        not limits.min <= output_or_temp <= limits.max
+        or abs(output_or_temp - round(output_or_temp)) > _NEAR_INTEGER
+    ):
         raise Reject(
             Reason.QUANTIZATION, f"{x.name} has no stored number for {number:g}, which is added"
         )
-    return round(place)
+    return round(output_or_temp)
 
 
-def _copied(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
+def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Iterator[Call]:
     """Emit MIRROR_PAD for mode reflect; for other modes and lower levels, a GATHER on each axis."""
     known = ("reflect", "edge", "wrap")
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
@@ -133,7 +136,7 @@ def _copied(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Itera
         rows = Constant.of(np.array(paddings, np.int32))
         call = MIRROR_PAD(x, paddings=rows, mode=_REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
-        if within and n.takes(call):
+        if within and n.supports(call):
             yield call
             return
     yield from _gathered(n, x, paddings, mode, y)
@@ -145,20 +148,20 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
     if not axes:
         yield from reshape(n, x, y)
     for axis in axes:
-        places = _places(shape[axis], paddings[axis], mode)
-        seen = around(shape, axis) if x.rank > MAX_RANK or len(shape) > MAX_RANK else None
+        places = _source_indexes(shape[axis], paddings[axis], mode)
+        seen = sizes_around(shape, axis) if x.rank > MAX_RANK or len(shape) > MAX_RANK else None
         part = x if seen is None else (yield from reshaped(n, x, seen))
         shape[axis] = len(places)
         last = axis == axes[-1]
-        target = shape if seen is None else around(shape, axis)
-        made = place(n, y, target) if last else n.temp(x, target)
+        target = shape if seen is None else sizes_around(shape, axis)
+        made = output_or_temp(n, y, target) if last else n.temp(x, target)
         yield GATHER(part, axis=axis if seen is None else 1, indices=int32(places), out=made)
         x = made
     if axes:
-        yield from settle(n, x, y)
+        yield from write_output(n, x, y)
 
 
-def _places(size: int, padding: tuple[int, int], mode: str) -> list[int]:
+def _source_indexes(size: int, padding: tuple[int, int], mode: str) -> list[int]:
     """Return the source index of each output element along an axis; negative pads crop first."""
     before, after = padding
     kept = np.arange(max(0, -before), size - max(0, -after))

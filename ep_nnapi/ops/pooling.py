@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.spec import (
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.separable_pool import Plane, Side, pooled, sides, whole
+from ep_nnapi.ops.lib.separable_pool import AxisWindow, PoolPass, axis_windows, pooled, whole_image
 from ep_nnapi.ops.lib.signs import absolute_of
 
 
@@ -35,7 +35,7 @@ def max_pool(n: Node) -> Iterator[Call]:
         not n.has_output(1), Reason.ATTRIBUTE, "output Indices is asked for; NNAPI has no such"
     )
     x, y = n.input(0), n.output()
-    yield from pooled(n, MAX_POOL_2D, x, sides(n, x, y), y)
+    yield from pooled(n, MAX_POOL_2D, x, axis_windows(n, x, y), y)
 
 
 @op("AveragePool", since=1, emits=(AVERAGE_POOL_2D,))
@@ -48,13 +48,13 @@ def average_pool(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     padding_counts = n.integer("count_include_pad", 0) == 1
 
-    def factors(plane: Plane) -> tuple[Array, Array]:
-        both = (plane.high, plane.wide)
-        counts = (s.seen_padded() if padding_counts else s.seen() for s in both)
-        high, wide = (a / c for a, c in zip(plane.averaged(), counts, strict=True))
-        return high, wide
+    def factors(pool_pass: PoolPass) -> tuple[Array, Array]:
+        axes = (pool_pass.height, pool_pass.width)
+        counts = (s.taps_in_padded_image() if padding_counts else s.taps_in_image() for s in axes)
+        height, width = (a / c for a, c in zip(pool_pass.averaged_counts(), counts, strict=True))
+        return height, width
 
-    yield from pooled(n, AVERAGE_POOL_2D, x, sides(n, x, y), y, factors)
+    yield from pooled(n, AVERAGE_POOL_2D, x, axis_windows(n, x, y), y, factors)
 
 
 @op("LpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
@@ -64,7 +64,7 @@ def lp_pool(n: Node) -> Iterator[Call]:
     Source: ONNX LpPool-1 to LpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
     """
     x, y = n.input(0), n.output()
-    yield from _norms(n, x, sides(n, x, y), y)
+    yield from _norms(n, x, axis_windows(n, x, y), y)
 
 
 @op("GlobalLpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
@@ -74,10 +74,10 @@ def global_lp_pool(n: Node) -> Iterator[Call]:
     Source: ONNX GlobalLpPool-1 to GlobalLpPool-22; NDK ANEURALNETWORKS_L2_POOL_2D.
     """
     x, y = n.input(0), n.output()
-    yield from _norms(n, x, whole(x), y)
+    yield from _norms(n, x, whole_image(x), y)
 
 
-def _norms(n: Node, x: Value, windows: Sequence[Side], y: Value) -> Iterator[Call]:
+def _norms(n: Node, x: Value, windows: Sequence[AxisWindow], y: Value) -> Iterator[Call]:
     """Emit the p-norm of each window; factors undo NNAPI's division by the number of elements."""
     p = n.real("p", 2.0)
     n.require(p > 0, Reason.ATTRIBUTE, f"p is {p:g}; a norm has p > 0")
@@ -86,17 +86,17 @@ def _norms(n: Node, x: Value, windows: Sequence[Side], y: Value) -> Iterator[Cal
         return
     size = yield from absolute_of(n, x)
     if p == 1:
-        yield from pooled(n, AVERAGE_POOL_2D, size, windows, y, Plane.averaged)
+        yield from pooled(n, AVERAGE_POOL_2D, size, windows, y, PoolPass.averaged_counts)
         return
     power = yield from compute(n, POW, size, n.scalar(p, x))
     total = n.temp(y)
-    yield from pooled(n, AVERAGE_POOL_2D, power, windows, total, Plane.averaged)
+    yield from pooled(n, AVERAGE_POOL_2D, power, windows, total, PoolPass.averaged_counts)
     yield POW(total, n.scalar(1 / p, x), out=y)
 
 
-def _lengths(plane: Plane) -> tuple[Array, Array]:
-    high, wide = plane.averaged()
-    return np.sqrt(high), np.sqrt(wide)
+def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
+    height, width = pool_pass.averaged_counts()
+    return np.sqrt(height), np.sqrt(width)
 
 
 @op("GlobalAveragePool", since=1, emits=(MEAN, AVERAGE_POOL_2D))
@@ -124,4 +124,6 @@ def _global(n: Node, reduction: Row, pool: Row) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     calls = list(reduce(n, reduction, x, range(2, x.rank), y, keep=True))
     alike = x.quantization == y.quantization
-    yield from calls if alike and all(map(n.takes, calls)) else pooled(n, pool, x, whole(x), y)
+    yield from (
+        calls if alike and all(map(n.supports, calls)) else pooled(n, pool, x, whole_image(x), y)
+    )

@@ -28,9 +28,9 @@ from ep_nnapi.nnapi.spec import (
 )
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, op
-from ep_nnapi.ops.lib.quantizing import require_bytes, require_scale
+from ep_nnapi.ops.lib.quantizing import require_8bit, require_scale
 
-MS = "com.microsoft"
+MICROSOFT_DOMAIN = "com.microsoft"
 
 
 @op("QuantizeLinear", since=10, emits=(QUANTIZE,))
@@ -107,10 +107,14 @@ def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> O
 
 
 TABLE = (
-    *(_qlinear(name, MS, 1, emits) for name, emits in _QLINEAR.items() if name != "QLinearMatMul"),
+    *(
+        _qlinear(name, MICROSOFT_DOMAIN, 1, emits)
+        for name, emits in _QLINEAR.items()
+        if name != "QLinearMatMul"
+    ),
     *(_qlinear(name, "", 10, _QLINEAR[name]) for name in ("QLinearConv", "QLinearMatMul")),
-    Op("QuantizeLinear", MS, 1, quantize.emits, quantize.lower, quantize.doc),
-    Op("DequantizeLinear", MS, 1, dequantize.emits, dequantize.lower, dequantize.doc),
+    Op("QuantizeLinear", MICROSOFT_DOMAIN, 1, quantize.emits, quantize.lower, quantize.doc),
+    Op("DequantizeLinear", MICROSOFT_DOMAIN, 1, dequantize.emits, dequantize.lower, dequantize.doc),
 )
 
 
@@ -129,7 +133,7 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
 
 def _require_quantization(n: Node, value: Value) -> None:
     """Raise Reject unless the value has constant quantization parameters and 8 bits, or INT32."""
-    require_bytes(value)
+    require_8bit(value)
     for index in range(1, len(n.node.inputs)):
         if n.has(index):
             n.constant(index)  # the scale or the zero point

@@ -33,11 +33,11 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.conv_2d import convolve
-from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
-from ep_nnapi.ops.lib.quantizing import BYTES, real
+from ep_nnapi.ops.lib.quantizing import EIGHT_BIT, dequantized
 
 _STEPS = 255
 """Quantization steps between the least and the greatest 8-bit number."""
@@ -109,13 +109,13 @@ def conv_integer(n: Node) -> Iterator[Call]:
     yield CAST(total, out=y)
 
 
-def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Steps:
+def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Computed:
     """Return the stored numbers of `x` minus the zero point in input `index`, as floats.
 
     axis   the axis of `x` of per-channel zero points; None: the last
     """
     n.require(
-        x.dtype in BYTES and x.quantization is not None,
+        x.dtype in EIGHT_BIT and x.quantization is not None,
         Reason.QUANTIZATION,
         f"{x.name} is read as stored numbers here and as real ones elsewhere; use one of both",
     )
@@ -135,7 +135,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Steps:
     return replace(numbers, name=f"{x.name} centred", constant=centred)
 
 
-def _as_floats(n: Node, x: Value) -> Steps:
+def _as_floats(n: Node, x: Value) -> Computed:
     if x.constant is not None:
-        return real(x)
+        return dequantized(x)
     return (yield from compute(n, DEQUANTIZE, x, dtype=DType.FLOAT))

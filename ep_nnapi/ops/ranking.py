@@ -7,31 +7,39 @@ from collections.abc import Iterator, Sequence
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
-from ep_nnapi.ops.lib.emit import Steps, compute, narrow, place, reshape, reshaped, settle
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.emit import (
+    Computed,
+    compute,
+    narrow,
+    output_or_temp,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, Op, op
-from ep_nnapi.ops.lib.reverse import backwards, from_the_end
+from ep_nnapi.ops.lib.reverse import mirrored_indices, reverse_axis
 from ep_nnapi.ops.lib.signs import negative_of
 from ep_nnapi.ops.lib.transposition import transpose
 
 
-def place_of(op_type: str, row: Row, which: str) -> Op:
+def arg_reduction(op_type: str, row: Row, which: str) -> Op:
     """Return the operator for ArgMax or ArgMin, lowered to `row`."""
 
     def lower(n: Node) -> Iterator[Call]:
         x, y, axis = n.input(0), narrow(n.output()), n.axis(default=0)
-        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
         seen = yield from reshaped(n, x, shape)
-        made = place(n, y, tuple(size for i, size in enumerate(shape) if i != at) or (1,))
+        made = output_or_temp(n, y, tuple(size for i, size in enumerate(shape) if i != at) or (1,))
         if n.integer("select_last_index", 0):
-            mirrored = yield from backwards(n, seen, at)
+            mirrored = yield from reverse_axis(n, seen, at)
             found = yield from compute(
                 n, row, mirrored, axis=at, shape=made.shape, dtype=DType.INT32
             )
-            yield from from_the_end(n, found, shape[at], made)
+            yield from mirrored_indices(n, found, shape[at], made)
         else:
             yield row(seen, axis=at, out=made)
-        yield from settle(n, made, y)
+        yield from write_output(n, made, y)
 
     doc = (
         f"Where the {which} element along `axis` is: the first of several, or the last with "
@@ -40,7 +48,7 @@ def place_of(op_type: str, row: Row, which: str) -> Op:
     return Op(op_type, "", 1, (row,), lower, doc)
 
 
-TABLE = (place_of("ArgMax", ARGMAX, "greatest"), place_of("ArgMin", ARGMIN, "least"))
+TABLE = (arg_reduction("ArgMax", ARGMAX, "greatest"), arg_reduction("ArgMin", ARGMIN, "least"))
 
 
 @op("TopK", since=1, emits=(TOPK_V2,))
@@ -68,33 +76,33 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
     Of equal elements NNAPI returns the last first, but ONNX the first.
     """
     x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) == 0
-    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+    shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
     last = (*(i for i in range(len(shape)) if i != at), at)
     seen = yield from _transposed(n, (yield from reshaped(n, x, shape)), last)
     ordered = (yield from _opposite(n, seen)) if least else seen
-    mirrored = yield from backwards(n, ordered, len(shape) - 1)
+    mirrored = yield from reverse_axis(n, ordered, len(shape) - 1)
     y, shape = n.output(0), (*seen.shape[:-1], k)
     as_found = seen is ordered and list(last) == sorted(last)
-    values = place(n, y, shape) if as_found else n.temp(seen, shape)
+    values = output_or_temp(n, y, shape) if as_found else n.temp(seen, shape)
     places = n.temp(values, dtype=DType.INT32)
     yield TOPK_V2(mirrored, k=k, out=(values, places))
     back = [last.index(i) for i in range(len(shape))]
     if as_found:
-        yield from settle(n, values, y)
+        yield from write_output(n, values, y)
     else:
         found = (yield from _opposite(n, values)) if least else values
         yield from reshape(n, (yield from _transposed(n, found, back)), y)
     yield from _indexes(n, places, seen.shape[-1], back)
 
 
-def _opposite(n: Node, x: Value) -> Steps:
+def _opposite(n: Node, x: Value) -> Computed:
     """Return `x` mapped to reverse order: -x, or for integers -1 - x, which cannot overflow."""
     if x.dtype is DType.INT32:
         return (yield from compute(n, SUB, n.scalar(-1, x), x))
     return (yield from negative_of(n, x))
 
 
-def _transposed(n: Node, x: Value, perm: Sequence[int]) -> Steps:
+def _transposed(n: Node, x: Value, perm: Sequence[int]) -> Computed:
     if list(perm) == sorted(perm):
         return x
     out = n.temp(x, [x.shape[p] for p in perm])
@@ -109,11 +117,11 @@ def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator
     """
     y = narrow(n.output(1))
     shape = tuple(places.shape[p] for p in back)
-    made = place(n, y, shape)
+    made = output_or_temp(n, y, shape)
     if list(back) == sorted(back):
-        yield from from_the_end(n, places, size, made)
+        yield from mirrored_indices(n, places, size, made)
     else:
         numbers = n.temp(places, dtype=DType.FLOAT)
-        yield from from_the_end(n, places, size, numbers)
+        yield from mirrored_indices(n, places, size, numbers)
         yield CAST((yield from _transposed(n, numbers, back)), out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)

@@ -30,19 +30,19 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast
-from ep_nnapi.ops.lib.emit import Steps, compute, require_same_quantization, reshape, reshaped
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.emit import Computed, compute, require_same_quantization, reshape, reshaped
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.moments import reduce, reduced
 from ep_nnapi.ops.lib.node import Node, Op, int32
 from ep_nnapi.ops.lib.signs import absolute_of
 from ep_nnapi.ops.lib.widening import widened
 
-Reduction: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
+LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iterator[Call]]
 """`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ReductionOperator:
     """A reduction operator, with its lowering and the operations that this emits.
 
     axes_are_input   the schema version from which `axes` is an input, not an attribute
@@ -50,43 +50,52 @@ class _Kind:
     """
 
     op_type: str
-    lower: Reduction
+    lower: LoweringOverAxes
     emits: tuple[Row, ...]
     doc: str
     axes_are_input: int = 18
     widens: bool = False
 
 
-def variants(kind: _Kind) -> Iterator[Op]:
+def variants(reduction: _ReductionOperator) -> Iterator[Op]:
     """Return the operator's two variants: `axes` as an attribute, and as an input."""
 
     def by_attribute(n: Node) -> Iterator[Call]:
         rank = n.input(0).rank
-        yield from _lower(n, kind.lower, n.integers("axes", range(rank)))
+        yield from _lower(n, reduction.lower, n.integers("axes", range(rank)))
 
     def by_input(n: Node) -> Iterator[Call]:
         axes = n.integers_at(1) if n.has(1) else ()
         if not axes and not n.integer("noop_with_empty_axes", 0):
             axes = tuple(range(n.input(0).rank))
-        yield from _lower(n, kind.lower, axes)
+        yield from _lower(n, reduction.lower, axes)
 
-    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in kind.emits)
-    for since, lower in ((1, by_attribute), (kind.axes_are_input, by_input)):
-        doc = f"{kind.doc}\n\nSource: ONNX {kind.op_type}-{since}; NDK {names}."
-        yield Op(kind.op_type, "", since, kind.emits, widened(lower) if kind.widens else lower, doc)
+    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in reduction.emits)
+    for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
+        doc = f"{reduction.doc}\n\nSource: ONNX {reduction.op_type}-{since}; NDK {names}."
+        yield Op(
+            reduction.op_type,
+            "",
+            since,
+            reduction.emits,
+            widened(lower) if reduction.widens else lower,
+            doc,
+        )
 
 
-def _lower(n: Node, lower: Reduction, axes: Sequence[int]) -> Iterator[Call]:
+def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     require_same_quantization(n, x, y)
     yield from lower(n, x, sorted({n.normalized(a, x.rank, "axes") for a in axes}), y)
 
 
-def _keeps(n: Node) -> bool:
+def _keep_dims(n: Node) -> bool:
     return n.integer("keepdims", 1) == 1
 
 
-def _by(row: Row, integers: Row | None = None, booleans: Row | None = None) -> Reduction:
+def _lowered_by(
+    row: Row, integers: Row | None = None, booleans: Row | None = None
+) -> LoweringOverAxes:
     """Return the lowering to NNAPI reduction `row`, or `booleans` for BOOL.
 
     NNAPI reductions do not take INT32: with `integers`, halves of the axis are combined by that.
@@ -97,7 +106,7 @@ def _by(row: Row, integers: Row | None = None, booleans: Row | None = None) -> R
             yield from _by_halves(n, integers, x, axes, y)
         else:
             own = booleans if x.dtype is DType.BOOL and booleans is not None else row
-            yield from reduce(n, own, x, axes, y, keep=_keeps(n))
+            yield from reduce(n, own, x, axes, y, keep=_keep_dims(n))
 
     return lower
 
@@ -106,14 +115,14 @@ def _by_halves(n: Node, row: Row, x: Value, axes: Sequence[int], y: Value) -> It
     """Emit a tree reduction: the halves of an axis are combined by `row` until one is left."""
     for axis in axes:
         sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
-        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (around(x.shape, axis), 1)
+        shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
         folded = yield from reshaped(n, x, shape)
         one = yield from _halved(n, row, folded, at)
         x = yield from reshaped(n, one, sizes)
     yield from reshape(n, x, y)
 
 
-def _halved(n: Node, row: Row, x: Value, axis: int) -> Steps:
+def _halved(n: Node, row: Row, x: Value, axis: int) -> Computed:
     odd = []
     while (size := x.shape[axis]) > 1:
         half = size // 2
@@ -127,23 +136,23 @@ def _halved(n: Node, row: Row, x: Value, axis: int) -> Steps:
     return x
 
 
-def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Steps:
+def _part(n: Node, x: Value, axis: int, begin: int, size: int) -> Computed:
     starts = [begin if i == axis else 0 for i in range(x.rank)]
     sizes = [size if i == axis else whole for i, whole in enumerate(x.shape)]
     return (yield from compute(n, SLICE, x, begin=int32(starts), size=int32(sizes), shape=sizes))
 
 
-_SUM = _by(REDUCE_SUM, integers=ADD)
+_SUM = _lowered_by(REDUCE_SUM, integers=ADD)
 
 
 def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
     """Emit REDUCE_SUM; where the level lacks it, MEAN times the count, which rounds once more."""
     calls = list(_SUM(n, x, axes, y))
-    if all(map(n.takes, calls)) or x.dtype is DType.INT32 or x.quantization is not None:
+    if all(map(n.supports, calls)) or x.dtype is DType.INT32 or x.quantization is not None:
         yield from calls
         return
     mean = n.temp(y)
-    yield from reduce(n, MEAN, x, axes, mean, keep=_keeps(n))
+    yield from reduce(n, MEAN, x, axes, mean, keep=_keep_dims(n))
     yield MUL(mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
 
 
@@ -155,7 +164,7 @@ def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Ca
     yield from _sum(n, (yield from compute(n, MUL, x, x)), axes, y)
 
 
-def _then(before: Reduction, row: Row) -> Reduction:
+def _then(before: LoweringOverAxes, row: Row) -> LoweringOverAxes:
     """Return the lowering that applies `row` to the result of `before`."""
 
     def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
@@ -183,20 +192,31 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
 _MAX = (REDUCE_MAX, MAXIMUM, REDUCE_ANY)
 _MIN = (REDUCE_MIN, MINIMUM, REDUCE_ALL)
 _SUMS = (REDUCE_SUM, MEAN, ADD)
-_KINDS = (
-    _Kind("ReduceMax", _by(*_MAX), _MAX, "The greatest element; of booleans, whether any holds."),
-    _Kind("ReduceMin", _by(*_MIN), _MIN, "The least element; of booleans, whether all hold."),
-    _Kind("ReduceMean", _by(MEAN), (MEAN,), "The mean."),
-    _Kind("ReduceProd", _by(REDUCE_PROD, MUL), (REDUCE_PROD, MUL), "The product."),
-    _Kind("ReduceSum", _sum, _SUMS, "The sum.", axes_are_input=13),
-    _Kind("ReduceL1", _l1, _SUMS, "The sum of magnitudes.", widens=True),
-    _Kind(
+_OPERATORS = (
+    _ReductionOperator(
+        "ReduceMax",
+        _lowered_by(*_MAX),
+        _MAX,
+        "The greatest element; of booleans, whether any holds.",
+    ),
+    _ReductionOperator(
+        "ReduceMin", _lowered_by(*_MIN), _MIN, "The least element; of booleans, whether all hold."
+    ),
+    _ReductionOperator("ReduceMean", _lowered_by(MEAN), (MEAN,), "The mean."),
+    _ReductionOperator(
+        "ReduceProd", _lowered_by(REDUCE_PROD, MUL), (REDUCE_PROD, MUL), "The product."
+    ),
+    _ReductionOperator("ReduceSum", _sum, _SUMS, "The sum.", axes_are_input=13),
+    _ReductionOperator("ReduceL1", _l1, _SUMS, "The sum of magnitudes.", widens=True),
+    _ReductionOperator(
         "ReduceL2", _then(_sum_square, SQRT), (SQRT,), "The root of the squares' sum.", widens=True
     ),
-    _Kind("ReduceLogSum", _then(_sum, LOG), (LOG,), "The sum's logarithm.", widens=True),
-    _Kind(
+    _ReductionOperator(
+        "ReduceLogSum", _then(_sum, LOG), (LOG,), "The sum's logarithm.", widens=True
+    ),
+    _ReductionOperator(
         "ReduceLogSumExp", _log_sum_exp, (LOG,), "The exponentials' sum's logarithm.", widens=True
     ),
-    _Kind("ReduceSumSquare", _sum_square, _SUMS, "The sum of squares.", widens=True),
+    _ReductionOperator("ReduceSumSquare", _sum_square, _SUMS, "The sum of squares.", widens=True),
 )
-TABLE = tuple(variant for kind in _KINDS for variant in variants(kind))
+TABLE = tuple(variant for reduction in _OPERATORS for variant in variants(reduction))

@@ -13,30 +13,30 @@ from ep_nnapi.graph.value import MAX_RANK, Array, Constant, Value
 from ep_nnapi.nnapi.call import Call, Given, Row, View
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from ep_nnapi.ops.lib.emit import (
-    Steps,
+    Computed,
     compute,
     each,
-    place,
+    output_or_temp,
     require_same_quantization,
     reshape,
     reshaped,
-    settle,
+    write_output,
 )
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.resize_sampling import (
-    SCHEMES,
+    COORDINATE_SCHEMES,
     TRANSFORMS,
+    CoordinateScheme,
     Resized,
-    Scheme,
     Tap,
-    between_two,
     cubic,
+    enumerated_text,
+    is_near_tie,
     linear,
-    named,
     nearest,
+    nonzero_taps,
     same_positions,
-    without_idle,
 )
 from ep_nnapi.ops.lib.window import images
 
@@ -63,14 +63,14 @@ class Sampling:
         if self.mode == "nearest":
             return (nearest(axis, at, self.rounding),)
         if self.mode == "linear":
-            return without_idle(linear(axis, at))
-        return without_idle(cubic(axis, at, self.cubic_a, exclude_outside=self.exclude_outside))
+            return nonzero_taps(linear(axis, at))
+        return nonzero_taps(cubic(axis, at, self.cubic_a, exclude_outside=self.exclude_outside))
 
-    def scheme(self, axes: Sequence[Resized]) -> Scheme | None:
+    def scheme(self, axes: Sequence[Resized]) -> CoordinateScheme | None:
         """Return the options with which NNAPI's resize operation is equivalent, or None."""
-        return next((s for s in SCHEMES if all(self._agrees(s, a) for a in axes)), None)
+        return next((s for s in COORDINATE_SCHEMES if all(self._agrees(s, a) for a in axes)), None)
 
-    def _agrees(self, scheme: Scheme, axis: Resized) -> bool:
+    def _agrees(self, scheme: CoordinateScheme, axis: Resized) -> bool:
         if self.mode == "nearest":
             return np.array_equal(self.taps(axis)[0].indexes, scheme.nearest(axis))
         if self.mode == "linear":
@@ -114,7 +114,7 @@ def resize_11(n: Node) -> Iterator[Call]:
     Source: ONNX Resize-11, -13, -18, -19; NDK ANEURALNETWORKS_RESIZE_BILINEAR,
     ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR, ANEURALNETWORKS_GATHER.
     """
-    mode = named(n, "mode", "nearest")
+    mode = enumerated_text(n, "mode", "nearest")
     n.require(
         mode == "nearest" or not n.integer("antialias", 0),
         Reason.ATTRIBUTE,
@@ -122,8 +122,8 @@ def resize_11(n: Node) -> Iterator[Call]:
     )
     sampling = Sampling(
         mode,
-        named(n, "coordinate_transformation_mode", "half_pixel"),
-        named(n, "nearest_mode", "round_prefer_floor"),
+        enumerated_text(n, "coordinate_transformation_mode", "half_pixel"),
+        enumerated_text(n, "nearest_mode", "round_prefer_floor"),
         n.real("cubic_coeff_a", -0.75),
         n.integer("exclude_outside", 0) == 1,
     )
@@ -149,7 +149,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
     )
     symmetric = sampling.transform == "half_pixel_symmetric" and not axis.exact
     n.require(
-        not (symmetric and sampling.mode == "nearest" and between_two(axis, at, sampling.rounding)),
+        not (symmetric and sampling.mode == "nearest" and is_near_tie(axis, at, sampling.rounding)),
         Reason.ATTRIBUTE,
         "half_pixel_symmetric is between two elements, of which rounding errors choose one; "
         "use half_pixel",
@@ -201,14 +201,14 @@ def _resize(n: Node, sampling: Sampling, axes: Sequence[Resized]) -> Iterator[Ca
         yield from reshape(n, x, y)
         return
     own = list(_by_image(n, sampling, axes, changed))
-    yield from own if own and all(map(n.takes, own)) else _by_taps(n, sampling, axes, changed)
+    yield from own if own and all(map(n.supports, own)) else _by_taps(n, sampling, axes, changed)
 
 
 def _stays(sampling: Sampling, axis: Resized) -> bool:
     """True if the axis is unchanged; at scale 1, ONNX Runtime does not round positions."""
     if sampling.mode == "nearest":
         return axis.size == axis.out and axis.scale == 1
-    return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.places)
+    return axis.size == axis.out and np.array_equal(sampling.positions(axis), axis.indexes)
 
 
 def _by_image(
@@ -228,19 +228,25 @@ def _by_image(
     high, wide = axes[first], axes[last] if last > first else Resized(1, 1, 1.0)
     before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
     seen = yield from reshaped(n, x, (before, high.size, wide.size, after))
-    made = place(n, y, (before, high.out, wide.out, after))
+    made = output_or_temp(n, y, (before, high.out, wide.out, after))
     yield _call(row, seen, (high.out, wide.out), scheme, made, nchw=False)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 def _call(
-    row: Row, x: Value | View, size: tuple[int, int], scheme: Scheme, y: Value | View, *, nchw: bool
+    row: Row,
+    x: Value | View,
+    size: tuple[int, int],
+    scheme: CoordinateScheme,
+    y: Value | View,
+    *,
+    nchw: bool,
 ) -> Call:
     """Return the resize call; default operands are omitted, for levels that lack them."""
     operands: dict[str, Given] = {"output_height": size[0], "output_width": size[1]}
-    if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != Scheme():
+    if row == RESIZE_NEAREST_NEIGHBOR or nchw or scheme != CoordinateScheme():
         operands["layout"] = nchw
-    if scheme != Scheme():
+    if scheme != CoordinateScheme():
         operands["align_corners"] = scheme.align_corners
         operands["half_pixel_centers"] = scheme.half_pixel_centers
     return row(x, **operands, out=y)
@@ -253,11 +259,11 @@ def _by_taps(
     x, y = n.input(0), n.output()
     for i in changed:
         out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
-        shape, at = (x.shape, i) if x.rank <= MAX_RANK else (around(x.shape, i), 1)
+        shape, at = (x.shape, i) if x.rank <= MAX_RANK else (sizes_around(x.shape, i), 1)
         seen = yield from reshaped(n, x, shape)
-        made = place(n, out, _with(shape, at, axes[i].out))
+        made = output_or_temp(n, out, _with(shape, at, axes[i].out))
         yield from _summed(n, seen, at, sampling.taps(axes[i]), made)
-        yield from settle(n, made, out)
+        yield from write_output(n, made, out)
         x = out
 
 
@@ -276,7 +282,7 @@ def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iter
     yield ADD(total, last, out=y)
 
 
-def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Steps:
+def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Computed:
     found = yield from compute(
         n, GATHER, x, axis=axis, indices=Constant.of(tap.indexes), shape=shape
     )

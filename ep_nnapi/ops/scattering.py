@@ -14,8 +14,8 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CONCATENATION, GATHER
-from ep_nnapi.ops.lib.emit import each, place, reshaped, settle
-from ep_nnapi.ops.lib.flat_indices import element_places, row_places
+from ep_nnapi.ops.lib.emit import each, output_or_temp, reshaped, write_output
+from ep_nnapi.ops.lib.flat_indices import element_positions, row_positions
 from ep_nnapi.ops.lib.node import Node, op
 
 
@@ -39,7 +39,7 @@ def scatter_9(n: Node) -> Iterator[Call]:
 
 def _elements(n: Node) -> Iterator[Call]:
     n.constant(1)
-    places = yield from element_places(n, n.input(0), n.input(1), n.axis(default=0))
+    places = yield from element_positions(n, n.input(0), n.input(1), n.axis(default=0))
     yield from _scattered(n, places, 1)
 
 
@@ -53,7 +53,7 @@ def scatter_nd(n: Node) -> Iterator[Call]:
     n.constant(1)
     width = index.shape[-1]
     none = np.zeros(prod(index.shape[:-1]), np.int32)
-    places = yield from row_places(n, index, x.shape[:width], none)
+    places = yield from row_positions(n, index, x.shape[:width], none)
     yield from _scattered(n, places, prod(x.shape[width:]))
 
 
@@ -73,6 +73,6 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
     yield CONCATENATION(inputs=parts, axis=0, out=both)
-    made = place(n, y, (len(sources), row))
+    made = output_or_temp(n, y, (len(sources), row))
     yield GATHER(both, axis=0, indices=Constant.of(sources), out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)

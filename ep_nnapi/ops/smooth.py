@@ -48,7 +48,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     The difference is at most 1.2e-7 alpha.
     """
     call = ELU(x, alpha=alpha, out=y)
-    if n.takes(call):
+    if n.supports(call):
         yield call
         return
     below = yield from compute(n, MINIMUM, x, n.scalar(0, x))

@@ -8,8 +8,8 @@ from math import prod
 from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.nnapi.call import Call, nhwc
 from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
-from ep_nnapi.ops.lib.emit import place, reshaped, settle
-from ep_nnapi.ops.lib.merge_axes import around
+from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
+from ep_nnapi.ops.lib.merge_axes import sizes_around
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.window import require_permute
 
@@ -26,9 +26,9 @@ def softmax_1(n: Node) -> Iterator[Call]:
         return
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     rows = yield from reshaped(n, x, row)
-    out = place(n, n.output(), row)
+    out = output_or_temp(n, n.output(), row)
     yield SOFTMAX(rows, beta=1.0, out=out)
-    yield from settle(n, out, n.output())
+    yield from write_output(n, out, n.output())
 
 
 @op("Softmax", since=13, emits=(SOFTMAX,))
@@ -43,19 +43,19 @@ def softmax_13(n: Node) -> Iterator[Call]:
 def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     """Emit SOFTMAX; where the level has no axis operand, on an image with `axis` as channels."""
     direct = SOFTMAX(x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
-    if x.rank <= MAX_RANK and n.takes(direct):
+    if x.rank <= MAX_RANK and n.supports(direct):
         yield direct
         return
-    before, size, after = around(x.shape, axis)
+    before, size, after = sizes_around(x.shape, axis)
     shape = (before, size) if after == 1 else (before, size, 1, after)
     seen = yield from reshaped(n, x, shape)
-    out = place(n, y, shape)
+    out = output_or_temp(n, y, shape)
     if after == 1:
         yield SOFTMAX(seen, beta=1.0, out=out)
     else:
         require_permute(n, seen)
         yield SOFTMAX(nhwc(seen), beta=1.0, out=nhwc(out))
-    yield from settle(n, out, y)
+    yield from write_output(n, out, y)
 
 
 @op("LogSoftmax", since=1, emits=(LOG_SOFTMAX,))
@@ -78,12 +78,12 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
     if x.rank <= MAX_RANK:
         yield LOG_SOFTMAX(x, beta=1.0, axis=axis, out=n.output())
     else:
-        yield from _log_softmax(n, x, around(x.shape, axis))
+        yield from _log_softmax(n, x, sizes_around(x.shape, axis))
 
 
 def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
-    out = place(n, n.output(), shape)
+    out = output_or_temp(n, n.output(), shape)
     yield LOG_SOFTMAX(seen, beta=1.0, axis=1, out=out)
-    yield from settle(n, out, n.output())
+    yield from write_output(n, out, n.output())

@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
 from ep_nnapi.ops.lib.approximations import arctan, half_angle
-from ep_nnapi.ops.lib.emit import Steps, compute, each
+from ep_nnapi.ops.lib.emit import Computed, compute, each
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of, signed_like
 from ep_nnapi.ops.lib.widening import widened
@@ -94,7 +94,7 @@ def acos(n: Node) -> Iterator[Call]:
     yield ADD(angle, n.scalar(pi / 2, half), out=n.output())
 
 
-def _half_arcsine(n: Node, x: Value) -> Steps:
+def _half_arcsine(n: Node, x: Value) -> Computed:
     """asin(x) / 2 = atan(x / (1 + sqrt((1 - x) (1 + x))))."""
     one = n.scalar(1, x)
     less = yield from compute(n, SUB, one, x)

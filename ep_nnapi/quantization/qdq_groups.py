@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.ops.lib.quantizing import real
+from ep_nnapi.ops.lib.quantizing import dequantized
 
 DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
 _ACTIVATIONS = {"Relu", "Clip"}
@@ -97,7 +97,9 @@ class _Edges:
         if not any(known):
             return None
         inputs = tuple(
-            v if v is None or s is None or s.inputs[0] is None else real(s.inputs[0], v.dtype)
+            v
+            if v is None or s is None or s.inputs[0] is None
+            else dequantized(s.inputs[0], v.dtype)
             for v, s in zip(node.inputs, known, strict=True)
         )
         return _group_node(replace(node, inputs=inputs), (*_unique(known), node))

@@ -11,7 +11,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import ADD, MUL
 from ep_nnapi.ops.lib.emit import compute
-from ep_nnapi.ops.lib.matrix_product import SWAPPED, layer, times
+from ep_nnapi.ops.lib.matrix_product import MATRIX_TRANSPOSE, layer, scaled_constant
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
 
@@ -23,10 +23,10 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     """
     a, b = n.input(0), n.input(1)
     alpha, beta = n.real("alpha", 1.0), n.real("beta", 1.0)
-    rows = View(a, SWAPPED) if n.integer("transA", 0) else a
+    rows = View(a, MATRIX_TRANSPOSE) if n.integer("transA", 0) else a
     inside = alpha == 1 or b.constant is not None
-    matrix = times(n, b, alpha) if inside else b
-    weights = matrix if n.integer("transB", 0) else View(matrix, SWAPPED)
+    matrix = scaled_constant(n, b, alpha) if inside else b
+    weights = matrix if n.integer("transB", 0) else View(matrix, MATRIX_TRANSPOSE)
     row = _row(n, y, beta) if inside else None
     if row is not None:
         yield from layer(n, rows, weights, bias(a, b, row, y.shape[1]), y)
@@ -41,7 +41,7 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     c = n.input(2)
     if c.constant is None and beta != 1:
         c = yield from compute(n, MUL, c, n.scalar(beta, y))
-    yield ADD(total, times(n, c, beta), out=y)
+    yield ADD(total, scaled_constant(n, c, beta), out=y)
 
 
 def _row(n: Node, y: Value, beta: float) -> Value | None:
@@ -54,11 +54,11 @@ def _row(n: Node, y: Value, beta: float) -> Value | None:
         return c if beta == 1 and c.shape == (columns,) else None
     if c.size == 1 and c.quantization is None:
         wide = c.constant.map((columns,), lambda a: np.broadcast_to(a.reshape(1), (columns,)))
-        return times(n, replace(c, dims=(columns,), constant=wide), beta)
+        return scaled_constant(n, replace(c, dims=(columns,), constant=wide), beta)
     if c.size != columns or c.shape[-1] != columns:
         return None
     q = c.quantization
     if q is not None and not q.per_tensor:
         q = replace(q, axis=0)
     row = replace(c, dims=(columns,), constant=c.constant.reshaped((columns,)), quantization=q)
-    return times(n, row, beta)
+    return scaled_constant(n, row, beta)

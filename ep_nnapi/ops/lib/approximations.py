@@ -12,7 +12,7 @@ from math import pi, sqrt
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD, DIV, LOGISTIC, MUL, SQRT, TANH
-from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node
 
 _ERF = (
@@ -75,7 +75,7 @@ def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
     yield MUL(x, share, out=y)
 
 
-def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
+def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Computed:
     """Return x p(u) with u = (x / 4)^2, scaled so that no coefficient is tiny."""
     quarter = yield from compute(n, MUL, x, n.scalar(0.25, x))
     square = yield from compute(n, MUL, quarter, quarter)
@@ -83,7 +83,7 @@ def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
     return (yield from compute(n, MUL, x, factor))
 
 
-def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
+def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Computed:
     """Return c0 + c1 x + c2 x^2 + ..., by Horner's rule."""
     first, *rest, last = coefficients
     total = yield from compute(n, MUL, x, n.scalar(last, x))
@@ -93,7 +93,7 @@ def polynomial(n: Node, x: Value, coefficients: Sequence[float]) -> Steps:
     return (yield from compute(n, ADD, total, n.scalar(first, x)))
 
 
-def arctan(n: Node, x: Value) -> Steps:
+def arctan(n: Node, x: Value) -> Computed:
     """Return atan(x) for |x| <= 1, error at most 2e-7: 2 atan(tan(a / 2)) by a polynomial."""
     half = yield from half_angle(n, x)
     square = yield from compute(n, MUL, half, half)
@@ -102,7 +102,7 @@ def arctan(n: Node, x: Value) -> Steps:
     return (yield from compute(n, MUL, angle, n.scalar(2, x)))
 
 
-def half_angle(n: Node, x: Value) -> Steps:
+def half_angle(n: Node, x: Value) -> Computed:
     """Return tan(a / 2) for x = tan(a): x / (1 + sqrt(1 + x^2)), for |x| up to 1e18."""
     square = yield from compute(n, MUL, x, x)
     more = yield from compute(n, ADD, square, n.scalar(1, x))

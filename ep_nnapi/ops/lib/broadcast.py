@@ -12,16 +12,16 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.lib.emit import (
-    Steps,
+    Computed,
     compute,
     each,
     of_any_type,
-    place,
+    output_or_temp,
     reshape,
     reshaped,
-    settle,
+    write_output,
 )
-from ep_nnapi.ops.lib.merge_axes import common
+from ep_nnapi.ops.lib.merge_axes import merge_broadcast_axes
 from ep_nnapi.ops.lib.node import Node, int32
 
 
@@ -30,17 +30,17 @@ def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterato
     if max(v.rank for v in (*operands, y)) <= MAX_RANK:
         yield row(*operands, out=y)
         return
-    shapes, out = common([v.shape for v in operands], y.shape)
+    shapes, out = merge_broadcast_axes([v.shape for v in operands], y.shape)
     if len(out) > MAX_RANK:
         shapes, out = [[y.size]] * len(operands), [y.size]
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
     parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
-    whole = place(n, y, out)
+    whole = output_or_temp(n, y, out)
     yield row(*parts, out=whole)
-    yield from settle(n, whole, y)
+    yield from write_output(n, whole, y)
 
 
-def expanded(n: Node, x: Value, shape: Sequence[int]) -> Steps:
+def expanded(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` broadcast to `shape`, with its elements repeated; a constant is folded."""
     shape = tuple(shape)
     if operand_shape(x.shape) == operand_shape(shape):
@@ -70,7 +70,7 @@ def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
 def _repeated(n: Node, x: Value, sizes: Sequence[int], y: Value) -> Iterator[Call]:
     before, after = list(sizes), list(y.shape)
     if y.rank > MAX_RANK:
-        (before,), after = common([sizes], y.shape)
+        (before,), after = merge_broadcast_axes([sizes], y.shape)
     yield from tile(n, x, before, [b // a for a, b in zip(before, after, strict=True)], y)
 
 
@@ -83,9 +83,9 @@ def tile(
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
-        made = place(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        made = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
         yield TILE(seen, multiples=int32(repeats), out=made)
-        yield from settle(n, made, y)
+        yield from write_output(n, made, y)
         return
     done = list(sizes)
     for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):

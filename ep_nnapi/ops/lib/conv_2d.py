@@ -9,17 +9,17 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import NHWC, Call, Given, View
 from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D
-from ep_nnapi.ops.lib.emit import place, reshaped, settle
-from ep_nnapi.ops.lib.filters import part, spread
+from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
+from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.slicing import slice_ranges
 from ep_nnapi.ops.lib.window import Window, images, layout, require_permute, window
 
-OHWI = NHWC
+FILTER_PERM = NHWC
 """Permutation from ONNX's filter layout OIHW to NNAPI's."""
-_1HWO = (1, 2, 3, 0)
-MOST_GROUPS = 64
+DEPTHWISE_FILTER_PERM = (1, 2, 3, 0)
+MAX_GROUPS = 64
 """Largest `group` that is lowered to one convolution for each group."""
 
 
@@ -41,23 +41,23 @@ class _Convolution:
     def call(self, n: Node, y: Value) -> Call:
         """Return the single NNAPI operation for this convolution."""
         operands: dict[str, Given] = {
-            "filter": View(self.filter, _1HWO if self.depthwise else OHWI),
+            "filter": View(self.filter, DEPTHWISE_FILTER_PERM if self.depthwise else FILTER_PERM),
             "bias": self.bias,
             **self.window.operands(),
         }
         image, out = images(n, self.image), images(n, y)
         if self.depthwise:
             multiplier = self.filter.shape[0] // self.group
-            operands |= _dilation(n, self.window)
+            operands |= _layout_and_dilation(n, self.window)
             return DEPTHWISE_CONV_2D(image, **operands, depth_multiplier=multiplier, out=out)
         if self.group > 1:
             operands["layout"] = n.target.nchw
             return GROUPED_CONV_2D(image, **operands, num_groups=self.group, out=out)
-        return CONV_2D(image, **operands, **_dilation(n, self.window), out=out)
+        return CONV_2D(image, **operands, **_layout_and_dilation(n, self.window), out=out)
 
-    def spread(self, n: Node) -> _Convolution:
+    def undilated(self, n: Node) -> _Convolution:
         """Return the same convolution undilated, with zeros between the taps of its filter."""
-        wide = spread(n, self.filter, self.window.dilations)
+        wide = dilated_filter(n, self.filter, self.window.dilations)
         high, across = wide.shape[2:]
         plain = replace(self.window, kernel=(high, across), dilations=(1, 1))
         return replace(self, filter=wide, window=plain)
@@ -73,19 +73,19 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
         require_permute(n, image)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
-    made = place(n, y, (*y.shape[:2], *_planar(y)))
+    made = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
     whole = _Convolution(image, taps, shift, win, group)
-    if win.dilated and ((group > 1 and not whole.depthwise) or not n.takes(whole.call(n, made))):
-        whole = whole.spread(n)
+    if win.dilated and ((group > 1 and not whole.depthwise) or not n.supports(whole.call(n, made))):
+        whole = whole.undilated(n)
     call = whole.call(n, made)
-    if group == 1 or whole.depthwise or n.takes(call):
+    if group == 1 or whole.depthwise or n.supports(call):
         yield call
     else:
         yield from _by_groups(n, whole, made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
-def _planar(y: Value) -> tuple[int, int]:
+def _output_size(y: Value) -> tuple[int, int]:
     return (1, y.shape[2]) if y.rank == 3 else (y.shape[2], y.shape[3])
 
 
@@ -93,9 +93,9 @@ def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
     """Emit a convolution for each group of channels and concatenate their outputs."""
     group, x = whole.group, whole.image
     n.require(
-        group <= MOST_GROUPS,
+        group <= MAX_GROUPS,
         Reason.SIZE,
-        f"group is {group}; below GROUPED_CONV_2D's level {MOST_GROUPS} convolutions are taken",
+        f"group is {group}; below GROUPED_CONV_2D's level {MAX_GROUPS} convolutions are taken",
     )
     channels, filters = x.shape[1] // group, whole.filter.shape[0] // group
     outs = []
@@ -103,15 +103,15 @@ def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
         taken = [range(size) for size in x.shape]
         taken[1] = range(i * channels, (i + 1) * channels)
         image = n.temp(x, [len(r) for r in taken])
-        yield from crop(n, x, taken, image)
+        yield from slice_ranges(n, x, taken, image)
         rows = (i * filters, (i + 1) * filters)
-        taps, shift = part(n, whole.filter, *rows), part(n, whole.bias, *rows)
+        taps, shift = filter_rows(n, whole.filter, *rows), filter_rows(n, whole.bias, *rows)
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
         yield _Convolution(image, taps, shift, whole.window).call(n, outs[-1])
     yield CONCATENATION(inputs=outs, axis=1, out=y)
 
 
-def _dilation(n: Node, win: Window) -> Mapping[str, Given]:
+def _layout_and_dilation(n: Node, win: Window) -> Mapping[str, Given]:
     """Layout and dilation operands; dilation (1, 1) is omitted, as some drivers reject it."""
     if not win.dilated:
         return {"layout": layout(n)}

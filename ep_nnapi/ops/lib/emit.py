@@ -29,11 +29,11 @@ from ep_nnapi.nnapi.spec import (
 )
 from ep_nnapi.ops.lib.node import Node, int32
 
-Steps: TypeAlias = Generator[Call, None, Value]
+Computed: TypeAlias = Generator[Call, None, Value]
 Move: TypeAlias = Callable[[Value, Value], Iterator[Call]]
 """`move(x, y)` yields the calls that compute `y` from `x`."""
 
-SMALL = 4096
+MAX_FILL_CONSTANT = 4096
 """Largest number of elements of a uniform tensor that is stored, not filled at run time."""
 EXACT_IN_FLOAT = 2**24
 """Integers below this in magnitude are exact in float32."""
@@ -46,7 +46,7 @@ def compute(
     shape: Sequence[int] | None = None,
     dtype: DType | None = None,
     **named: Given,
-) -> Steps:
+) -> Computed:
     """Emit `row` on the given operands; return its result, a new intermediate.
 
     dtype   default: the type of the first value
@@ -60,7 +60,7 @@ def compute(
     return out
 
 
-def each(steps: Iterable[Steps]) -> Generator[Call, None, list[Value]]:
+def each(steps: Iterable[Computed]) -> Generator[Call, None, list[Value]]:
     """Run the steps in order and return the list of their results."""
     found = []
     for step in steps:
@@ -68,7 +68,7 @@ def each(steps: Iterable[Steps]) -> Generator[Call, None, list[Value]]:
     return found
 
 
-def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Steps:
+def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
     if operand_shape(x.shape) == tuple(shape):
         return x
@@ -88,7 +88,7 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
             yield LOGICAL_OR(x, x, out=y)
             return
         yield from of_any_type(n, x, y, lambda a, b: reshape(n, a, b))
-    elif n.takes(call) or x.dtype is not DType.INT32:
+    elif n.supports(call) or x.dtype is not DType.INT32:
         yield call
     elif before == after:
         yield CAST(x, out=y)
@@ -96,20 +96,23 @@ def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
         yield from _expanded_dims(n, x, y) or (call,)
 
 
-def place(n: Node, y: Value, shape: Sequence[int]) -> Value:
-    """Return `y`, or an intermediate of `shape` if NNAPI stores `y` in another; see `settle`."""
+def output_or_temp(n: Node, y: Value, shape: Sequence[int]) -> Value:
+    """Return `y`, or an intermediate of `shape` if NNAPI stores `y` in another shape.
+
+    `write_output` then emits the reshape to `y`.
+    """
     return y if operand_shape(y.shape) == tuple(shape) else n.temp(y, shape)
 
 
-def settle(n: Node, made: Value, y: Value) -> Iterator[Call]:
-    """Emit the reshape from `made`, which `place` returned, to `y`, if they differ."""
+def write_output(n: Node, made: Value, y: Value) -> Iterator[Call]:
+    """Emit the reshape from `made`, which `output_or_temp` returned, to `y`, if they differ."""
     if made is not y:
         yield from reshape(n, made, y)
 
 
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
     """Return EXPAND_DIMS calls from `x` to `y` if `y` only has more axes of size 1; else []."""
-    added = _added(operand_shape(x.shape), operand_shape(y.shape))
+    added = _added_axes(operand_shape(x.shape), operand_shape(y.shape))
     calls: list[Call] = []
     for axis in added:
         before = calls[-1].outputs[0] if calls else x
@@ -121,7 +124,7 @@ def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
     return calls
 
 
-def _added(before: Sequence[int], after: Sequence[int]) -> list[int]:
+def _added_axes(before: Sequence[int], after: Sequence[int]) -> list[int]:
     """Return the axes of size 1 that turn `before` into `after`; [] if these do not suffice."""
     rest, added = list(before), []
     for axis, size in enumerate(after):
@@ -134,24 +137,24 @@ def _added(before: Sequence[int], after: Sequence[int]) -> list[int]:
     return added if not rest else []
 
 
-def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOAT) -> Steps:
+def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOAT) -> Computed:
     """Return a uniform tensor: a constant, or FILL where it is large and the level has FILL."""
     sizes = operand_shape(shape)
     constant = Constant(sizes, dtype, lambda: np.broadcast_to(np.array(number, dtype.numpy), sizes))
     value = Value(f"all {number:g}", dtype, sizes, constant=constant)
-    if prod(sizes) <= SMALL:
+    if prod(sizes) <= MAX_FILL_CONSTANT:
         return value
     out = n.temp(value, sizes)
     call = FILL(
         dims=int32(sizes), value=int(number) if dtype is DType.INT32 else float(number), out=out
     )
-    if not n.takes(call):
+    if not n.supports(call):
         return value
     yield call
     return out
 
 
-def as_number(n: Node, x: Value, dtype: DType = DType.FLOAT) -> Steps:
+def as_number(n: Node, x: Value, dtype: DType = DType.FLOAT) -> Computed:
     """Return a boolean tensor as numbers 1 and 0."""
     out = n.temp(x, dtype=dtype)
     yield from number_into(n, x, out)
@@ -194,7 +197,7 @@ def narrow(value: Value) -> Value:
     return replace(value, dtype=DType.INT32) if value.dtype is DType.INT64 else value
 
 
-def indices(n: Node, x: Value, size: int) -> Steps:
+def indices(n: Node, x: Value, size: int) -> Computed:
     """Return indexes into a dimension of `size` with negative ones made non-negative.
 
     Each must be within [-size, size), as ONNX demands, and therefore fits INT32.
@@ -228,7 +231,7 @@ def recast(n: Node, x: Value, dtype: DType) -> Value:
     return replace(x, dtype=dtype, constant=x.constant.cast(dtype))
 
 
-def added(n: Node, x: Value, number: int) -> Steps:
+def added(n: Node, x: Value, number: int) -> Computed:
     """Return INT32 `x` plus a number.
 
     Where the level has no INT32 ADD, it is computed in float32: results must be within
@@ -236,7 +239,7 @@ def added(n: Node, x: Value, number: int) -> Steps:
     """
     out = n.temp(x)
     call = ADD(x, n.scalar(number, x), out=out)
-    if n.takes(call) or abs(number) >= EXACT_IN_FLOAT:
+    if n.supports(call) or abs(number) >= EXACT_IN_FLOAT:
         yield call
         return out
     real = yield from compute(n, CAST, x, dtype=DType.FLOAT)

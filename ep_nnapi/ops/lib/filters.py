@@ -11,10 +11,10 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Array, Quantization, Value
 from ep_nnapi.ops.lib.node import Node
 
-Margins = Sequence[tuple[int, int]]
+Padding = Sequence[tuple[int, int]]
 
 
-def spread(n: Node, w: Value, dilations: Sequence[int], margins: Margins = ()) -> Value:
+def dilated_filter(n: Node, w: Value, dilations: Sequence[int], margins: Padding = ()) -> Value:
     """Return the constant filter [., ., kH, kW] dilated, and zero-padded by `margins`.
 
     The result of the convolution is exactly the same. Quantized filters use their zero point.
@@ -40,7 +40,7 @@ def spread(n: Node, w: Value, dilations: Sequence[int], margins: Margins = ()) -
     return replace(w, dims=shape, constant=w.constant.map(shape, put) if w.constant else None)
 
 
-def part(n: Node, x: Value, begin: int, end: int) -> Value:
+def filter_rows(n: Node, x: Value, begin: int, end: int) -> Value:
     """Return rows `begin` to `end` of a constant filter or bias, with their scales."""
     n.require(x.constant is not None, Reason.CONSTANT, f"{x.name} must be constant, to be split")
     shape = (end - begin, *x.shape[1:])

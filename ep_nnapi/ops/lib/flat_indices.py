@@ -14,12 +14,12 @@ import numpy as np
 from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.nnapi.spec import ADD, MUL
-from ep_nnapi.ops.lib.emit import Steps, compute, indices, reshaped
+from ep_nnapi.ops.lib.emit import Computed, compute, indices, reshaped
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.slicing import slice_ranges
 
 
-def known(n: Node, index: Value, size: int) -> list[int]:
+def constant_indices(n: Node, index: Value, size: int) -> list[int]:
     """Return the constant indexes of input 1 as non-negative; raise Reject if out of range."""
     array = n.array(1).reshape(-1)
     n.require(
@@ -30,7 +30,7 @@ def known(n: Node, index: Value, size: int) -> list[int]:
     return [int(i) % size for i in array]
 
 
-def element_places(n: Node, x: Value, index: Value, axis: int) -> Steps:
+def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
     """Return, for each element of `index` (as in GatherElements), its position in flat `x`."""
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
@@ -38,14 +38,14 @@ def element_places(n: Node, x: Value, index: Value, axis: int) -> Steps:
     own[axis] = 0
     offsets = np.tensordot(strides, own, 1).astype(np.int32)
     if index.constant is not None:
-        at = np.array(known(n, index, x.shape[axis])).reshape(shape)
+        at = np.array(constant_indices(n, index, x.shape[axis])).reshape(shape)
         return n.value("places", Constant.of((at * step + offsets).astype(np.int32)))
     found = yield from indices(n, index, x.shape[axis])
     scaled = yield from compute(n, MUL, found, n.scalar(step, found))
     return (yield from compute(n, ADD, scaled, Constant.of(offsets)))
 
 
-def row_places(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Steps:
+def row_positions(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> Computed:
     """Return the flat position of each row of indexes into dimensions `sizes`, plus `offsets`."""
     strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
     if index.constant is not None:
@@ -58,7 +58,7 @@ def row_places(n: Node, index: Value, sizes: Sequence[int], offsets: Array) -> S
     total = n.value("offsets", Constant.of(offsets.reshape(-1, 1)))
     for i, (size, stride) in enumerate(zip(sizes, strides, strict=True)):
         column = n.temp(rows, (len(offsets), 1))
-        yield from crop(n, rows, [range(len(offsets)), range(i, i + 1)], column)
+        yield from slice_ranges(n, rows, [range(len(offsets)), range(i, i + 1)], column)
         inside = yield from indices(n, column, size)
         scaled = yield from compute(n, MUL, inside, n.scalar(stride, inside))
         total = yield from compute(n, ADD, scaled, total)

@@ -14,13 +14,13 @@ from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.lib.broadcast import expanded
-from ep_nnapi.ops.lib.emit import Steps, each, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.emit import Computed, each, output_or_temp, reshape, reshaped, write_output
 from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.quantizing import bias, scales_along
-from ep_nnapi.ops.lib.slicing import parts
+from ep_nnapi.ops.lib.slicing import equal_parts
 
-SWAPPED = (1, 0)
-MOST_LAYERS = 64
+MATRIX_TRANSPOSE = (1, 0)
+MAX_BATCH_LAYERS = 64
 """Largest batch of matrices that is lowered to one FULLY_CONNECTED for each matrix."""
 
 
@@ -33,42 +33,44 @@ def product(
     """
     one_matrix = prod(b.shape[:-2]) == 1 and (a.rank == 2 or not adj_x)
     if one_matrix and y.dtype is not DType.INT32:
-        yield from _layer(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
+        yield from _as_fully_connected(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
         return
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     if len(batch) + 2 > MAX_RANK:
         shape = (prod(batch), *y.shape[-2:])
-        lhs, rhs = yield from each(_folded(n, x, batch) for x in (a, b))
+        lhs, rhs = yield from each(_batched(n, x, batch) for x in (a, b))
     else:
         shape = y.shape
         lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
-    made = place(n, y, shape)
+    made = output_or_temp(n, y, shape)
     call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=made)
-    if n.takes(call) or prod(batch) > MOST_LAYERS or y.dtype is DType.INT32:
+    if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
         yield call
-        yield from settle(n, made, y)
+        yield from write_output(n, made, y)
     else:
-        yield from _layers(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
+        yield from _fully_connected_by_matrix(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
 
 
-def _folded(n: Node, x: Value, batch: tuple[int, ...]) -> Steps:
+def _batched(n: Node, x: Value, batch: tuple[int, ...]) -> Computed:
     """Return `x` broadcast to `batch` and reshaped to [B, rows, columns]."""
     wide = yield from expanded(n, x, (*batch, *x.shape[-2:]))
     return (yield from reshaped(n, wide, (prod(batch), *x.shape[-2:])))
 
 
-def _layer(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+def _as_fully_connected(
+    n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool
+) -> Iterator[Call]:
     """Emit `y` = the rows of `a` after one fully connected layer with weights `b`."""
     depth, units = b.shape[-2:][:: -1 if adj_y else 1]
     matrix = yield from reshaped(n, b, b.shape[-2:])
-    weights = matrix if adj_y else View(matrix, SWAPPED)
+    weights = matrix if adj_y else View(matrix, MATRIX_TRANSPOSE)
     if adj_x:
-        rows: Value | View = View(a, SWAPPED)
+        rows: Value | View = View(a, MATRIX_TRANSPOSE)
     else:
         rows = yield from reshaped(n, a, (a.size // depth, depth))
-    made = place(n, y, (y.size // units, units))
+    made = output_or_temp(n, y, (y.size // units, units))
     yield from layer(n, rows, weights, bias(a, b, None, units), made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 def layer(
@@ -105,7 +107,9 @@ def layer(
     yield from reshape(n, made, y)
 
 
-def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) -> Iterator[Call]:
+def _fully_connected_by_matrix(
+    n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool
+) -> Iterator[Call]:
     """Emit a fully connected layer for each matrix of the batch and concatenate the results."""
     lhs = yield from _matrices(n, a, swapped=adj_x)
     rhs = yield from _matrices(n, b, swapped=not adj_y)
@@ -114,9 +118,9 @@ def _layers(n: Node, a: Value, b: Value, y: Value, *, adj_x: bool, adj_y: bool) 
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield FULLY_CONNECTED(left, weights=right, bias=shift, out=part)
-    made = place(n, y, (count * rows, units))
+    made = output_or_temp(n, y, (count * rows, units))
     yield CONCATENATION(inputs=found, axis=0, out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:
@@ -129,10 +133,10 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
         yield TRANSPOSE(seen, perm=int32((0, 2, 1)), out=turned)
         seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
-    return (yield from parts(n, stack, 0, batch))
+    return (yield from equal_parts(n, stack, 0, batch))
 
 
-def times(n: Node, x: Value, factor: float) -> Value:
+def scaled_constant(n: Node, x: Value, factor: float) -> Value:
     """Return the constant `x` times `factor`, computed when read; `x` itself if not constant."""
     if factor == 1 or x.constant is None:
         return x

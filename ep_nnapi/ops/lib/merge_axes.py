@@ -16,7 +16,7 @@ def runs(keys: Sequence[Hashable]) -> list[list[int]]:
     return [[i for i, _ in group] for _, group in groupby(enumerate(keys), lambda pair: pair[1])]
 
 
-def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
+def sizes_around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
     """Return (product of sizes before `axis`, size of `axis`, product of sizes after it).
 
     >>> around((2, 3, 4, 5), 1)
@@ -25,7 +25,7 @@ def around(shape: Sequence[int], axis: int) -> tuple[int, int, int]:
     return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
-def common(
+def merge_broadcast_axes(
     shapes: Sequence[Sequence[int]], out: Sequence[int]
 ) -> tuple[list[list[int]], list[int]]:
     """Return `shapes` and `out` with adjacent axes merged where all shapes broadcast alike.

@@ -12,7 +12,7 @@ from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
 from ep_nnapi.ops.lib.broadcast import expanded
-from ep_nnapi.ops.lib.emit import Steps, compute, place, reshape, reshaped, settle
+from ep_nnapi.ops.lib.emit import Computed, compute, output_or_temp, reshape, reshaped, write_output
 from ep_nnapi.ops.lib.merge_axes import runs
 from ep_nnapi.ops.lib.node import Node, int32
 
@@ -59,7 +59,7 @@ def _by_groups(
     yield from reshape(n, x, y)
 
 
-def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Steps:
+def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Computed:
     """Return `x` reduced by `row` along `axes`, which remain as size 1."""
     out = n.temp(x, [1 if i in axes else size for i, size in enumerate(x.shape)])
     yield from reduce(n, row, x, axes, out, keep=True)
@@ -128,18 +128,18 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
         shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
     seen = yield from reshaped(n, x, shape)
     found = yield from norm.by(n, seen, axes, norm.epsilon)
-    made = place(n, y, shape)
+    made = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
         yield MUL(found.value, factor, out=made)
     else:
         product = yield from compute(n, MUL, found.value, factor, shape=shape)
         yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=made)
-    yield from settle(n, made, y)
+    yield from write_output(n, made, y)
     return found
 
 
-def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Steps:
+def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
     """Return scale or shift in a shape that broadcasts; flattened if `x` has rank above 4."""
     most = x.rank if x.rank <= MAX_RANK else x.rank - axis
     n.require(

@@ -111,7 +111,7 @@ class Node:
         given = self._attribute(name, tuple(default) if default is not None else None)
         return tuple(str(i) for i in given)  # type: ignore[union-attr]
 
-    def given(self, name: str) -> bool:
+    def has_attribute(self, name: str) -> bool:
         """True if the node has the attribute."""
         return name in self.node.attributes
 
@@ -176,7 +176,7 @@ class Node:
         """A value for a constant that the lowering creates."""
         return Value(name, constant.dtype, constant.shape, constant=constant)
 
-    def takes(self, call: Call) -> bool:
+    def supports(self, call: Call) -> bool:
         """True if the target's feature level supports the operation with these operands."""
         try:
             call.match(self.target.feature_level)

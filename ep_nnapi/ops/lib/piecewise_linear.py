@@ -17,9 +17,15 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, MAXIMUM, MINIMUM, MUL, PRELU, RELU, RELU1, RELU6
 from ep_nnapi.ops.lib.broadcast import broadcast
-from ep_nnapi.ops.lib.emit import Steps, compute, reshape
+from ep_nnapi.ops.lib.emit import Computed, compute, reshape
 from ep_nnapi.ops.lib.node import Node
-from ep_nnapi.ops.lib.quantizing import bound, exactly, is_bytes, real, span
+from ep_nnapi.ops.lib.quantizing import (
+    dequantized,
+    exact_constant,
+    is_8bit,
+    nearest_constant,
+    value_range,
+)
 
 Bound: TypeAlias = Value | Constant | None
 
@@ -31,7 +37,7 @@ _FUSED = {(0.0, None): RELU, (-1.0, 1.0): RELU1, (0.0, 6.0): RELU6}
 def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
     """Emit `y` = `x` clipped to (low, high), each optional; RELU, RELU1 or RELU6 where exact."""
     low, high = bounds
-    if is_bytes(y):
+    if is_8bit(y):
         yield from _clip_bytes(n, x, bounds, y)
         return
     if not isinstance(low, Value) and not isinstance(high, Value):
@@ -53,7 +59,7 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
 def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
     """Emit `clip` for an 8-bit quantized `y`; bounds outside the range of `y` need no operation."""
     low, high = _known(bounds)
-    least, greatest = span(y)
+    least, greatest = value_range(y)
     if low <= least and high >= greatest:
         yield from reshape(n, x, y)
         return
@@ -67,10 +73,10 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
     yield from reshape(n, x, part)
     if ends[0] != -inf:
         out = n.temp(y) if ends[1] != inf else y
-        yield MAXIMUM(part, bound(low, y), out=out)
+        yield MAXIMUM(part, nearest_constant(low, y), out=out)
         part = out
     if ends[1] != inf:
-        yield MINIMUM(part, bound(high, y), out=y)
+        yield MINIMUM(part, nearest_constant(high, y), out=y)
 
 
 def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
@@ -89,13 +95,13 @@ def bounds_of(n: Node) -> tuple[Bound, Bound]:
         return Constant.of(np.zeros(1, np.float32)), None
     if n.node.since < _BOUNDS_ARE_INPUTS:
         low, high = (
-            Constant.of(np.array([n.real(name)], np.float32)) if n.given(name) else None
+            Constant.of(np.array([n.real(name)], np.float32)) if n.has_attribute(name) else None
             for name in ("min", "max")
         )
         return low, high
     given = (n.input(i) if n.has(i) else None for i in (1, 2))
     low_value, high_value = (
-        b and real(b, b.dtype if b.quantization is None else DType.FLOAT) for b in given
+        b and dequantized(b, b.dtype if b.quantization is None else DType.FLOAT) for b in given
     )
     return _constant(low_value), _constant(high_value)
 
@@ -106,13 +112,13 @@ def _constant(given: Value | None) -> Bound:
 
 def is_implied(n: Node, y: Value) -> bool:
     """True if saturation in the 8-bit type of `y` already does what the Relu or Clip node does."""
-    if not is_bytes(y):
+    if not is_8bit(y):
         return False
     try:
         low, high = _known(bounds_of(n))
     except Reject:
         return False
-    least, greatest = span(y)
+    least, greatest = value_range(y)
     return low <= least and high >= greatest
 
 
@@ -125,7 +131,7 @@ def _number(constant: Constant | None) -> float | None:
     return None if infinite else number
 
 
-def hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
+def scaled_hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Computed:
     """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
     slope = np.float32(alpha) * np.float32(6)
     scaled = x
@@ -134,12 +140,12 @@ def hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Steps:
     return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
 
 
-def prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
+def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x`, multiplied by `slope` where negative.
 
     Where the level has no PRELU: RELU(x) - slope RELU(-x), with the same result.
     """
-    if n.takes(PRELU(x, slope, out=y)) or x.quantization is not None:
+    if n.supports(PRELU(x, slope, out=y)) or x.quantization is not None:
         yield from broadcast(n, PRELU, (x, slope), y)
         return
     below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
@@ -149,9 +155,9 @@ def prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
     yield ADD((yield from compute(n, RELU, x)), opposite, out=y)
 
 
-def leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
+def write_leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     """Emit `y` = `x`, multiplied by `alpha` where negative."""
-    if is_bytes(x):
-        yield PRELU(x, exactly(alpha, x), out=y)
+    if is_8bit(x):
+        yield PRELU(x, exact_constant(alpha, x), out=y)
         return
-    yield from prelu(n, x, n.value("slope", n.scalar(alpha, x)), y)
+    yield from write_prelu(n, x, n.value("slope", n.scalar(alpha, x)), y)

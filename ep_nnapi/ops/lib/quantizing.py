@@ -17,25 +17,25 @@ from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.ops.lib.node import zeros
 
-BYTES = (DType.UINT8, DType.INT8)
+EIGHT_BIT = (DType.UINT8, DType.INT8)
 _SIGN = 0x80
 """The bit in which the INT8 and UINT8 encodings of the same real number differ."""
-_LEAST_SCALE = float(np.finfo(np.float32).tiny)
+_MIN_SCALE = float(np.finfo(np.float32).tiny)
 """The least normal float32; dividing by a smaller scale may overflow to infinity."""
-_SAME_SCALE = 1e-6
+_SCALE_TOLERANCE = 1e-6
 """Relative tolerance of a bias's scale. Source: Android's check of quantized products."""
 
 
-def is_bytes(value: Value) -> bool:
+def is_8bit(value: Value) -> bool:
     """True if the value is quantized to 8 bits per tensor."""
     q = value.quantization
-    return q is not None and q.per_tensor and value.dtype in BYTES
+    return q is not None and q.per_tensor and value.dtype in EIGHT_BIT
 
 
 def as_type(value: Value, dtype: DType) -> Value:
     """Return an 8-bit value as `dtype`, UINT8 or INT8: the same real numbers, sign bit flipped."""
     q = value.quantization
-    if value.dtype is dtype or q is None or value.dtype not in BYTES or dtype not in BYTES:
+    if value.dtype is dtype or q is None or value.dtype not in EIGHT_BIT or dtype not in EIGHT_BIT:
         return value
     by = _SIGN if dtype is DType.UINT8 else -_SIGN
     moved = replace(q, zero_point=tuple(z + by for z in q.zero_point))
@@ -54,18 +54,18 @@ def _flipped(value: Value, dtype: DType) -> Constant | None:
     )
 
 
-def real(value: Value, dtype: DType = DType.FLOAT) -> Value:
+def dequantized(value: Value, dtype: DType = DType.FLOAT) -> Value:
     """Return a quantized constant dequantized to `dtype`, computed when read."""
     q, stored = value.quantization, value.constant
     if q is None or stored is None:
         return value
     to = dtype.numpy
     name = f"{value.name} dequantized"
-    numbers = Constant(stored.shape, dtype, lambda: _real(stored, q, to))
+    numbers = Constant(stored.shape, dtype, lambda: _dequantized(stored, q, to))
     return Value(name, dtype, value.dims, constant=numbers)
 
 
-def _real(stored: Constant, q: Quantization, to: np.dtype[np.generic]) -> Array:
+def _dequantized(stored: Constant, q: Quantization, to: np.dtype[np.generic]) -> Array:
     shape: list[int] = [1] * stored.rank
     if q.axis is not None:
         shape[q.axis] = -1
@@ -95,7 +95,7 @@ def require_storable(values: Iterable[Value]) -> None:
         q = value.quantization
         if q is None or value.constant is not None:
             continue
-        require_bytes(value)
+        require_8bit(value)
         require_scale(value)
         if not q.per_tensor:
             raise Reject(
@@ -105,9 +105,9 @@ def require_storable(values: Iterable[Value]) -> None:
             )
 
 
-def require_bytes(value: Value) -> None:
+def require_8bit(value: Value) -> None:
     """Raise Reject(DTYPE) unless the value is stored as 8 bits, or as INT32 like a bias."""
-    if value.dtype not in (*BYTES, DType.INT32):
+    if value.dtype not in (*EIGHT_BIT, DType.INT32):
         raise Reject(
             Reason.DTYPE,
             f"{value.name} is quantized to {value.dtype.name}; NNAPI computes with 8 bits: "
@@ -121,17 +121,17 @@ def require_scale(value: Value) -> None:
     Kernels divide by scales.
     """
     scales = value.quantization.scale if value.quantization is not None else ()
-    strange = [s for s in scales if not _LEAST_SCALE <= s < math.inf]
+    strange = [s for s in scales if not _MIN_SCALE <= s < math.inf]
     if strange:
         why = "; mask with a finite number, not an infinite one" if strange[0] == math.inf else ""
         raise Reject(
             Reason.QUANTIZATION,
             f"{value.name} has the scale {strange[0]:g}; "
-            f"NNAPI's are positive and normal, at least {_LEAST_SCALE:.2g}{why}",
+            f"NNAPI's are positive and normal, at least {_MIN_SCALE:.2g}{why}",
         )
 
 
-def exactly(number: float, like: Value) -> Value:
+def exact_constant(number: float, like: Value) -> Value:
     """Return one number as an 8-bit constant of `like`'s type, without rounding.
 
     Its scale is |number|; a negative number is stored as its zero point minus one.
@@ -182,7 +182,7 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
 
 def _numbers(given: Value) -> Array:
     """Return the real numbers of a constant as float64, dequantized if necessary."""
-    constant = real(given).constant
+    constant = dequantized(given).constant
     if constant is None:
         raise Reject(Reason.CONSTANT, f"{given.name} must be constant")
     return constant.array.astype(np.float64)
@@ -190,11 +190,11 @@ def _numbers(given: Value) -> Array:
 
 def _fits(stated: Quantization, wanted: Array) -> bool:
     return not any(stated.zero_point) and bool(
-        np.all(np.abs(np.array(stated.scale) - wanted) <= _SAME_SCALE * wanted)
+        np.all(np.abs(np.array(stated.scale) - wanted) <= _SCALE_TOLERANCE * wanted)
     )
 
 
-def bound(number: float, like: Value) -> Value:
+def nearest_constant(number: float, like: Value) -> Value:
     """Return the constant with the 8-bit quantization of `like` nearest to `number`."""
     q = like.quantization
     if q is None:
@@ -205,7 +205,7 @@ def bound(number: float, like: Value) -> Value:
     return Value(f"bound {number:g}", like.dtype, (1,), q, Constant.of(array))
 
 
-def span(value: Value) -> tuple[float, float]:
+def value_range(value: Value) -> tuple[float, float]:
     """Return the least and the greatest real number that an 8-bit value can represent."""
     q = value.quantization
     if q is None:

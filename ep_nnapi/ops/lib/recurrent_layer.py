@@ -10,19 +10,19 @@ from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
-from ep_nnapi.ops.lib.emit import Steps, compute, each, reshape, reshaped
+from ep_nnapi.ops.lib.emit import Computed, compute, each, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, zeros
-from ep_nnapi.ops.lib.slicing import parts
+from ep_nnapi.ops.lib.slicing import equal_parts
 from ep_nnapi.ops.lib.transposition import transpose
 
-MOST_STEPS = 128
+MAX_UNROLLED_STEPS = 128
 """Largest number of time steps that is unrolled; each becomes about a dozen operations."""
 ACTIVATIONS = {"sigmoid": LOGISTIC, "tanh": TANH, "relu": RELU}
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class RecurrentLayer:
     """The sizes of a recurrent node.
 
     reverse       for each direction, True if it goes from the last step to the first
@@ -46,7 +46,7 @@ Direction: TypeAlias = Generator[Call, None, tuple[list[Value], tuple[Value, ...
 """Generator of one direction's calls; returns its outputs in time order and final states."""
 
 
-def layer(n: Node, functions: Sequence[str]) -> Layer:
+def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     """Return the node's sizes; raise Reject for clip, shorter sequences, other activations.
 
     functions   the default activations of one direction
@@ -66,10 +66,10 @@ def layer(n: Node, functions: Sequence[str]) -> Layer:
         )
     reverse = _DIRECTIONS[direction]
     names = n.texts("activations", tuple(functions) * len(reverse))
-    rows = [_activation(name) for name in names]
+    operations = [_activation(name) for name in names]
     count = len(functions)
-    each_way = tuple(tuple(rows[i : i + count]) for i in range(0, len(rows), count))
-    return Layer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
+    each_way = tuple(tuple(operations[i : i + count]) for i in range(0, len(operations), count))
+    return RecurrentLayer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
 
 
 def _activation(name: str) -> Row:
@@ -79,65 +79,67 @@ def _activation(name: str) -> Row:
     return row
 
 
-def written_out(n: Node, made: Layer) -> None:
-    """Raise Reject(SIZE) for a layer of more than MOST_STEPS steps, too many to unroll."""
+def require_unrollable(n: Node, layer: RecurrentLayer) -> None:
+    """Raise Reject(SIZE) for a layer of more than MAX_UNROLLED_STEPS steps, too many to unroll."""
     n.require(
-        made.steps <= MOST_STEPS,
+        layer.steps <= MAX_UNROLLED_STEPS,
         Reason.SIZE,
-        f"{n.input(0).name} has {made.steps} steps; at most {MOST_STEPS} are written out",
+        f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are written out",
     )
 
 
-def rows(n: Node, index: int, direction: int, gates: slice) -> Constant:
+def gate_weights(n: Node, index: int, direction: int, gates: slice) -> Constant:
     """Return rows of the constant weights or biases at input `index`, for one direction."""
     known = n.constant(index)
     count = len(range(*gates.indices(known.shape[1])))
     return known.map((count, *known.shape[2:]), lambda a: a[direction, gates])
 
 
-def bias(n: Node, direction: int, *gates: slice) -> Constant:
+def gate_bias(n: Node, direction: int, *gates: slice) -> Constant:
     """Return the sum of these rows of input 3 (B); zeros where it is omitted."""
     if not n.has(3):
         return zeros(gates[0].stop - gates[0].start, n.input(0).dtype)
-    first, *others = (rows(n, 3, direction, g) for g in gates)
+    first, *others = (gate_weights(n, 3, direction, g) for g in gates)
     return first.map(first.shape, lambda a: sum((other.array for other in others), start=a))
 
 
-def sequence(n: Node, made: Layer) -> Steps:
+def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
     """Return input 0 reshaped to [steps * batch, inputs]."""
     x = n.input(0)
     reads = x.shape[2]
-    if made.batch_first and made.batch > 1:
-        turned = n.temp(x, (made.steps, made.batch, reads))
-        yield from transpose(n, x, (1, 0, 2), turned)
-        x = turned
-    return (yield from reshaped(n, x, (made.steps * made.batch, reads)))
+    if layer.batch_first and layer.batch > 1:
+        transposed = n.temp(x, (layer.steps, layer.batch, reads))
+        yield from transpose(n, x, (1, 0, 2), transposed)
+        x = transposed
+    return (yield from reshaped(n, x, (layer.steps * layer.batch, reads)))
 
 
-def dense(n: Node, x: Value, weights: Constant, biases: Constant) -> Steps:
+def fully_connected(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
     """Return the rows of `x` after a fully connected layer."""
     shape = (x.shape[0], weights.shape[0])
-    return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
+    return (
+        yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape)
+    )
 
 
-def first_state(
-    n: Node, made: Layer, index: int, direction: int
+def initial_state(
+    n: Node, layer: RecurrentLayer, index: int, direction: int
 ) -> Generator[Call, None, Value | None]:
     """Return the direction's initial state [batch, units]; None where it is zeros."""
     if not n.has(index):
         return None
-    given, axis = n.input(index), 1 if made.batch_first else 0
-    shape = (made.batch, made.units)
+    given, axis = n.input(index), 1 if layer.batch_first else 0
+    shape = (layer.batch, layer.units)
     if given.constant is not None:
         if not given.constant.array.any():
             return None
         return n.value(given.name, given.constant.map(shape, lambda a: a.take(direction, axis)))
-    ways = yield from parts(n, given, axis, len(made.reverse))
-    return (yield from reshaped(n, ways[direction], shape))
+    per_direction = yield from equal_parts(n, given, axis, len(layer.reverse))
+    return (yield from reshaped(n, per_direction[direction], shape))
 
 
-def deliver(
-    n: Node, made: Layer, outputs: Sequence[Value], states: Sequence[Sequence[Value]]
+def write_outputs(
+    n: Node, layer: RecurrentLayer, outputs: Sequence[Value], states: Sequence[Sequence[Value]]
 ) -> Iterator[Call]:
     """Emit those of the node's outputs that exist.
 
@@ -145,36 +147,38 @@ def deliver(
     states    for each direction its final states [batch, units]
     """
     if n.has_output(0):
-        axis = 2 if made.batch_first else 1
-        yield from _joined(n, outputs, axis, n.output(0))
+        axis = 2 if layer.batch_first else 1
+        yield from _join_directions(n, outputs, axis, n.output(0))
     for i in range(len(states[0])):
         if n.has_output(1 + i):
-            axis = 1 if made.batch_first else 0
-            yield from _joined(n, [s[i] for s in states], axis, n.output(1 + i))
+            axis = 1 if layer.batch_first else 0
+            yield from _join_directions(n, [s[i] for s in states], axis, n.output(1 + i))
 
 
-def _joined(n: Node, ways: Sequence[Value], axis: int, y: Value) -> Iterator[Call]:
+def _join_directions(
+    n: Node, per_direction: Sequence[Value], axis: int, y: Value
+) -> Iterator[Call]:
     """Emit `y` = the directions stacked along a new axis `axis`."""
-    if len(ways) == 1:
-        yield from reshape(n, ways[0], y)
+    if len(per_direction) == 1:
+        yield from reshape(n, per_direction[0], y)
         return
     shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
-    wide = yield from each(reshaped(n, p, shape) for p in ways)
+    wide = yield from each(reshaped(n, p, shape) for p in per_direction)
     yield CONCATENATION(inputs=wide, axis=axis, out=y)
 
 
-def over_time(n: Node, made: Layer, outputs: Sequence[Value]) -> Steps:
+def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Computed:
     """Return the outputs of all steps joined: [steps, batch, units], or batch first."""
     joined = outputs[0]
-    if made.steps > 1:
-        joined = n.temp(outputs[0], (made.steps * made.batch, made.units))
+    if layer.steps > 1:
+        joined = n.temp(outputs[0], (layer.steps * layer.batch, layer.units))
         yield CONCATENATION(inputs=outputs, axis=0, out=joined)
-    whole = yield from reshaped(n, joined, (made.steps, made.batch, made.units))
-    if not made.batch_first:
+    whole = yield from reshaped(n, joined, (layer.steps, layer.batch, layer.units))
+    if not layer.batch_first:
         return whole
-    shape = (made.batch, made.steps, made.units)
+    shape = (layer.batch, layer.steps, layer.units)
     if 1 in shape[:2]:
         return (yield from reshaped(n, whole, shape))
-    turned = n.temp(whole, shape)
-    yield from transpose(n, whole, (1, 0, 2), turned)
-    return turned
+    transposed = n.temp(whole, shape)
+    yield from transpose(n, whole, (1, 0, 2), transposed)
+    return transposed

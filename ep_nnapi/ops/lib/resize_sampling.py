@@ -40,7 +40,7 @@ class Resized:
         return float(self.factor) * self.size == self.out
 
     @property
-    def places(self) -> Array:
+    def indexes(self) -> Array:
         """The indexes of the output's elements, 0 to out - 1, as float32."""
         return np.arange(self.out, dtype=np.float32)
 
@@ -63,17 +63,17 @@ Transform: TypeAlias = Callable[[Resized], Array]
 
 def asymmetric(axis: Resized) -> Array:
     """Return positions x / scale: pixel corners aligned at 0."""
-    return axis.places / axis.factor
+    return axis.indexes / axis.factor
 
 
 def half_pixel(axis: Resized) -> Array:
     """Return positions (x + 0.5) / scale - 0.5: pixel centres aligned."""
-    return (axis.places + HALF) / axis.factor - HALF
+    return (axis.indexes + HALF) / axis.factor - HALF
 
 
 def pytorch_half_pixel(axis: Resized) -> Array:
     """Return positions as `half_pixel`, but 0 if the output has one element."""
-    return half_pixel(axis) if axis.out > 1 else axis.places
+    return half_pixel(axis) if axis.out > 1 else axis.indexes
 
 
 def half_pixel_symmetric(axis: Resized) -> Array:
@@ -85,22 +85,22 @@ def half_pixel_symmetric(axis: Resized) -> Array:
 
 def tf_half_pixel_for_nn(axis: Resized) -> Array:
     """Return positions (x + 0.5) / scale."""
-    return (axis.places + HALF) / axis.factor
+    return (axis.indexes + HALF) / axis.factor
 
 
 def align_corners(axis: Resized) -> Array:
     """Return positions with the first and last elements of input and output aligned."""
     if axis.out == 1:
-        return axis.places
-    return axis.places * np.float32(axis.size - 1) / np.float32(axis.out - 1)
+        return axis.indexes
+    return axis.indexes * np.float32(axis.size - 1) / np.float32(axis.out - 1)
 
 
 def tf_crop_and_resize(axis: Resized) -> Array:
     """Return positions with the first and last output elements on the crop's start and end."""
     start, end, last = np.float32(axis.start), np.float32(axis.end), np.float32(axis.size - 1)
     if axis.out == 1:
-        return HALF * (start + end) * last + axis.places
-    return start * last + axis.places * (end - start) * last / np.float32(axis.out - 1)
+        return HALF * (start + end) * last + axis.indexes
+    return start * last + axis.indexes * (end - start) * last / np.float32(axis.out - 1)
 
 
 TRANSFORMS: Mapping[str, Transform] = {
@@ -143,7 +143,7 @@ NAMES: Mapping[str, Collection[str]] = {
 """The values that ONNX defines for each attribute. Source: ONNX Resize-11 to Resize-19."""
 
 
-def named(n: Node, attribute: str, default: str) -> str:
+def enumerated_text(n: Node, attribute: str, default: str) -> str:
     """Return the attribute; raise Reject(ATTRIBUTE) unless ONNX defines its value."""
     given = n.text(attribute, default)
     known = ", ".join(NAMES[attribute])
@@ -158,7 +158,7 @@ def nearest(axis: Resized, at: Array, rounding: str) -> Tap:
     return Tap(np.clip(ROUNDINGS[rounding](at), 0, axis.size - 1).astype(np.int32))
 
 
-def between_two(axis: Resized, at: Array, rounding: str) -> bool:
+def is_near_tie(axis: Resized, at: Array, rounding: str) -> bool:
     """True if a position is so near the border of two elements that rounding errors decide."""
     error = 4 * np.finfo(np.float32).eps * axis.size
     borders = at + HALF if rounding.startswith("round") else at
@@ -192,14 +192,14 @@ def cubic(axis: Resized, at: Array, a: float, *, exclude_outside: bool) -> Seque
     return [Tap(i, w) for i, w in zip(inside, weights, strict=True)]
 
 
-def without_idle(taps: Sequence[Tap]) -> Sequence[Tap]:
+def nonzero_taps(taps: Sequence[Tap]) -> Sequence[Tap]:
     """Return the taps with nonzero weights; a single one gets no weight, as weights sum to 1."""
     kept = [t for t in taps if t.weights is None or np.any(t.weights)]
     return (Tap(kept[0].indexes),) if len(kept) == 1 else kept
 
 
 @dataclass(frozen=True, slots=True)
-class Scheme:
+class CoordinateScheme:
     """The coordinate options of NNAPI's resize operations."""
 
     align_corners: bool = False
@@ -208,11 +208,11 @@ class Scheme:
     def positions(self, axis: Resized, centre: float = 0.5) -> Array:
         """Return the input positions that NNAPI computes; `centre`: centre of an input pixel."""
         if self.align_corners and axis.out > 1:
-            return axis.places * (np.float32(axis.size - 1) / np.float32(axis.out - 1))
+            return axis.indexes * (np.float32(axis.size - 1) / np.float32(axis.out - 1))
         scale = np.float32(axis.size) / np.float32(axis.out)
         if self.half_pixel_centers:
-            return (axis.places + HALF) * scale - np.float32(centre)
-        return axis.places * scale
+            return (axis.indexes + HALF) * scale - np.float32(centre)
+        return axis.indexes * scale
 
     def nearest(self, axis: Resized) -> Array:
         """Return the indexes of the elements that RESIZE_NEAREST_NEIGHBOR selects."""
@@ -220,7 +220,11 @@ class Scheme:
         return np.clip(np.floor(at), 0, axis.size - 1).astype(np.int32)
 
 
-SCHEMES = (Scheme(), Scheme(half_pixel_centers=True), Scheme(align_corners=True))
+COORDINATE_SCHEMES = (
+    CoordinateScheme(),
+    CoordinateScheme(half_pixel_centers=True),
+    CoordinateScheme(align_corners=True),
+)
 """Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR, ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR."""
 
 

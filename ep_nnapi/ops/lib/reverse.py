@@ -9,11 +9,11 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER
-from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node, int32
 
 
-def backwards(n: Node, x: Value, axis: int) -> Steps:
+def reverse_axis(n: Node, x: Value, axis: int) -> Computed:
     """Reverse `x` along `axis` with GATHER, which needs a lower feature level than REVERSE."""
     if x.shape[axis] == 1:
         return x
@@ -21,7 +21,7 @@ def backwards(n: Node, x: Value, axis: int) -> Steps:
     return (yield from compute(n, GATHER, x, axis=axis, indices=order, shape=x.shape))
 
 
-def from_the_end(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
+def mirrored_indices(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
     """Emit `y` = size - 1 - `places`, of type INT32 or float."""
     yield GATHER(_countdown(size, y.dtype), axis=0, indices=places, out=y)
 

@@ -25,19 +25,19 @@ from ep_nnapi.nnapi.spec import (
     STRIDED_SLICE,
 )
 from ep_nnapi.ops.lib.emit import (
-    Steps,
+    Computed,
     compute,
-    place,
+    output_or_temp,
     require_same_quantization,
     reshaped,
-    settle,
+    write_output,
 )
 from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.window import Pads, Window, images, layout, pads
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class AxisWindow:
     """A window along one axis of `size`, at `out` positions.
 
     before, after   padding; `after` includes the extra elements of ceil_mode
@@ -54,55 +54,57 @@ class Side:
     padded: int = 0
 
     @property
-    def reach(self) -> int:
+    def extent(self) -> int:
         """The number of elements that a window spans, with its dilation."""
         return (self.kernel - 1) * self.dilation + 1
 
-    def seen(self) -> Array:
+    def taps_in_image(self) -> Array:
         """Return the number of taps inside the image, for each window position."""
-        return self._within(0, self.size)
+        return self._taps_within(0, self.size)
 
-    def seen_padded(self) -> Array:
+    def taps_in_padded_image(self) -> Array:
         """Return the number of taps inside the image or its padding, for each position."""
-        return self._within(-self.before, self.size + self.padded)
+        return self._taps_within(-self.before, self.size + self.padded)
 
-    def _within(self, first: int, end: int) -> Array:
+    def _taps_within(self, first: int, end: int) -> Array:
         places = np.arange(self.out) * self.stride - self.before
         # indexes of the first tap that is >= `first`, and of the first that is >= `end`
-        low, high = (
+        low, height = (
             np.clip(-((places - at) // self.dilation), 0, self.kernel) for at in (first, end)
         )
-        found: Array = high - low
+        found: Array = height - low
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class PoolPass:
     """The two axes that one pass pools."""
 
-    high: Side
-    wide: Side
+    height: AxisWindow
+    width: AxisWindow
 
     @property
     def dilated(self) -> bool:
         """True if either axis has a dilation other than 1."""
-        return (self.high.dilation, self.wide.dilation) != (1, 1)
+        return (self.height.dilation, self.width.dilation) != (1, 1)
 
-    def averaged(self) -> tuple[Array, Array]:
+    def averaged_counts(self) -> tuple[Array, Array]:
         """Return the number of elements that NNAPI averages, for each row and each column.
 
         With dilation, padding counts, because it is stored explicitly there.
         """
-        sides = (self.high, self.wide)
-        high, wide = (np.full(s.out, s.kernel) if self.dilated else s.seen() for s in sides)
-        return high, wide
+        axis_windows = (self.height, self.width)
+        height, width = (
+            np.full(s.out, s.kernel) if self.dilated else s.taps_in_image() for s in axis_windows
+        )
+        return height, width
 
 
-Factors: TypeAlias = Callable[[Plane], tuple[Array, Array]]
+Factors: TypeAlias = Callable[[PoolPass], tuple[Array, Array]]
 """Function that returns the factors for each row and each column of a pass's result."""
 
 
-def sides(n: Node, x: Value, y: Value) -> list[Side]:
+def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
     """Return the window along each axis of the node's pool from `x` [N, C, ...] to `y`.
 
     Raises Reject for a window that does not fit, or attributes that ONNX does not define.
@@ -119,7 +121,7 @@ def sides(n: Node, x: Value, y: Value) -> list[Side]:
     size, out = x.shape[2:], y.shape[2:]
     around = pads(n, size, kernel, strides, dilations)
     given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)
-    found = [_side(*numbers) for numbers in given]
+    found = [_axis_window(*numbers) for numbers in given]
     fits = all(s.out > 0 for s in found)
     n.require(fits, Reason.SHAPE, f"a window of {list(kernel)} does not fit {x.name}")
     n.require(
@@ -129,7 +131,7 @@ def sides(n: Node, x: Value, y: Value) -> list[Side]:
         "ONNX leaves these out",
     )
     n.require(
-        all((s.out - 1) * s.stride + s.reach - s.size >= -1 for s in found)
+        all((s.out - 1) * s.stride + s.extent - s.size >= -1 for s in found)
         or not n.text("auto_pad", "NOTSET").startswith("SAME"),
         Reason.ATTRIBUTE,
         f"auto_pad is {n.text('auto_pad', '')} of windows that skip elements; use pads",
@@ -137,59 +139,66 @@ def sides(n: Node, x: Value, y: Value) -> list[Side]:
     return found
 
 
-def _side(
+def _axis_window(
     size: int, out: int, kernel: int, stride: int, dilation: int, before: int, after: int
-) -> Side:
+) -> AxisWindow:
     missing = (out - 1) * stride + (kernel - 1) * dilation + 1 - size - before
-    return Side(size, out, kernel, stride, dilation, before, max(after, missing), after)
+    return AxisWindow(size, out, kernel, stride, dilation, before, max(after, missing), after)
 
 
-def whole(x: Value) -> list[Side]:
+def whole_image(x: Value) -> list[AxisWindow]:
     """Return windows that cover the whole image (global pooling)."""
-    return [Side(size, 1, size) for size in x.shape[2:]]
+    return [AxisWindow(size, 1, size) for size in x.shape[2:]]
 
 
-def planes(windows: Sequence[Side], channels: int) -> list[Plane]:
+def pool_passes(windows: Sequence[AxisWindow], channels: int) -> list[PoolPass]:
     """Return the passes in order: the last two axes, then the first of three.
 
     A single axis is pooled in a plane with the channel axis; raises Reject(RANK) beyond 3 axes.
     """
     match windows:
         case [only]:
-            return [Plane(Side(channels, channels), only)]
-        case [high, wide]:
-            return [Plane(high, wide)]
-        case [deep, high, wide]:
-            image = high.out * wide.out
-            return [Plane(high, wide), Plane(deep, Side(image, image))]
+            return [PoolPass(AxisWindow(channels, channels), only)]
+        case [height, width]:
+            return [PoolPass(height, width)]
+        case [deep, height, width]:
+            image = height.out * width.out
+            return [PoolPass(height, width), PoolPass(deep, AxisWindow(image, image))]
     raise Reject(Reason.RANK, f"the window has {len(windows)} dimensions; use at most 3")
 
 
 def pooled(
-    n: Node, row: Row, x: Value, windows: Sequence[Side], y: Value, factors: Factors | None = None
+    n: Node,
+    row: Row,
+    x: Value,
+    windows: Sequence[AxisWindow],
+    y: Value,
+    factors: Factors | None = None,
 ) -> Iterator[Call]:
     """Emit `y` = `x` [N, C, ...] pooled by `row`, the result of each pass times its factors."""
     require_same_quantization(n, x, y)
     channels = x.shape[1]
     seen = channels if len(windows) == 2 else 1  # with one channel, NHWC needs no transpose
-    for plane in planes(windows, channels):
-        high, wide = plane.high.size, plane.wide.size
-        image = yield from reshaped(n, x, (x.size // (seen * high * wide), seen, high, wide))
-        x = yield from _pass(n, row, image, plane, factors, y)
-    yield from settle(n, x, y)
+    for pool_pass in pool_passes(windows, channels):
+        height, width = pool_pass.height.size, pool_pass.width.size
+        image = yield from reshaped(n, x, (x.size // (seen * height * width), seen, height, width))
+        x = yield from _pass(n, row, image, pool_pass, factors, y)
+    yield from write_output(n, x, y)
 
 
-def _pass(n: Node, row: Row, x: Value, plane: Plane, factors: Factors | None, y: Value) -> Steps:
+def _pass(
+    n: Node, row: Row, x: Value, pool_pass: PoolPass, factors: Factors | None, y: Value
+) -> Computed:
     """Return `x` [N, C, H, W] after one pass; `y` itself where that is the result."""
-    shape = (*x.shape[:2], plane.high.out, plane.wide.out)
-    out = place(n, y, shape)
-    high, wide = factors(plane) if factors is not None else (np.ones(1), np.ones(1))
-    numbers = np.outer(high, wide)
+    shape = (*x.shape[:2], pool_pass.height.out, pool_pass.width.out)
+    out = output_or_temp(n, y, shape)
+    height, width = factors(pool_pass) if factors is not None else (np.ones(1), np.ones(1))
+    numbers = np.outer(height, width)
     if np.all(numbers == 1):
-        yield from _window(n, row, x, plane, out)
+        yield from _window(n, row, x, pool_pass, out)
         return out
     plain = n.temp(x, shape)
-    yield from _window(n, row, x, plane, plain)
+    yield from _window(n, row, x, pool_pass, plain)
     one = n.scalar(1, x)
     if np.all(numbers == numbers[0, 0]):
         factor = one.map((1,), lambda a: (a * numbers[0, 0]).astype(a.dtype))
@@ -200,17 +209,17 @@ def _pass(n: Node, row: Row, x: Value, plane: Plane, factors: Factors | None, y:
     return out
 
 
-def _window(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Call]:
-    if plane.dilated:
-        yield from _dilated(n, row, x, plane, y)
+def _window(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
+    if pool_pass.dilated:
+        yield from _dilated(n, row, x, pool_pass, y)
         return
-    high, wide = plane.high, plane.wide
+    height, width = pool_pass.height, pool_pass.width
     window = Window(
-        (high.kernel, wide.kernel),
-        (high.stride, wide.stride),
+        (height.kernel, width.kernel),
+        (height.stride, width.stride),
         (1, 1),
-        Pads(wide.before, wide.after, high.before, high.after),
-        (high.size, wide.size),
+        Pads(width.before, width.after, height.before, height.after),
+        (height.size, width.size),
     )
     yield _call(n, row, x, window, y)
 
@@ -226,38 +235,38 @@ def _call(n: Node, row: Row, x: Value, window: Window, y: Value) -> Call:
     )
 
 
-def _dilated(n: Node, row: Row, x: Value, plane: Plane, y: Value) -> Iterator[Call]:
+def _dilated(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
     """Emit a dilated pool: SPACE_TO_BATCH_ND by the dilation, an undilated pool, and back."""
-    both = (plane.high, plane.wide)
-    blocks = tuple(s.dilation for s in both)
-    sizes = [-(-max(s.before + s.size + s.after, s.reach) // s.dilation) for s in both]
-    places = [size - s.kernel + 1 for size, s in zip(sizes, both, strict=True)]
-    wide = yield from _padded(n, row, x, both, sizes)
+    axes = (pool_pass.height, pool_pass.width)
+    blocks = tuple(s.dilation for s in axes)
+    sizes = [-(-max(s.before + s.size + s.after, s.extent) // s.dilation) for s in axes]
+    places = [size - s.kernel + 1 for size, s in zip(sizes, axes, strict=True)]
+    width = yield from _padded(n, row, x, axes, sizes)
     parts = n.temp(x, (x.shape[0] * prod(blocks), x.shape[1], *sizes))
     yield SPACE_TO_BATCH_ND(
-        images(n, wide),
+        images(n, width),
         block_sizes=int32(blocks),
         paddings=int32((0,) * 4).reshaped((2, 2)),
         layout=layout(n),
         out=images(n, parts),
     )
     found = n.temp(x, (*parts.shape[:2], *places))
-    kernel = (plane.high.kernel, plane.wide.kernel)
+    kernel = (pool_pass.height.kernel, pool_pass.width.kernel)
     yield _call(n, row, parts, Window(kernel, (1, 1), (1, 1), Pads(), (sizes[0], sizes[1])), found)
     joined = n.temp(x, (*x.shape[:2], *(p * b for p, b in zip(places, blocks, strict=True))))
     yield BATCH_TO_SPACE_ND(
         images(n, found), block_sizes=int32(blocks), layout=layout(n), out=images(n, joined)
     )
-    yield _strided(joined, both, y)
+    yield _strided(joined, axes, y)
 
 
-def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
+def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
     """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
     return STRIDED_SLICE(
         x,
         begin=int32((0,) * 4),
-        end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in both))),
-        strides=int32((1, 1, *(s.stride for s in both))),
+        end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in axes))),
+        strides=int32((1, 1, *(s.stride for s in axes))),
         begin_mask=0,
         end_mask=0,
         shrink_axis_mask=0,
@@ -265,10 +274,12 @@ def _strided(x: Value, both: Sequence[Side], y: Value) -> Call:
     )
 
 
-def _padded(n: Node, row: Row, x: Value, both: Sequence[Side], sizes: Sequence[int]) -> Steps:
+def _padded(
+    n: Node, row: Row, x: Value, axes: Sequence[AxisWindow], sizes: Sequence[int]
+) -> Computed:
     """Return `x` explicitly padded, and padded further to whole blocks of the dilation."""
     around = [(0, 0), (0, 0)]
-    for size, s in zip(sizes, both, strict=True):
+    for size, s in zip(sizes, axes, strict=True):
         around.append((s.before, size * s.dilation - s.size - s.before))
     if not any(map(any, around)):
         return x

@@ -8,14 +8,14 @@ from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ABS, ADD, LESS, MUL, NEG, RELU, SELECT
-from ep_nnapi.ops.lib.emit import Steps, compute
+from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node
 
 
 def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = |x|; where the level has no ABS, RELU(x) + RELU(-x), with the same result."""
     call = ABS(x, out=y)
-    if n.takes(call) or x.dtype is DType.INT32:
+    if n.supports(call) or x.dtype is DType.INT32:
         yield call
         return
     above = yield from compute(n, RELU, x)
@@ -23,7 +23,7 @@ def absolute(n: Node, x: Value, y: Value) -> Iterator[Call]:
     yield ADD(above, below, out=y)
 
 
-def absolute_of(n: Node, x: Value) -> Steps:
+def absolute_of(n: Node, x: Value) -> Computed:
     """Return |x|."""
     out = n.temp(x)
     yield from absolute(n, x, out)
@@ -33,10 +33,10 @@ def absolute_of(n: Node, x: Value) -> Steps:
 def negative(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = -x; where the level has no NEG, x times -1, with the same result."""
     call = NEG(x, out=y)
-    yield call if n.takes(call) else MUL(x, n.scalar(-1, x), out=y)
+    yield call if n.supports(call) else MUL(x, n.scalar(-1, x), out=y)
 
 
-def negative_of(n: Node, x: Value) -> Steps:
+def negative_of(n: Node, x: Value) -> Computed:
     """Return -x."""
     out = n.temp(x)
     yield from negative(n, x, out)

@@ -9,21 +9,21 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
-from ep_nnapi.ops.lib.emit import place, reshaped, settle
-from ep_nnapi.ops.lib.filters import part, spread
+from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
+from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
-from ep_nnapi.ops.lib.slicing import crop
+from ep_nnapi.ops.lib.slicing import slice_ranges
 from ep_nnapi.ops.lib.window import images, planar
 
-OHWI = (1, 2, 3, 0)
+FILTER_PERM = (1, 2, 3, 0)
 """Permutation from ONNX's filter layout [C, O / group, kH, kW] to NNAPI's."""
-MOST_GROUPS = 64
+MAX_GROUPS = 64
 """Largest `group` that is lowered to one transposed convolution for each group."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _TransposedAxis:
     """The window along one axis; `begin`, `end`: elements cropped from the full result.
 
     Negative ones are elements added to it.
@@ -35,17 +35,17 @@ class _Side:
     end: int
 
     @property
-    def margin(self) -> tuple[int, int]:
+    def filter_padding(self) -> tuple[int, int]:
         """Zeros padded before and after the filter, which enlarge the result."""
         return max(0, -self.begin), max(0, -self.end)
 
     @property
-    def cut(self) -> tuple[int, int]:
+    def crop(self) -> tuple[int, int]:
         """Elements cropped from the begin and the end of the result."""
         return max(0, self.begin), max(0, self.end)
 
 
-def transposed(n: Node, y: Value) -> Iterator[Call]:
+def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 transpose-convolved with the filter in input 1, plus the bias."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
     n.require(
@@ -53,20 +53,20 @@ def transposed(n: Node, y: Value) -> Iterator[Call]:
         Reason.RANK,
         f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
     )
-    sides = _sides(n, x, w, y)
+    axes = _window_axes(n, x, w, y)
     image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))
     taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
-    taps = spread(n, taps, [s.dilation for s in sides], [s.margin for s in sides])
+    taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
-    made = place(n, y, (*y.shape[:2], *planar(y.shape[2:])))
+    made = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
     if group == 1:
-        yield _call(n, image, taps, shift, sides, made)
+        yield _call(n, image, taps, shift, axes, made)
     else:
-        yield from _by_groups(n, image, taps, shift, sides, made)
-    yield from settle(n, made, y)
+        yield from _by_groups(n, image, taps, shift, axes, made)
+    yield from write_output(n, made, y)
 
 
-def _sides(n: Node, x: Value, w: Value, y: Value) -> tuple[_Side, _Side]:
+def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis, _TransposedAxis]:
     """Windows of height and width; pads are derived from the output's shape where not given."""
     axes = x.rank - 2
     ones, none = (1,) * axes, (0,) * axes
@@ -78,24 +78,29 @@ def _sides(n: Node, x: Value, w: Value, y: Value) -> tuple[_Side, _Side]:
     for i, (stride, dilation) in enumerate(zip(strides, dilations, strict=True)):
         full = (x.shape[2 + i] - 1) * stride + (w.shape[2 + i] - 1) * dilation + 1
         begin = begins[i]
-        if n.given("output_shape") or auto.startswith("SAME"):
+        if n.has_attribute("output_shape") or auto.startswith("SAME"):
             total = max(0, full + more[i] - y.shape[2 + i])
             begin = total // 2 if auto == "SAME_UPPER" else total - total // 2
         elif auto == "VALID":
             begin = 0
-        found.append(_Side(stride, dilation, begin, full - begin - y.shape[2 + i]))
+        found.append(_TransposedAxis(stride, dilation, begin, full - begin - y.shape[2 + i]))
     width = found[-1]
-    return (found[0] if axes == 2 else _Side(1, 1, 0, 0)), width
+    return (found[0] if axes == 2 else _TransposedAxis(1, 1, 0, 0)), width
 
 
 def _call(
-    n: Node, image: Value, taps: Value, bias: Value, sides: tuple[_Side, _Side], y: Value
+    n: Node,
+    image: Value,
+    taps: Value,
+    bias: Value,
+    axes: tuple[_TransposedAxis, _TransposedAxis],
+    y: Value,
 ) -> Call:
-    high, wide = sides
-    (top, bottom), (left, right) = high.cut, wide.cut
+    high, wide = axes
+    (top, bottom), (left, right) = high.crop, wide.crop
     return TRANSPOSE_CONV_2D(
         images(n, image),
-        filter=View(taps, OHWI),
+        filter=View(taps, FILTER_PERM),
         bias=bias,
         padding_left=left,
         padding_right=right,
@@ -109,14 +114,19 @@ def _call(
 
 
 def _by_groups(
-    n: Node, image: Value, taps: Value, bias: Value, sides: tuple[_Side, _Side], y: Value
+    n: Node,
+    image: Value,
+    taps: Value,
+    bias: Value,
+    axes: tuple[_TransposedAxis, _TransposedAxis],
+    y: Value,
 ) -> Iterator[Call]:
     """Emit a transposed convolution for each group of channels and concatenate the outputs."""
     group = n.integer("group", 1)
     n.require(
-        group <= MOST_GROUPS,
+        group <= MAX_GROUPS,
         Reason.SIZE,
-        f"group is {group}; up to {MOST_GROUPS} transposed convolutions are taken for one",
+        f"group is {group}; up to {MAX_GROUPS} transposed convolutions are taken for one",
     )
     channels, filters = image.shape[1] // group, taps.shape[1]
     outs = []
@@ -124,10 +134,10 @@ def _by_groups(
         rows = range(i * channels, (i + 1) * channels)
         taken = [range(size) for size in image.shape]
         taken[1] = rows
-        piece = n.temp(image, [len(r) for r in taken])
-        yield from crop(n, image, taken, piece)
-        own = part(n, taps, rows.start, rows.stop)
+        channels_of_group = n.temp(image, [len(r) for r in taken])
+        yield from slice_ranges(n, image, taken, channels_of_group)
+        own = filter_rows(n, taps, rows.start, rows.stop)
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
-        added = part(n, bias, i * filters, (i + 1) * filters)
-        yield _call(n, piece, own, added, sides, outs[-1])
+        added = filter_rows(n, bias, i * filters, (i + 1) * filters)
+        yield _call(n, channels_of_group, own, added, axes, outs[-1])
     yield CONCATENATION(inputs=outs, axis=1, out=y)

@@ -10,7 +10,7 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, TRANSPOSE
-from ep_nnapi.ops.lib.emit import Steps, reshape, reshaped
+from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, int32
 
 
@@ -36,7 +36,7 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
     yield from reshape(n, x, y)
 
 
-def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Steps:
+def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> Computed:
     """Return `x`, reshaped to `sizes`, with its axes permuted."""
     seen = yield from reshaped(n, x, sizes)
     out = n.temp(x, [sizes[p] for p in perm])
