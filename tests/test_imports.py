@@ -44,7 +44,7 @@ ALLOWED = {
     " ops options quantization sizes target numpy",
     # one cluster
     "lowering": "errors graph nnapi.call nnapi.codes nnapi.model nnapi.runtime nnapi.signature"
-    " nnapi.spec target networkx numpy",
+    " nnapi.spec nnapi.traits target networkx numpy",
     "epcontext": "errors graph lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate"
     " numpy onnx",
     "costs": "errors files graph nnapi.runtime options target partitioner",
@@ -71,7 +71,7 @@ ALLOWED = {
     " nnapi.signature nnapi.spec nnapi.validate numpy threadpoolctl",
     "nnapi.library": "errors graph.value nnapi.codes nnapi.forks nnapi.functions nnapi.model"
     " nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
-    "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec numpy",
+    "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec nnapi.traits numpy",
     "nnapi": "errors graph.value numpy",
     # the other package
     "partitioner": "networkx",

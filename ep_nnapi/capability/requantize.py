@@ -23,48 +23,6 @@ from ep_nnapi.ops.lib.quantizing import as_type, is_8bit, requantized
 SIGNED_LEVEL = 4
 """The feature level that introduced TENSOR_QUANT8_ASYMM_SIGNED."""
 
-_CLAMPS = (spec.RELU, spec.RELU1, spec.RELU6)
-_AVERAGES = (spec.AVERAGE_POOL_2D, spec.MEAN, spec.RESIZE_BILINEAR)
-_MOVES = (
-    spec.BATCH_TO_SPACE_ND,
-    spec.CHANNEL_SHUFFLE,
-    spec.DEPTH_TO_SPACE,
-    spec.EXPAND_DIMS,
-    spec.GATHER,
-    spec.MAX_POOL_2D,
-    spec.MIRROR_PAD,
-    spec.PACK,
-    spec.PAD,
-    spec.PAD_V2,
-    spec.REDUCE_MAX,
-    spec.REDUCE_MIN,
-    spec.RESHAPE,
-    spec.RESIZE_NEAREST_NEIGHBOR,
-    spec.REVERSE,
-    spec.SLICE,
-    spec.SPACE_TO_BATCH_ND,
-    spec.SPACE_TO_DEPTH,
-    spec.SPLIT,
-    spec.SQUEEZE,
-    spec.STRIDED_SLICE,
-    spec.TILE,
-    spec.TOPK_V2,
-    spec.TRANSPOSE,
-)
-_KEEPS_QUANTIZATION = frozenset((*_CLAMPS, *_AVERAGES, *_MOVES))
-"""Operations whose output has the quantization of the first input. Source: NDK, outputs of each."""
-
-_EXACT = frozenset((*_CLAMPS, *_MOVES, spec.CONCATENATION, spec.MAXIMUM, spec.MINIMUM))
-"""Operations that only select among elements. They do not round, so they may follow a rounding."""
-
-_FIXED_OUTPUT = {
-    spec.LOGISTIC: Quantization((1 / 256,), (0,)),
-    spec.SOFTMAX: Quantization((1 / 256,), (0,)),
-    spec.TANH: Quantization((1 / 128,), (128,)),
-    spec.L2_NORMALIZATION: Quantization((1 / 128,), (128,)),
-}
-"""Fixed output quantization, for unsigned outputs. Source: NDK, output of each."""
-
 Change: TypeAlias = Callable[[Value], Value]
 
 
@@ -95,7 +53,7 @@ class _Requantizer:
             yield call
             return
         self._track(call, sources, results)
-        if call.spec in _CLAMPS and sources[0].quantization != results[0].quantization:
+        if call.spec.traits.clamps and sources[0].quantization != results[0].quantization:
             yield from self._before(call, sources[:1], results[0])
         elif call.spec == spec.CONCATENATION and self.feature_level < 3:
             apart = [s for s in sources if s.quantization != results[0].quantization]
@@ -106,10 +64,10 @@ class _Requantizer:
     def _track(self, call: Call, sources: list[Value], results: list[Value]) -> None:
         rounded = next((s.name for s in sources if s.name in self._rounded), None)
         if rounded is None:
-            if call.spec not in _EXACT:
+            if not call.spec.traits.selects:
                 self._rounded.update(r.name for r in results)
             return
-        if call.spec not in _EXACT:
+        if not call.spec.traits.selects:
             raise Reject(
                 Reason.QUANTIZATION,
                 "it takes several operations, of which each would round",
@@ -144,11 +102,12 @@ class _Requantizer:
 
 def _computed_quantization(call: Call, sources: list[Value], result: Value) -> Quantization | None:
     """The quantization parameters with which the operation computes `result`."""
-    fixed = _FIXED_OUTPUT.get(call.spec)
-    if fixed is not None:
-        like = Value("", DType.UINT8, (), fixed)
+    traits = call.spec.traits
+    if traits.output_quantization is not None:
+        scale, zero_point = traits.output_quantization
+        like = Value("", DType.UINT8, (), Quantization((scale,), (zero_point,)))
         return as_type(like, result.dtype).quantization
-    if call.spec in _KEEPS_QUANTIZATION and sources:
+    if traits.keeps_quantization and sources:
         return sources[0].quantization
     return result.quantization
 
@@ -156,7 +115,7 @@ def _computed_quantization(call: Call, sources: list[Value], result: Value) -> Q
 def _require_fine_scale(call: Call, computed: Quantization | None, result: Value) -> None:
     """Raises Reject if the first rounding may be off by more than one step of the result."""
     wanted = result.quantization
-    if call.spec in _EXACT or computed is None or wanted is None:
+    if call.spec.traits.selects or computed is None or wanted is None:
         return
     if np.float32(computed.scale[0]) > 2 * np.float32(wanted.scale[0]):
         raise Reject(

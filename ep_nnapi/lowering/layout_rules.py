@@ -15,10 +15,10 @@ import numpy as np
 
 from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import NHWC, Call, Given, View
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE
+from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE
+from ep_nnapi.nnapi.traits import AxisUse
 
 Perm: TypeAlias = tuple[int, ...]
 Changes: TypeAlias = Mapping[str, Given]
@@ -27,7 +27,7 @@ LayoutRule: TypeAlias = Callable[[Call, Perm], Changes | None]
 
 def permuted_call(call: Call, perm: Perm) -> Call | None:
     """Returns `call` on tensors permuted by `perm`; None if the operation does not support it."""
-    rule = RULES.get(call.spec)
+    rule = layout_rule(call.spec)
     if rule is None:
         return None
     changes = rule(call, perm)
@@ -125,7 +125,7 @@ def _strided_slice(call: Call, perm: Perm) -> Changes | None:
     named = call.named()
     if any(named[f"{mask}_mask"] for mask in ("begin", "end", "shrink_axis")):
         return None
-    return _by_axis("begin", "end", "strides")(call, perm)
+    return _by_axis(*call.spec.traits.per_axis)(call, perm)
 
 
 def _arg_reduction(call: Call, perm: Perm) -> Changes | None:
@@ -225,76 +225,27 @@ def _like(arg: Given, constant: Constant) -> Value:
     return replace(value, dims=constant.shape, constant=constant)
 
 
-_UNARY = _tensors("input")
-_BINARY = _tensors("input1", "input2")
+def layout_rule(operation: OperationSpec) -> LayoutRule | None:
+    """Returns the rule of an operation, from its traits; None if it keeps its layout."""
+    traits = operation.traits
+    if operation in _OWN_RULES:
+        return _OWN_RULES[operation]
+    if traits.elementwise:
+        return _tensors(*traits.elementwise)
+    if traits.per_axis:
+        return _by_axis(*traits.per_axis)
+    return _AXIS_RULES[traits.axis] if traits.axis is not None else None
 
-RULES: Mapping[OperationSpec, LayoutRule] = {
-    **dict.fromkeys(
-        (
-            spec.ABS,
-            spec.CAST,
-            spec.DEQUANTIZE,
-            spec.ELU,
-            spec.EXP,
-            spec.FLOOR,
-            spec.HARD_SWISH,
-            spec.LOG,
-            spec.LOGICAL_NOT,
-            spec.LOGISTIC,
-            spec.NEG,
-            spec.QUANTIZE,
-            spec.RELU,
-            spec.RELU1,
-            spec.RELU6,
-            spec.RSQRT,
-            spec.SIN,
-            spec.SQRT,
-            spec.TANH,
-        ),
-        _tensors("input"),
-    ),
-    **dict.fromkeys(
-        (
-            spec.ADD,
-            spec.DIV,
-            spec.EQUAL,
-            spec.GREATER,
-            spec.GREATER_EQUAL,
-            spec.LESS,
-            spec.LESS_EQUAL,
-            spec.LOGICAL_AND,
-            spec.LOGICAL_OR,
-            spec.MAXIMUM,
-            spec.MINIMUM,
-            spec.MUL,
-            spec.NOT_EQUAL,
-            spec.SUB,
-        ),
-        _tensors("input1", "input2"),
-    ),
-    **dict.fromkeys(
-        (
-            spec.MEAN,
-            spec.REDUCE_ALL,
-            spec.REDUCE_ANY,
-            spec.REDUCE_MAX,
-            spec.REDUCE_MIN,
-            spec.REDUCE_PROD,
-            spec.REDUCE_SUM,
-        ),
-        _reduction,
-    ),
-    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), _arg_reduction),
-    **dict.fromkeys((spec.L2_NORMALIZATION, spec.LOG_SOFTMAX, spec.SOFTMAX), _axis(default=-1)),
-    **dict.fromkeys((spec.MIRROR_PAD, spec.PAD, spec.PAD_V2), _by_axis("paddings")),
-    spec.CONCATENATION: _concatenation,
-    spec.GATHER: _gather,
-    spec.POW: _tensors("base", "exponent"),
-    spec.PRELU: _tensors("input", "alpha"),
-    spec.RESHAPE: _reshape,
-    spec.SELECT: _tensors("condition", "input1", "input2"),
-    spec.SLICE: _by_axis("begin", "size"),
-    spec.SPLIT: _axis(),
-    spec.STRIDED_SLICE: _strided_slice,
-    spec.TILE: _by_axis("multiples"),
+
+_AXIS_RULES: Mapping[AxisUse, LayoutRule] = {
+    AxisUse.ALONG: _axis(default=-1),
+    AxisUse.REMOVED: _arg_reduction,
+    AxisUse.REDUCED: _reduction,
 }
+_OWN_RULES: Mapping[OperationSpec, LayoutRule] = {
+    CONCATENATION: _concatenation,
+    GATHER: _gather,
+    RESHAPE: _reshape,
+    STRIDED_SLICE: _strided_slice,
+}
+"""Rules that depend on more than the traits of the operation."""

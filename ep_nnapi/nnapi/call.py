@@ -11,6 +11,7 @@ from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_s
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
+from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
 NHWC = (0, 2, 3, 1)
 """Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""
@@ -187,16 +188,18 @@ def row(
     signatures: str,
     typings: Sequence[Typing],
     *rules: Rule,
+    traits: Traits = NO_TRAITS,
     **ranks: int | tuple[int, int],
 ) -> Row:
     """Return a row of the operation table.
 
     signatures   "inputs -> outputs"; alternatives for either are separated by "or"
+    traits       properties that passes over a model use
     ranks        by operand name: an exact rank as an int, or (lowest, highest)
     """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
     ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
-    return Row(name, code, ins, outs, tuple(typings), limits, rules)
+    return Row(name, code, ins, outs, tuple(typings), limits, rules, traits)
 
 
 def _bind(

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits
+from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class OperationSpec:
     typings        alternative bindings of the type variables
     ranks          accepted (lowest, highest) rank by operand name, inputs and outputs
     rules          constraints between operands beyond types and ranks
+    traits         properties that shape inference, layouts and quantization use
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
 
@@ -67,6 +69,7 @@ class OperationSpec:
     typings: tuple[Typing, ...]
     ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    traits: Traits = NO_TRAITS
 
     def __repr__(self) -> str:
         return self.name

@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.rules import (
     softmax_rank_below_3,
     zero_padding_below_3,
 )
+from ep_nnapi.nnapi.traits import AxisUse, Traits
 
 FLOAT32 = OperandCode.FLOAT32
 FLOAT16 = OperandCode.FLOAT16
@@ -98,6 +99,13 @@ _REDUCTION = "input:T axes:I keep_dims:b -> output:T"
 _RESIZE_END = "align_corners:b@4 | half_pixel_centers:b@4"
 _ROI = "input:T rois:R batch_indices:I output_height:i output_width:i height_ratio:S width_ratio:S"
 
+_UNARY_TRAITS = Traits(elementwise=("input",))
+_BINARY_TRAITS = Traits(elementwise=("input1", "input2"))
+_CLAMPS = Traits(elementwise=("input",), keeps_quantization=True, selects=True)
+_MOVES = Traits(keeps_quantization=True, selects=True)
+_REDUCES = Traits(axis=AxisUse.REDUCED)
+_REMOVES_AXIS = Traits(axis=AxisUse.REMOVED)
+
 ADD = row(
     "ADD",
     0,
@@ -105,8 +113,11 @@ ADD = row(
     (*_DATA_1, *_of({I32: 4})),
     input1=(1, 4),
     input2=(1, 4),
+    traits=_BINARY_TRAITS,
 )
-AVERAGE_POOL_2D = row("AVERAGE_POOL_2D", 1, _POOL, _DATA_1, input=4)
+AVERAGE_POOL_2D = row(
+    "AVERAGE_POOL_2D", 1, _POOL, _DATA_1, input=4, traits=Traits(keeps_quantization=True)
+)
 CONCATENATION = row(
     "CONCATENATION",
     2,
@@ -115,6 +126,7 @@ CONCATENATION = row(
     same_quantization_below_3,
     inputs=(1, 4),
     output=(1, 4),
+    traits=Traits(selects=True),
 )
 CONV_2D = row(
     "CONV_2D",
@@ -142,7 +154,12 @@ DEPTHWISE_CONV_2D = row(
     bias=1,
 )
 DEPTH_TO_SPACE = row(
-    "DEPTH_TO_SPACE", 5, "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4
+    "DEPTH_TO_SPACE",
+    5,
+    "input:T block_size:i | layout:b@3 -> output:T",
+    _DATA_1,
+    input=4,
+    traits=_MOVES,
 )
 DEQUANTIZE = row(
     "DEQUANTIZE",
@@ -159,6 +176,7 @@ DEQUANTIZE = row(
         typing(4, T=Q8S, O=F16),
     ],
     input=(1, 4),
+    traits=_UNARY_TRAITS,
 )
 EMBEDDING_LOOKUP = row(
     "EMBEDDING_LOOKUP",
@@ -166,7 +184,7 @@ EMBEDDING_LOOKUP = row(
     "lookups:I values:T -> output:T",
     _of({F32: 1, F16: 4, I32: 3, Q8: 3, Q8S: 4}),
 )
-FLOOR = row("FLOOR", 8, _UNARY, _FLOATS_1, input=(1, 4))
+FLOOR = row("FLOOR", 8, _UNARY, _FLOATS_1, input=(1, 4), traits=_UNARY_TRAITS)
 FULLY_CONNECTED = row(
     "FULLY_CONNECTED",
     9,
@@ -195,6 +213,7 @@ L2_NORMALIZATION = row(
     "input:T | axis:i@3 -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     input=(1, 4),
+    traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 128, 128)),
 )
 L2_POOL_2D = row("L2_POOL_2D", 12, _POOL, _FLOATS_1, input=4)
 LOCAL_RESPONSE_NORMALIZATION = row(
@@ -204,7 +223,14 @@ LOCAL_RESPONSE_NORMALIZATION = row(
     _FLOATS_1,
     input=(1, 4),
 )
-LOGISTIC = row("LOGISTIC", 14, _UNARY, _DATA_1, input=(1, 4))
+LOGISTIC = row(
+    "LOGISTIC",
+    14,
+    _UNARY,
+    _DATA_1,
+    input=(1, 4),
+    traits=Traits(elementwise=("input",), output_quantization=(1 / 256, 0)),
+)
 LSH_PROJECTION = row(
     "LSH_PROJECTION",
     15,
@@ -230,7 +256,7 @@ LSTM = row(
     " -> scratch_buffer:T output_state_out:T cell_state_out:T output:T",
     _FLOATS_1,
 )
-MAX_POOL_2D = row("MAX_POOL_2D", 17, _POOL, _DATA_1, input=4)
+MAX_POOL_2D = row("MAX_POOL_2D", 17, _POOL, _DATA_1, input=4, traits=_MOVES)
 MUL = row(
     "MUL",
     18,
@@ -239,12 +265,18 @@ MUL = row(
     product_scale,
     input1=(1, 4),
     input2=(1, 4),
+    traits=_BINARY_TRAITS,
 )
-RELU = row("RELU", 19, _UNARY, _DATA_1, input=(1, 4))
-RELU1 = row("RELU1", 20, _UNARY, _DATA_1, input=(1, 4))
-RELU6 = row("RELU6", 21, _UNARY, _DATA_1, input=(1, 4))
+RELU = row("RELU", 19, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
+RELU1 = row("RELU1", 20, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
+RELU6 = row("RELU6", 21, _UNARY, _DATA_1, input=(1, 4), traits=_CLAMPS)
 RESHAPE = row(
-    "RESHAPE", 22, "input:T shape:I -> output:T", (*_DATA_1, *_of({I32: 6})), input=(1, 4)
+    "RESHAPE",
+    22,
+    "input:T shape:I -> output:T",
+    (*_DATA_1, *_of({I32: 6})),
+    input=(1, 4),
+    traits=_MOVES,
 )
 RESIZE_BILINEAR = row(
     "RESIZE_BILINEAR",
@@ -253,6 +285,7 @@ RESIZE_BILINEAR = row(
     f" or input:T width_scale:S@3 height_scale:S@3 | layout:b@3 | {_RESIZE_END} -> output:T",
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
     input=4,
+    traits=Traits(keeps_quantization=True),
 )
 RNN = row(
     "RNN",
@@ -268,9 +301,15 @@ SOFTMAX = row(
     _DATA_1,
     softmax_rank_below_3,
     input=(1, 4),
+    traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 256, 0)),
 )
 SPACE_TO_DEPTH = row(
-    "SPACE_TO_DEPTH", 26, "input:T block_size:i | layout:b@3 -> output:T", _DATA_1, input=4
+    "SPACE_TO_DEPTH",
+    26,
+    "input:T block_size:i | layout:b@3 -> output:T",
+    _DATA_1,
+    input=4,
+    traits=_MOVES,
 )
 SVDF = row(
     "SVDF",
@@ -279,9 +318,21 @@ SVDF = row(
     " -> state_out:T output:T",
     _FLOATS_1,
 )
-TANH = row("TANH", 28, _UNARY, _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}), input=(1, 4))
+TANH = row(
+    "TANH",
+    28,
+    _UNARY,
+    _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
+    input=(1, 4),
+    traits=Traits(elementwise=("input",), output_quantization=(1 / 128, 128)),
+)
 BATCH_TO_SPACE_ND = row(
-    "BATCH_TO_SPACE_ND", 29, "input:T block_sizes:I | layout:b@3 -> output:T", _DATA_2, input=4
+    "BATCH_TO_SPACE_ND",
+    29,
+    "input:T block_sizes:I | layout:b@3 -> output:T",
+    _DATA_2,
+    input=4,
+    traits=_MOVES,
 )
 DIV = row(
     "DIV",
@@ -291,9 +342,25 @@ DIV = row(
     (*_FLOATS_2, *_of({I32: 4, Q8S: 4})),
     input1=(1, 4),
     input2=(1, 4),
+    traits=_BINARY_TRAITS,
 )
-MEAN = row("MEAN", 31, "input:T axes:I keep_dims:i -> output:T", _DATA_2, input=(1, 4))
-PAD = row("PAD", 32, "input:T paddings:I -> output:T", _DATA_2, zero_padding_below_3, input=(1, 4))
+MEAN = row(
+    "MEAN",
+    31,
+    "input:T axes:I keep_dims:i -> output:T",
+    _DATA_2,
+    input=(1, 4),
+    traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True),
+)
+PAD = row(
+    "PAD",
+    32,
+    "input:T paddings:I -> output:T",
+    _DATA_2,
+    zero_padding_below_3,
+    input=(1, 4),
+    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
+)
 SPACE_TO_BATCH_ND = row(
     "SPACE_TO_BATCH_ND",
     33,
@@ -301,14 +368,16 @@ SPACE_TO_BATCH_ND = row(
     _DATA_2,
     zero_padding_below_3,
     input=4,
+    traits=_MOVES,
 )
-SQUEEZE = row("SQUEEZE", 34, "input:T axes:I? -> output:T", _DATA_2, input=(1, 4))
+SQUEEZE = row("SQUEEZE", 34, "input:T axes:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES)
 STRIDED_SLICE = row(
     "STRIDED_SLICE",
     35,
     "input:T begin:I end:I strides:I begin_mask:i end_mask:i shrink_axis_mask:i -> output:T",
     _DATA_2,
     input=(1, 4),
+    traits=Traits(per_axis=("begin", "end", "strides"), keeps_quantization=True, selects=True),
 )
 SUB = row(
     "SUB",
@@ -317,11 +386,14 @@ SUB = row(
     _of({F32: 2, F16: 3, I32: 4, Q8: 3, Q8S: 4}),
     input1=(1, 4),
     input2=(1, 4),
+    traits=_BINARY_TRAITS,
 )
-TRANSPOSE = row("TRANSPOSE", 37, "input:T perm:I? -> output:T", _DATA_2, input=(1, 4))
-ABS = row("ABS", 38, _UNARY, _of({F32: 3, F16: 3, I32: 4}))
-ARGMAX = row("ARGMAX", 39, "input:T axis:i -> output:I", _NUMBERS_3)
-ARGMIN = row("ARGMIN", 40, "input:T axis:i -> output:I", _NUMBERS_3)
+TRANSPOSE = row(
+    "TRANSPOSE", 37, "input:T perm:I? -> output:T", _DATA_2, input=(1, 4), traits=_MOVES
+)
+ABS = row("ABS", 38, _UNARY, _of({F32: 3, F16: 3, I32: 4}), traits=_UNARY_TRAITS)
+ARGMAX = row("ARGMAX", 39, "input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
+ARGMIN = row("ARGMIN", 40, "input:T axis:i -> output:I", _NUMBERS_3, traits=_REMOVES_AXIS)
 AXIS_ALIGNED_BBOX_TRANSFORM = row(
     "AXIS_ALIGNED_BBOX_TRANSFORM",
     41,
@@ -379,9 +451,15 @@ CAST = row(
         *(typing(4, T=a, O=a) for a in (BOOL8, Q16, Q16Y, Q8S, Q8Y)),
     ],
     same_shape,
+    traits=_UNARY_TRAITS,
 )
 CHANNEL_SHUFFLE = row(
-    "CHANNEL_SHUFFLE", 46, "input:T num_groups:i axis:i -> output:T", _DATA_3, input=(1, 4)
+    "CHANNEL_SHUFFLE",
+    46,
+    "input:T num_groups:i axis:i -> output:T",
+    _DATA_3,
+    input=(1, 4),
+    traits=_MOVES,
 )
 DETECTION_POSTPROCESSING = row(
     "DETECTION_POSTPROCESSING",
@@ -392,10 +470,10 @@ DETECTION_POSTPROCESSING = row(
     " -> output_scores:T output_boxes:T output_classes:I output_num_detections:I",
     _FLOATS_3,
 )
-EQUAL = row("EQUAL", 48, _COMPARISON, _COMPARABLE)
-EXP = row("EXP", 49, _UNARY, _FLOATS_3)
-EXPAND_DIMS = row("EXPAND_DIMS", 50, "input:T axis:i -> output:T", _NUMBERS_3)
-GATHER = row("GATHER", 51, "input:T axis:i indices:I -> output:T", _NUMBERS_3)
+EQUAL = row("EQUAL", 48, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+EXP = row("EXP", 49, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+EXPAND_DIMS = row("EXPAND_DIMS", 50, "input:T axis:i -> output:T", _NUMBERS_3, traits=_MOVES)
+GATHER = row("GATHER", 51, "input:T axis:i indices:I -> output:T", _NUMBERS_3, traits=_MOVES)
 GENERATE_PROPOSALS = row(
     "GENERATE_PROPOSALS",
     52,
@@ -409,8 +487,8 @@ GENERATE_PROPOSALS = row(
         typing(4, T=Q8S, N=Q16Y, R=Q16, S=FLOAT32),
     ],
 )
-GREATER = row("GREATER", 53, _COMPARISON, _COMPARABLE)
-GREATER_EQUAL = row("GREATER_EQUAL", 54, _COMPARISON, _COMPARABLE)
+GREATER = row("GREATER", 53, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+GREATER_EQUAL = row("GREATER_EQUAL", 54, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
 GROUPED_CONV_2D = row(
     "GROUPED_CONV_2D",
     55,
@@ -436,26 +514,57 @@ INSTANCE_NORMALIZATION = row(
     _FLOATS_3,
     input=4,
 )
-LESS = row("LESS", 58, _COMPARISON, _COMPARABLE)
-LESS_EQUAL = row("LESS_EQUAL", 59, _COMPARISON, _COMPARABLE)
-LOG = row("LOG", 60, _UNARY, _FLOATS_3)
-LOGICAL_AND = row("LOGICAL_AND", 61, _BINARY, _BOOLEAN)
-LOGICAL_NOT = row("LOGICAL_NOT", 62, _UNARY, _BOOLEAN)
-LOGICAL_OR = row("LOGICAL_OR", 63, _BINARY, _BOOLEAN)
-LOG_SOFTMAX = row("LOG_SOFTMAX", 64, "input:T beta:S axis:i -> output:T", _FLOATS_3)
-MAXIMUM = row("MAXIMUM", 65, _BINARY, _NUMBERS_3)
-MINIMUM = row("MINIMUM", 66, _BINARY, _NUMBERS_3)
-NEG = row("NEG", 67, _UNARY, _of({F32: 3, F16: 3, I32: 3}))
-NOT_EQUAL = row("NOT_EQUAL", 68, _COMPARISON, _COMPARABLE)
+LESS = row("LESS", 58, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+LESS_EQUAL = row("LESS_EQUAL", 59, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
+LOG = row("LOG", 60, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+LOGICAL_AND = row("LOGICAL_AND", 61, _BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
+LOGICAL_NOT = row("LOGICAL_NOT", 62, _UNARY, _BOOLEAN, traits=_UNARY_TRAITS)
+LOGICAL_OR = row("LOGICAL_OR", 63, _BINARY, _BOOLEAN, traits=_BINARY_TRAITS)
+LOG_SOFTMAX = row(
+    "LOG_SOFTMAX",
+    64,
+    "input:T beta:S axis:i -> output:T",
+    _FLOATS_3,
+    traits=Traits(axis=AxisUse.ALONG),
+)
+MAXIMUM = row(
+    "MAXIMUM",
+    65,
+    _BINARY,
+    _NUMBERS_3,
+    traits=Traits(elementwise=("input1", "input2"), selects=True),
+)
+MINIMUM = row(
+    "MINIMUM",
+    66,
+    _BINARY,
+    _NUMBERS_3,
+    traits=Traits(elementwise=("input1", "input2"), selects=True),
+)
+NEG = row("NEG", 67, _UNARY, _of({F32: 3, F16: 3, I32: 3}), traits=_UNARY_TRAITS)
+NOT_EQUAL = row("NOT_EQUAL", 68, _COMPARISON, _COMPARABLE, traits=_BINARY_TRAITS)
 PAD_V2 = row(
     "PAD_V2",
     69,
     "input:T paddings:I pad_value:S -> output:T",
     [*_FLOATS_3, typing(3, T=Q8, S=INT32), typing(4, T=Q8S, S=INT32)],
     input=(1, 4),
+    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
 )
-POW = row("POW", 70, "base:T exponent:T -> output:T", _FLOATS_3)
-PRELU = row("PRELU", 71, "input:T alpha:T -> output:T", _DATA_3)
+POW = row(
+    "POW",
+    70,
+    "base:T exponent:T -> output:T",
+    _FLOATS_3,
+    traits=Traits(elementwise=("base", "exponent")),
+)
+PRELU = row(
+    "PRELU",
+    71,
+    "input:T alpha:T -> output:T",
+    _DATA_3,
+    traits=Traits(elementwise=("input", "alpha")),
+)
 QUANTIZE = row(
     "QUANTIZE",
     72,
@@ -466,6 +575,7 @@ QUANTIZE = row(
         typing(4, T=F32, O=Q8S),
         typing(4, T=F16, O=Q8S),
     ],
+    traits=_UNARY_TRAITS,
 )
 QUANTIZED_16BIT_LSTM = row(
     "QUANTIZED_16BIT_LSTM",
@@ -480,12 +590,26 @@ QUANTIZED_16BIT_LSTM = row(
 RANDOM_MULTINOMIAL = row(
     "RANDOM_MULTINOMIAL", 74, "input:T sample_count:i seeds:I -> output:I", _FLOATS_3
 )
-REDUCE_ALL = row("REDUCE_ALL", 75, _REDUCTION, _BOOLEAN, input=(1, 4))
-REDUCE_ANY = row("REDUCE_ANY", 76, _REDUCTION, _BOOLEAN, input=(1, 4))
-REDUCE_MAX = row("REDUCE_MAX", 77, _REDUCTION, _DATA_3, input=(1, 4))
-REDUCE_MIN = row("REDUCE_MIN", 78, _REDUCTION, _DATA_3, input=(1, 4))
-REDUCE_PROD = row("REDUCE_PROD", 79, _REDUCTION, _FLOATS_3, input=(1, 4))
-REDUCE_SUM = row("REDUCE_SUM", 80, _REDUCTION, _FLOATS_3, input=(1, 4))
+REDUCE_ALL = row("REDUCE_ALL", 75, _REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
+REDUCE_ANY = row("REDUCE_ANY", 76, _REDUCTION, _BOOLEAN, input=(1, 4), traits=_REDUCES)
+REDUCE_MAX = row(
+    "REDUCE_MAX",
+    77,
+    _REDUCTION,
+    _DATA_3,
+    input=(1, 4),
+    traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
+)
+REDUCE_MIN = row(
+    "REDUCE_MIN",
+    78,
+    _REDUCTION,
+    _DATA_3,
+    input=(1, 4),
+    traits=Traits(axis=AxisUse.REDUCED, keeps_quantization=True, selects=True),
+)
+REDUCE_PROD = row("REDUCE_PROD", 79, _REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
+REDUCE_SUM = row("REDUCE_SUM", 80, _REDUCTION, _FLOATS_3, input=(1, 4), traits=_REDUCES)
 ROI_ALIGN = row(
     "ROI_ALIGN",
     81,
@@ -494,14 +618,38 @@ ROI_ALIGN = row(
     input=4,
 )
 ROI_POOLING = row("ROI_POOLING", 82, f"{_ROI} layout:b -> output:T", _BOXES, input=4)
-RSQRT = row("RSQRT", 83, _UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}))
-SELECT = row("SELECT", 84, "condition:B input1:T input2:T -> output:T", _NUMBERS_3)
-SIN = row("SIN", 85, _UNARY, _FLOATS_3)
-SLICE = row("SLICE", 86, "input:T begin:I size:I -> output:T", _NUMBERS_3)
-SPLIT = row("SPLIT", 87, "input:T axis:i num_splits:i -> outputs:T+", _NUMBERS_3)
-SQRT = row("SQRT", 88, _UNARY, _FLOATS_3)
-TILE = row("TILE", 89, "input:T multiples:I -> output:T", _NUMBERS_3)
-TOPK_V2 = row("TOPK_V2", 90, "input:T k:i -> values:T indices:I", _NUMBERS_3)
+RSQRT = row("RSQRT", 83, _UNARY, _of({F32: 3, F16: 3, Q8: 7, Q8S: 7}), traits=_UNARY_TRAITS)
+SELECT = row(
+    "SELECT",
+    84,
+    "condition:B input1:T input2:T -> output:T",
+    _NUMBERS_3,
+    traits=Traits(elementwise=("condition", "input1", "input2")),
+)
+SIN = row("SIN", 85, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+SLICE = row(
+    "SLICE",
+    86,
+    "input:T begin:I size:I -> output:T",
+    _NUMBERS_3,
+    traits=Traits(per_axis=("begin", "size"), keeps_quantization=True, selects=True),
+)
+SPLIT = row(
+    "SPLIT",
+    87,
+    "input:T axis:i num_splits:i -> outputs:T+",
+    _NUMBERS_3,
+    traits=Traits(axis=AxisUse.ALONG, keeps_quantization=True, selects=True),
+)
+SQRT = row("SQRT", 88, _UNARY, _FLOATS_3, traits=_UNARY_TRAITS)
+TILE = row(
+    "TILE",
+    89,
+    "input:T multiples:I -> output:T",
+    _NUMBERS_3,
+    traits=Traits(per_axis=("multiples",), keeps_quantization=True, selects=True),
+)
+TOPK_V2 = row("TOPK_V2", 90, "input:T k:i -> values:T indices:I", _NUMBERS_3, traits=_MOVES)
 TRANSPOSE_CONV_2D = row(
     "TRANSPOSE_CONV_2D",
     91,
@@ -536,6 +684,7 @@ RESIZE_NEAREST_NEIGHBOR = row(
     f" or input:T width_scale:S height_scale:S layout:b | {_RESIZE_END} -> output:T",
     _DATA_3,
     input=4,
+    traits=_MOVES,
 )
 QUANTIZED_LSTM = row(
     "QUANTIZED_LSTM",
@@ -565,8 +714,8 @@ WHILE = row(
     "condition_model:m body_model:m inputs:any+ -> outputs:any+",
     [typing(4)],
 )
-ELU = row("ELU", 98, "input:T alpha:S -> output:T", _FLOATS_4)
-HARD_SWISH = row("HARD_SWISH", 99, _UNARY, _DATA_4)
+ELU = row("ELU", 98, "input:T alpha:S -> output:T", _FLOATS_4, traits=_UNARY_TRAITS)
+HARD_SWISH = row("HARD_SWISH", 99, _UNARY, _DATA_4, traits=_UNARY_TRAITS)
 FILL = row(
     "FILL",
     100,
@@ -594,6 +743,7 @@ PACK = row(
     _NUMBERS_6,
     packed_rank,
     same_quantization("inputs"),
+    traits=_MOVES,
 )
 MIRROR_PAD = row(
     "MIRROR_PAD",
@@ -604,6 +754,7 @@ MIRROR_PAD = row(
     same_rank,
     same_quantization("input"),
     paddings=2,
+    traits=Traits(per_axis=("paddings",), keeps_quantization=True, selects=True),
 )
 REVERSE = row(
     "REVERSE",
@@ -615,6 +766,7 @@ REVERSE = row(
     same_quantization("input"),
     input=(1, 8),
     axis=1,
+    traits=_MOVES,
 )
 
 OPERATIONS: tuple[Row, ...] = tuple(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import reduce
+from inspect import signature
 from itertools import zip_longest
 
-from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
+from ep_nnapi.nnapi.spec import OPERATIONS
 
 
 def same(input: Tensor) -> Dims:
@@ -53,47 +54,9 @@ def select(condition: Tensor, input1: Tensor, input2: Tensor) -> Dims:
     return tuple(reduce(unify, each) for each in sizes)
 
 
-_UNARY = (
-    spec.ABS,
-    spec.CAST,
-    spec.DEQUANTIZE,
-    spec.ELU,
-    spec.EXP,
-    spec.FLOOR,
-    spec.HARD_SWISH,
-    spec.LOG,
-    spec.LOGICAL_NOT,
-    spec.LOGISTIC,
-    spec.NEG,
-    spec.QUANTIZE,
-    spec.RELU,
-    spec.RELU1,
-    spec.RELU6,
-    spec.RSQRT,
-    spec.SIN,
-    spec.SQRT,
-    spec.TANH,
-)
-_BINARY = (
-    spec.ADD,
-    spec.DIV,
-    spec.EQUAL,
-    spec.GREATER,
-    spec.GREATER_EQUAL,
-    spec.LESS,
-    spec.LESS_EQUAL,
-    spec.LOGICAL_AND,
-    spec.LOGICAL_OR,
-    spec.MAXIMUM,
-    spec.MINIMUM,
-    spec.MUL,
-    spec.NOT_EQUAL,
-    spec.SUB,
-)
+_BY_OPERANDS = {tuple(signature(f).parameters): f for f in (same, binary, power, prelu, select)}
 SHAPES: Table = {
-    **dict.fromkeys(_UNARY, same),
-    **dict.fromkeys(_BINARY, binary),
-    spec.POW: power,
-    spec.PRELU: prelu,
-    spec.SELECT: select,
+    operation: _BY_OPERANDS[operation.traits.elementwise]
+    for operation in OPERATIONS
+    if operation.traits.elementwise
 }

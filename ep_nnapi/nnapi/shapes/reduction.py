@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ep_nnapi.nnapi import spec
+from collections.abc import Callable
+
 from ep_nnapi.nnapi.shapes.operands import Dims, Table, Tensor, axes_of, axis_of, require
+from ep_nnapi.nnapi.spec import OPERATIONS
+from ep_nnapi.nnapi.traits import AxisUse
 
 
 def reduce(input: Tensor, axes: Tensor, keep_dims: int) -> Dims:
@@ -27,16 +30,12 @@ def arg(input: Tensor, axis: int) -> Dims:
     return (*input.dims[:at], *input.dims[at + 1 :]) or (1,)
 
 
-_REDUCTIONS = (
-    spec.MEAN,
-    spec.REDUCE_ALL,
-    spec.REDUCE_ANY,
-    spec.REDUCE_MAX,
-    spec.REDUCE_MIN,
-    spec.REDUCE_PROD,
-    spec.REDUCE_SUM,
-)
+_BY_AXIS_USE: dict[AxisUse | None, Callable[..., Dims]] = {
+    AxisUse.REDUCED: reduce,
+    AxisUse.REMOVED: arg,
+}
 SHAPES: Table = {
-    **dict.fromkeys(_REDUCTIONS, reduce),
-    **dict.fromkeys((spec.ARGMAX, spec.ARGMIN), arg),
+    operation: _BY_AXIS_USE[operation.traits.axis]
+    for operation in OPERATIONS
+    if operation.traits.axis in _BY_AXIS_USE
 }

@@ -117,9 +117,7 @@ def flat_sequence(n: Node, layer: RecurrentLayer) -> Computed:
 def fully_connected(n: Node, x: Value, weights: Constant, biases: Constant) -> Computed:
     """Return the rows of `x` after a fully connected layer."""
     shape = (x.shape[0], weights.shape[0])
-    return (
-        yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape)
-    )
+    return (yield from compute(n, FULLY_CONNECTED, x, weights=weights, bias=biases, shape=shape))
 
 
 def initial_state(
