@@ -112,6 +112,16 @@ class Budget:
         if min(self.nodes or 0, self.weights or 0, self.activations or 0) < 0:
             raise ValueError("limits of a budget cannot be negative")
 
+    @staticmethod
+    def needed(dag: nx.DiGraph, nodes: Sequence[Hashable]) -> Budget:
+        """The smallest budget that some nodes of a graph fit as one cluster.
+
+        >>> dag = nx.DiGraph([("a", "b"), ("b", "c")])
+        >>> Budget.needed(dag, "ab")
+        Budget(nodes=2, weights=0, activations=2)
+        """
+        return Budget(len(nodes), _bytes(_weights(dag, nodes)), _bytes(_tensors(dag, nodes)))
+
     def fits(self, dag: nx.DiGraph, nodes: Sequence[Hashable]) -> bool:
         """Whether some nodes of a graph may be one cluster.
 

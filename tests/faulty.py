@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from math import prod
 from unittest.mock import patch
 
 import numpy as np
@@ -31,7 +32,9 @@ class FaultyDevice:
     nodes         names of ONNX nodes: it says no to operations that begin with one of them
     every         says no to each so many-th operation of every model; 0: never
     fails_on      names of operations that it promises and then cannot compile
+    refuses_above bytes of constants and other operands above which it has no memory for a model
     fails_at      numbers of the executions (from 0, over all models) that fail; -1: all
+    code          the result code of a model that is too large
     wrong         what is added to every output
     defect        turns the results of every execution into what is returned in their place
     """
@@ -40,8 +43,10 @@ class FaultyDevice:
     nodes: frozenset[str] = frozenset()
     every: int = 0
     fails_on: frozenset[str] = frozenset()
+    refuses_above: int | None = None
     fails_at: frozenset[int] = frozenset()
     wrong: float = 0.0
+    code: str = "RESOURCE_EXHAUSTED_PERSISTENT"
     defect: Callable[[list[np.ndarray]], list[np.ndarray]] | None = None
     name: str = FAULTY
     type: DeviceCode = DeviceCode.ACCELERATOR
@@ -63,8 +68,20 @@ class FaultyDevice:
         if broken:
             call = "ANeuralNetworksCompilation_finish"
             raise RuntimeFailure(call, "ANEURALNETWORKS_OP_FAILED", f"no {min(broken)} today")
+        if self.refuses_above is not None and bytes_of(model) > self.refuses_above:
+            call = "ANeuralNetworksCompilation_finish"
+            raise RuntimeFailure(call, f"ANEURALNETWORKS_{self.code}", "the model is too large")
         self.compiled.append(model)
         return FaultyModel(self, ReferenceDevice().prepare(model, options))
+
+
+def bytes_of(model: Model) -> int:
+    """The bytes of all tensors of a model: constants, inputs, outputs and those between."""
+    return sum(
+        int(operand.type.numpy.itemsize) * prod(operand.dimensions)
+        for operand in model.operands
+        if operand.dimensions and operand.type.tensor
+    )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import networkx as nx
@@ -11,6 +11,7 @@ import networkx as nx
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.options import Options, Partitioning
+from ep_nnapi.provider.cluster_size import budget_of, lower_limits
 from partitioner import Budget, Costs, GivenUp, Partition, limited, savings, worth_it
 
 Ids: TypeAlias = tuple[int, ...]
@@ -34,12 +35,12 @@ class ClusterSelection:
 class ClusterSelector:
     """Selects clusters by the user's options and a cost model.
 
-    device_budget  size of clusters that the device can compile; None if it is not known
+    device_limits  limits of the size of a cluster that the device can compile
     """
 
     options: Options
     model: CostModel = PHONE
-    device_budget: Budget | None = None
+    device_limits: Budget = field(default_factory=Budget)
 
     def select(
         self, dag: nx.DiGraph, nodes: Mapping[int, GraphNode], capable: Iterable[int]
@@ -109,15 +110,8 @@ class ClusterSelector:
 
     def _budget(self) -> Budget | None:
         """Returns the limits of a cluster's size: those of the options and of the device."""
-        options = self.options
-        chosen = Budget(
-            options.max_cluster_nodes,
-            options.max_cluster_weight_bytes,
-            options.max_cluster_activation_bytes,
-        )
-        if self.device_budget is not None:
-            chosen = smaller_budget(chosen, self.device_budget)
-        return chosen if chosen != Budget() else None
+        budget = lower_limits(budget_of(self.options), self.device_limits)
+        return budget if budget != Budget() else None
 
     def _over_limit_reason(
         self, cluster: Sequence[Hashable], nodes: Mapping[int, GraphNode], saved: float | None
@@ -131,23 +125,6 @@ class ClusterSelector:
             f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
             f"max_clusters = {most} that save most"
         )
-
-
-def smaller_budget(one: Budget, other: Budget) -> Budget:
-    """Returns the budget with the lower of each limit.
-
-    >>> smaller_budget(Budget(nodes=9), Budget(nodes=4, weights=100))
-    Budget(nodes=4, weights=100, activations=None)
-    """
-
-    def lower(a: int | None, b: int | None) -> int | None:
-        return min((limit for limit in (a, b) if limit is not None), default=None)
-
-    return Budget(
-        lower(one.nodes, other.nodes),
-        lower(one.weights, other.weights),
-        lower(one.activations, other.activations),
-    )
 
 
 def _ids(nodes: Iterable[Hashable]) -> Ids:

@@ -13,18 +13,35 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
+from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.target import Target
 
+_TOO_LARGE = {
+    f"ANEURALNETWORKS_{code.name}"
+    for code in (
+        ResultCode.OUT_OF_MEMORY,
+        ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
+        ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
+    )
+}
+"""Result codes with which a device may refuse a model for its size."""
+
 
 class Declined(Exception):
-    """Nodes cannot be in a cluster after all; an empty `names` means all nodes of the cluster."""
+    """Nodes cannot be in a cluster after all; an empty `names` means all nodes of the cluster.
 
-    def __init__(self, names: Iterable[str], reason: Reason, detail: str) -> None:
+    too_large  True if the device lacked memory to compile the cluster
+    """
+
+    def __init__(
+        self, names: Iterable[str], reason: Reason, detail: str, too_large: bool = False
+    ) -> None:
         super().__init__(detail)
+        self.too_large = too_large
         self.names = frozenset(names)
         self.reason = reason
         self.detail = detail
@@ -125,7 +142,8 @@ class Compiler:
 
     def _compilation_failure(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"
-        return Declined((), Reason.DRIVER, detail)
+        too_large = isinstance(failure, RuntimeFailure) and failure.code in _TOO_LARGE
+        return Declined((), Reason.DRIVER, detail, too_large)
 
 
 def _check_elements(members: Sequence[CapableNode], outputs: Sequence[Value]) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import networkx as nx
+
 from ep_nnapi.capability.graph import Verdicts, judge_graph
 from ep_nnapi.capability.progress import Clock, Progress
 from ep_nnapi.costs.cost_model import PHONE, CostModel
@@ -22,7 +24,8 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.options import Fallback, Options
-from ep_nnapi.provider.cluster_selection import ClusterSelector
+from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
+from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
@@ -38,7 +41,9 @@ ReaderIds: TypeAlias = Mapping[str, frozenset[int]]
 """The ids of the nodes that read each value; -1 represents the graph's outputs."""
 
 _MAX_COMPILATIONS = 24
-"""Maximum compilations to find the failing nodes of one cluster, as each may take seconds."""
+"""Maximum compilations to find the failing nodes of one cluster, as each may take seconds.
+
+Also the maximum number of times that clusters of a graph are made smaller for the device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +75,7 @@ class Planner:
         ]
         nodes, readers = _nodes_with_known_shapes(verdicts), _reader_ids(verdicts.graph)
         dag = dag_of(replace(verdicts.graph, nodes=tuple(nodes.values())))
-        selector = ClusterSelector(self.options, self.model)
-        compiled: dict[tuple[int, ...], Cluster] = {}
-        while True:
-            selection = selector.select(dag, nodes, verdicts.samples[0])
-            before = len(verdicts.refused)
-            for done, cluster in enumerate(selection.clusters):
-                progress("clusters compiled", done, len(selection.clusters))
-                if cluster not in compiled:
-                    self._compile_or_reject(cluster, verdicts, readers, compiled)
-            if len(verdicts.refused) == before:
-                break
+        selection, compiled = self._compile_clusters(dag, nodes, verdicts, readers, progress)
         for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
         prepared = [load(n, graph, self.compiler, self.options) for n in context_nodes]
@@ -91,22 +86,51 @@ class Planner:
         report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, lower_bound)
         return PartitionedGraph(clusters, report, frozenset(capable))
 
-    def _compile_or_reject(
+    def _compile_clusters(
         self,
-        cluster: tuple[int, ...],
+        dag: nx.DiGraph,
+        nodes: Mapping[int, GraphNode],
         verdicts: Verdicts,
         readers: ReaderIds,
-        compiled: dict[tuple[int, ...], Cluster],
+        progress: Progress,
+    ) -> tuple[ClusterSelection, dict[Ids, Cluster]]:
+        """Returns the selected clusters, all of them compiled, by their node ids.
+
+        Nodes that prevent compilation are rejected, clusters that are too large for the device are
+        split, and the rest is selected again, until every cluster compiles.
+        """
+        selector = ClusterSelector(self.options, self.model)
+        compiled: dict[Ids, Cluster] = {}
+        splits = iter(range(_MAX_COMPILATIONS))
+        while True:
+            selection = selector.select(dag, nodes, verdicts.samples[0])
+            changed = False
+            for done, cluster in enumerate(selection.clusters):
+                progress("clusters compiled", done, len(selection.clusters))
+                if cluster in compiled:
+                    continue
+                try:
+                    compiled[cluster] = self._compile_safely(cluster, verdicts, readers)
+                except Declined as no:
+                    changed = True
+                    limits = limits_below(dag, cluster, compiled) if no.too_large else None
+                    if limits is not None and next(splits, None) is not None:
+                        limits = lower_limits(limits, selector.device_limits)
+                        selector = replace(selector, device_limits=limits)
+                        break
+                    self._reject(cluster, no, verdicts, readers)
+            if not changed:
+                return selection, compiled
+
+    def _reject(
+        self, cluster: Ids, declined: Declined, verdicts: Verdicts, readers: ReaderIds
     ) -> None:
-        """Adds the compiled cluster to `built`, or rejects the nodes that prevent compilation."""
-        try:
-            compiled[cluster] = self._compile_safely(cluster, verdicts, readers)
-        except Declined as no:
-            culprits: Sequence[int] = cluster
-            if not no.names and no.reason is Reason.DRIVER:
-                tries = iter(range(_MAX_COMPILATIONS))
-                culprits = self._failing_nodes(cluster, verdicts, readers, tries)
-            verdicts.drop(culprits, no.names, no.reason, no.detail)
+        """Rejects the nodes that prevent the compilation of a cluster."""
+        culprits: Sequence[int] = cluster
+        if not declined.names and declined.reason is Reason.DRIVER:
+            tries = iter(range(_MAX_COMPILATIONS))
+            culprits = self._failing_nodes(cluster, verdicts, readers, tries)
+        verdicts.drop(culprits, declined.names, declined.reason, declined.detail)
 
     def _failing_nodes(
         self,

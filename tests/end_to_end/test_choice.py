@@ -38,8 +38,8 @@ def test_few_clusters_are_those_that_save_most() -> None:
     assert clusters(exclude="MaxPool", max_clusters=1) == [["Conv", "Relu"]]
     report = ep_nnapi.check(DIGITS, exclude="MaxPool", max_clusters=1)
     assert report.clusters[0].nodes[0] == "Conv_5"
-    dearer = 500 + 4 * (64 + 1024) * 5e-4 - (25_600 + 1024) * 4e-5
-    assert f"its cluster, estimated {dearer:.0f} us dearer" in report.rejections[0].detail
+    slower = 500 + 4 * (64 + 1024) * 5e-4 - (25_600 + 1024) * 4e-5
+    assert f"its cluster, estimated {slower:.0f} us slower" in report.rejections[0].detail
     assert "is not among the max_clusters = 1 that save most" in report.rejections[0].detail
     assert clusters(exclude="MaxPool", max_clusters=3) == clusters(exclude="MaxPool")
 
@@ -66,7 +66,7 @@ def test_worth_it_leaves_a_tiny_network_to_the_cpu() -> None:
     assert {r.reason for r in report.rejections} == {ep_nnapi.Reason.NOT_WORTH_IT}
     (detail,) = {r.detail for r in report.rejections}
     assert detail == (
-        "worth_it: taking these 8 nodes by themselves is estimated 496 us dearer than the CPU "
+        "worth_it: taking these 8 nodes by themselves is estimated 496 us slower than the CPU "
         "provider; partitioning=maximal takes them"
     )
     assert_right(session(partitioning="worth_it"))

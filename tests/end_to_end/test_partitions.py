@@ -153,9 +153,9 @@ def test_a_tiny_island_is_left_with_the_estimate() -> None:
     assert [c.nodes for c in report.clusters] == [("Conv",)]
     (left,) = [r for r in report.rejections if r.node == "Relu"]
     saved = 200_704 * (5e-5 - 1e-5)
-    dearer = 500 + 2 * 4 * 200_704 * 5e-4 - saved
+    slower = 500 + 2 * 4 * 200_704 * 5e-4 - saved
     assert (left.reason, left.detail) == (
         ep_nnapi.Reason.NOT_WORTH_IT,
-        f"worth_it: taking this node by itself is estimated {dearer:,.0f} us dearer than the CPU "
+        f"worth_it: taking this node by itself is estimated {slower:,.0f} us slower than the CPU "
         "provider; partitioning=maximal takes it",
     )

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 
-import ep_nnapi
 from ep_nnapi.costs.cost_model import CostModel, Rates
 from ep_nnapi.costs.work import CostClass
 from ep_nnapi.errors import Reason
@@ -26,7 +23,7 @@ from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.oracle import f32, graph
-from tests.provider.test_planner import SHAPE, clusters, model, refusals
+from tests.provider.test_planner import clusters, model, refusals
 
 NOTHING = dict.fromkeys(CostClass, 0.0)
 MODEL = CostModel(Rates(10, 0, NOTHING), Rates(1, 0, NOTHING), per_byte=0.25, per_cluster=15)
@@ -178,70 +175,3 @@ def test_sizes_that_are_fixed_count_and_symbolic_ones_count_as_1():
 
 def test_the_same_graph_is_chosen_from_the_same():
     assert plan(THREE, max_clusters=1).report == plan(THREE, max_clusters=1).report
-
-
-# sizes of clusters ---------------------------------------------------------------------------
-
-SUMS = model("Add x w1 -> a", "Add a w2 -> b", "Add b w1 -> c", "Add c w1 -> y", constants="w1 w2")
-TENSOR = 2 * 3 * 4
-"""Bytes of each tensor and of each constant."""
-
-
-def sizes(**options: object) -> list[int]:
-    return [len(names) for names in clusters(plan(SUMS, **options))]
-
-
-@pytest.mark.parametrize(
-    ("option", "limit", "expected"),
-    [
-        ("max_cluster_nodes", 4, [4]),
-        ("max_cluster_nodes", 3, [3, 1]),
-        ("max_cluster_nodes", 1, [1, 1, 1, 1]),
-        ("max_cluster_weight_bytes", 2 * TENSOR, [4]),  # w1, which three nodes read, counts once
-        ("max_cluster_weight_bytes", 2 * TENSOR - 1, [1, 1, 2]),
-        ("max_cluster_weight_bytes", 1, [1, 1, 1, 1]),  # a node by itself is never too large
-        ("max_cluster_activation_bytes", 5 * TENSOR, [4]),
-        ("max_cluster_activation_bytes", 5 * TENSOR - 1, [3, 1]),
-        ("max_cluster_activation_bytes", 2 * TENSOR, [1, 1, 1, 1]),
-    ],
-)
-def test_clusters_are_split_at_a_size(option: str, limit: int, expected: list[int]):
-    """At the limit, and just past it; nothing is left to the CPU for its size."""
-    assert sizes(**{option: limit}) == expected
-
-
-def test_a_split_cluster_counts_for_the_other_limits():
-    """Both pieces of 2 nodes are taken; of pieces of 3 and 1, the small one is left."""
-    assert sizes(max_cluster_nodes=2, min_cluster_nodes=2) == [2, 2]
-    found = plan(SUMS, max_cluster_nodes=3, min_cluster_nodes=2)
-    assert [len(names) for names in clusters(found)] == [3]
-    assert "fewer than min_cluster_nodes = 2" in detail(found, "Add_y")
-
-
-def test_a_qdq_group_is_one_node_of_a_cluster():
-    """DequantizeLinear, Sigmoid and QuantizeLinear stay together in clusters of one node."""
-    nodes = [
-        helper.make_node("DequantizeLinear", ["x", "scale", "zero"], ["a"], "dequantize"),
-        helper.make_node("Sigmoid", ["a"], ["b"], "sigmoid"),
-        helper.make_node("QuantizeLinear", ["b", "of_y", "zero"], ["y"], "quantize"),
-    ]
-    quantized = [helper.make_tensor_value_info(n, TensorProto.UINT8, SHAPE) for n in "xy"]
-    constants = {"scale": np.float32(0.1), "of_y": np.float32(1 / 256), "zero": np.uint8(0)}
-    weights = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
-    body = helper.make_graph(nodes, "g", quantized[:1], quantized[1:], weights)
-    group = helper.make_model(body, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
-    for option in ("max_cluster_nodes", "max_cluster_weight_bytes"):
-        report = ep_nnapi.check(group, **{option: 1})
-        assert [c.nodes for c in report.clusters] == [("dequantize", "sigmoid", "quantize")]
-
-
-def test_a_session_takes_the_limits():
-    """As provider options, which are strings, of a stock session."""
-    for option in ("max_cluster_nodes", "max_cluster_weight_bytes", "max_cluster_activation_bytes"):
-        report = ep_nnapi.check(SUMS.SerializeToString(), **{option: "1"})
-        assert [len(c.nodes) for c in report.clusters] == [1, 1, 1, 1]
-        options = onnxruntime.SessionOptions()
-        ep_nnapi.append_execution_provider(options, **{option: 1})
-        session = onnxruntime.InferenceSession(SUMS.SerializeToString(), options)
-        x = np.ones(SHAPE, np.float32)
-        assert np.array_equal(session.run(None, {"x": x})[0], 5 * x)
