@@ -7,7 +7,7 @@ from functools import cache
 
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
 from ep_nnapi.options import HOST
 from ep_nnapi.target import NnapiFlag
@@ -15,7 +15,7 @@ from ep_nnapi.target import NnapiFlag
 
 @cache
 def _host() -> Runtime:
-    return HostRuntime()
+    return host_runtime()
 
 
 RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host}

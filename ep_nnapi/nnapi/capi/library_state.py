@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.handles import Handles
-from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.runtime import Device, Runtime
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ def runtime() -> Runtime:
     """
     level = os.environ.get(LEVEL_VARIABLE, "")
     if not level:
-        return HostRuntime()
+        return host_runtime()
     if not level.isdecimal():
         raise OptionError(f"{LEVEL_VARIABLE} is {level!r}, not a number")
-    return HostRuntime(feature_level=int(level))
+    return host_runtime(int(level))
 
 
 def feature_level() -> int:

@@ -16,6 +16,8 @@ import numpy as np
 from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.params import align
 
@@ -32,8 +34,11 @@ DATA = (F32, F16, Q8, Q8S)
 HALF = 2.0**-10
 """Relative error of one rounding to float16, doubled for a sum or product before it."""
 
-RUNTIME = HostRuntime()
-(REFERENCE,) = RUNTIME.devices()
+CPU_ATOL = 4e-6
+"""Of host-cpu, times the greatest result: ONNX Runtime's exp, tanh and erf are polynomials."""
+
+RUNTIME = HostRuntime((ReferenceDevice(), CpuDevice(threads=1)))
+REFERENCE, HOST_CPU = RUNTIME.devices()
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,7 @@ def matches(
     atol         of float32, times the greatest result; its cause belongs beside the call
     same_scale   the output is quantized as the first operand, as the operation demands
     out          the output, where its type is not that of the data
+    The device host-cpu is asked too, and where it takes the operation its results are compared.
     """
     for code in types:
         given = {name: _stored(value, code) for name, value in operands.items()}
@@ -121,6 +127,10 @@ def matches(
         for constant in (False, True):
             (result,) = run(row, given, output, constant=constant)
             compare(result, output, expected, atol, f"{row} of {code.name}, constant={constant}")
+            for result in on_host_cpu(row, given, output, constant=constant):
+                compare(
+                    result, output, expected, max(atol, CPU_ATOL), f"host-cpu: {row}, {code.name}"
+                )
 
 
 def compare(
@@ -150,6 +160,20 @@ def run(
     """The operation's outputs; all tensors but the first are constants, or none is."""
     model, inputs = single(row, operands, *outputs, constant=constant)
     return RUNTIME.compile(model, REFERENCE).run(inputs)
+
+
+def on_host_cpu(
+    row: Row, operands: Mapping[str, object], *outputs: Operand, constant: bool
+) -> list[np.ndarray]:
+    """The outputs of host-cpu for inputs of known shapes; none if it declines the operation."""
+    model, inputs = single(row, operands, *outputs, constant=constant)
+    known = list(model.operands)
+    for index, array in zip(model.inputs, inputs, strict=True):
+        known[index] = replace(known[index], dimensions=array.shape)
+    model = replace(model, operands=tuple(known))
+    if any(0 in array.shape for array in inputs) or not all(RUNTIME.supported(model, HOST_CPU)):
+        return []
+    return RUNTIME.compile(model, HOST_CPU).run(inputs)
 
 
 def single(

@@ -63,12 +63,13 @@ class _Interpolation:
 def resize_nearest_neighbor(input: Array, *, out: Array, **scalars: Scalar) -> None:
     """Nearest-neighbour interpolation. Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR."""
     first = 2 if scalars.get("layout", False) else 1
-    rows = _nearest(input.shape[first], out.shape[first], scalars)
-    columns = _nearest(input.shape[first + 1], out.shape[first + 1], scalars)
+    rows = nearest(input.shape[first], out.shape[first], scalars)
+    columns = nearest(input.shape[first + 1], out.shape[first + 1], scalars)
     np.take(np.take(input, rows, first), columns, first + 1, out=out, mode="clip")
 
 
-def _nearest(size: int, wanted: int, scalars: dict[str, Scalar]) -> Array:
+def nearest(size: int, wanted: int, scalars: dict[str, Scalar]) -> Array:
+    """Return the input pixel of each of `wanted` output pixels along an axis of `size`."""
     at = _positions(size, wanted, scalars, center=0)
     aligned = bool(scalars.get("align_corners", False))
     whole = np.floor(at + np.float32(0.5)) if aligned else np.floor(at)

@@ -1,0 +1,175 @@
+"""Conversion of NNAPI models to ONNX models, and the operations that can be converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from onnx import ModelProto, ValueInfoProto
+
+from ep_nnapi.errors import Reject
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
+from ep_nnapi.nnapi.host.engines.lowering import find
+from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, Shape
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, name_operands
+from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.spec import WHILE
+from ep_nnapi.nnapi.validate import execution_order
+
+_LEVEL = 8
+"""The feature level of these devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """An NNAPI model as an ONNX model.
+
+    weights   constants that are given to the session by name
+    inputs    names of the inputs, in the order of the NNAPI model's
+    outputs   names of the outputs, in the same way
+    loops     True if it has loops, whose number of rounds only a time limit bounds
+    """
+
+    proto: ModelProto
+    weights: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    loops: bool
+
+
+def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
+    """For each operation, the reason why ONNX Runtime does not compute it exactly; "" if it does.
+
+    Each operation is lowered by itself, without reading weights.
+    """
+    shapes = _shapes(model)
+    return tuple(
+        _obstacle(model, shapes, name_operands(o, model.operands, _LEVEL), int8_weights)
+        for o in model.operations
+    )
+
+
+def _obstacle(
+    model: Model, shapes: Mapping[int, Shape], named: NamedOperation, int8_weights: bool
+) -> str:
+    scope = Scope(OnnxGraph(), model, shapes)
+    try:
+        for index in named.operation.inputs:
+            if model.operands[index].value is None:
+                scope.define(index, scope.graph.name(), real=False)
+        for index in named.operation.outputs:
+            scope.shape(index)
+        _lower(scope, named, int8_weights)
+    except (Inexpressible, ShapeError) as reason:
+        return str(reason)
+    return ""
+
+
+def convert(model: Model, *, int8_weights: bool = False) -> Converted:
+    """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
+    scope = Scope(OnnxGraph(), model, _shapes(model))
+    inputs: list[ValueInfoProto] = []
+    for n, index in enumerate(model.inputs):
+        inputs.append(scope.declare(index, f"input{n}"))
+        scope.enter(index, f"input{n}")
+    _lower_all(scope, int8_weights)
+    outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
+    built = scope.graph.build(inputs, outputs)
+    return Converted(
+        built.proto,
+        built.weights,
+        tuple(v.name for v in inputs),
+        tuple(v.name for v in outputs),
+        _has_loops(model),
+    )
+
+
+def _lower_all(scope: Scope, int8_weights: bool) -> None:
+    model = scope.model
+    for n in execution_order(model):
+        _lower(scope, name_operands(model.operations[n], model.operands, _LEVEL), int8_weights)
+
+
+def _lower(scope: Scope, named: NamedOperation, int8_weights: bool) -> None:
+    lowering = find(named.operation.spec, named.code)
+    if lowering is None:
+        raise Inexpressible(f"{named.operation.spec} of {named.code.name if named.code else None}")
+    lowering(Op(scope, named, partial(_inline, int8_weights), int8_weights))
+
+
+def _inline(
+    int8_weights: bool,
+    model: Model,
+    graph: OnnxGraph,
+    given: Sequence[str],
+    shapes: Sequence[Shape],
+) -> Inlined:
+    """Add the operations of a model inside a control flow operation; see `Inline`."""
+    scope = Scope(graph, model, _shapes(model, dict(zip(model.inputs, shapes, strict=True))))
+    for index, name in zip(model.inputs, given, strict=True):
+        scope.define(index, name, real=False)
+    _lower_all(scope, int8_weights)
+    values = [scope.value(index, real=False) for index in model.outputs]
+    return Inlined(values, [scope.shapes.get(index) for index in model.outputs])
+
+
+def _has_loops(model: Model) -> bool:
+    inner = (o.value for o in model.operands if isinstance(o.value, Model))
+    return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
+
+
+def _shapes(model: Model, given: Mapping[int, Shape] | None = None) -> dict[int, Shape]:
+    """Shapes of the operands, as far as they follow from declarations and constants.
+
+    given   shapes of inputs, in place of the declared ones
+    """
+    found = {i: o.dimensions for i, o in enumerate(model.operands) if o.known}
+    found |= given or {}
+    for n in execution_order(model):
+        named = name_operands(model.operations[n], model.operands, _LEVEL)
+        facts = {
+            name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))
+            if isinstance(index, tuple)
+            else _fact(model.operands[index], found.get(index))
+            for name, index in named.inputs.items()
+        }
+        try:
+            dims = infer(named.operation.spec, facts, len(named.operation.outputs))
+        except (ShapeError, Reject):  # the operation is declined for lack of its output's shape
+            for index in named.operation.outputs:
+                found.pop(index, None)
+            continue
+        for index, each in zip(named.operation.outputs, dims, strict=True):
+            if each is not None and None not in each:
+                shape = tuple(size or 0 for size in each)
+                if _agree(shape, model.operands[index]):
+                    found[index] = shape
+                else:
+                    found.pop(index, None)
+    return found
+
+
+def _agree(shape: Shape, operand: Operand) -> bool:
+    """True if a shape has the declared dimensions."""
+    if not operand.dimensions:
+        return True
+    return len(shape) == len(operand.dimensions) and all(
+        declared in (0, size) for declared, size in zip(operand.dimensions, shape, strict=True)
+    )
+
+
+def _fact(operand: Operand, shape: Shape | None) -> Known:
+    """The facts of an operand from which shapes are inferred."""
+    if isinstance(operand.value, Data):
+        if operand.type.tensor:
+            return Tensor.of(operand.array)
+        number: bool | int | float = operand.array.item()
+        return number
+    if not operand.type.tensor:
+        return Pending.PENDING
+    return Tensor(shape)

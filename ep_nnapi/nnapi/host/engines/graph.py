@@ -1,0 +1,124 @@
+"""ONNX graph under construction: nodes and constants, and the model proto made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from ep_nnapi.graph.value import Array
+
+CONTRIB = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
+
+_OPSET, _IR_VERSION = 21, 10
+"""The newest opset for which ONNX Runtime's other providers have most of their kernels."""
+
+_INLINE = 1024
+"""Constants of at most so many bytes are stored in the model itself; shape computations and
+optimizers of ONNX Runtime read them there."""
+
+Attribute: TypeAlias = int | float | str | Sequence[int] | GraphProto
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """An ONNX model whose large constants are given to the session separately, by name."""
+
+    proto: ModelProto
+    weights: Mapping[str, Array]
+
+
+@dataclass(slots=True)
+class Constants:
+    """Constants of a model by name; values are computed only when the model is built.
+
+    Constants with equal keys are stored once.
+    """
+
+    _names: dict[object, str] = field(default_factory=dict)
+    _values: dict[str, Callable[[], Array]] = field(default_factory=dict)
+
+    def lazy(self, key: object, make: Callable[[], Array]) -> str:
+        """Name of the constant that `make` computes; `key` identifies its value."""
+        if key not in self._names:
+            self._names[key] = f"c{len(self._names)}"
+            self._values[self._names[key]] = make
+        return self._names[key]
+
+    def array(self, value: Array) -> str:
+        """Name of a small constant."""
+        return self.lazy((value.dtype.str, value.shape, value.tobytes()), lambda: value)
+
+    def build(self) -> tuple[list[TensorProto], dict[str, Array]]:
+        """Initializers, and the values of those too large to be inline."""
+        tensors, weights = [], {}
+        for name, make in self._values.items():
+            value = np.asarray(make(), order="C")
+            tensor = TensorProto(
+                name=name, data_type=helper.np_dtype_to_tensor_dtype(value.dtype), dims=value.shape
+            )
+            if value.nbytes <= _INLINE:
+                tensor.raw_data = value.tobytes()
+            else:
+                tensor.data_location = TensorProto.EXTERNAL
+                tensor.external_data.add(key="location", value="weights")
+                weights[name] = value
+            tensors.append(tensor)
+        return tensors, weights
+
+
+class OnnxGraph:
+    """A graph to which nodes are added in topological order; subgraphs share its constants."""
+
+    def __init__(self, parent: OnnxGraph | None = None) -> None:
+        """Create an empty graph; `parent` is the graph that contains the node of a subgraph."""
+        self.nodes: list[NodeProto] = []
+        self.constants: Constants = parent.constants if parent else Constants()
+        self._counter: list[int] = parent._counter if parent else [0]
+
+    def name(self) -> str:
+        """Return a value name that is new in this graph, its parents and its subgraphs."""
+        self._counter[0] += 1
+        return f"v{self._counter[0]}"
+
+    def node(self, op_type: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
+        """Add a node with one output; returns the output's name."""
+        return self.many(op_type, 1, *inputs, domain=domain, **attributes)[0]
+
+    def many(
+        self,
+        op_type: str,
+        outputs: int,
+        *inputs: str,
+        domain: str = "",
+        **attributes: Attribute,
+    ) -> list[str]:
+        """Add a node with that many outputs; returns their names."""
+        names = [self.name() for _ in range(outputs)]
+        node = NodeProto(op_type=op_type, domain=domain, input=inputs, output=names)
+        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        self.nodes.append(node)
+        return names
+
+    def ints(self, values: Sequence[int]) -> str:
+        """Name of an int64 constant [n]: shapes, axes and the like."""
+        return self.constants.array(np.array(values, np.int64))
+
+    def proto(
+        self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]
+    ) -> GraphProto:
+        """The graph without initializers, as a subgraph has it."""
+        return helper.make_graph(self.nodes, "nnapi", list(inputs), list(outputs))
+
+    def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
+        """The whole model."""
+        graph = self.proto(inputs, outputs)
+        tensors, weights = self.constants.build()
+        graph.initializer.extend(tensors)
+        opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
+        return Built(model, weights)

@@ -1,0 +1,47 @@
+"""Lowerings of NNAPI operations to ONNX, one module for each family; `find` returns one.
+
+A lowering is a function of an `Op` that adds ONNX nodes and defines the operation's outputs. It
+raises Inexpressible, through `require` or by asking for what is not constant or not known, when
+ONNX Runtime cannot compute the operation exactly: then the device declines the operation. Each
+family's `ROWS` say for which types (of the signature's type variable T) a function is.
+"""
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.engines.lowering import (
+    activation,
+    blocks,
+    control_flow,
+    conversion,
+    convolution,
+    elementwise,
+    matrices,
+    movement,
+    normalization,
+    pooling,
+    reduction,
+    resize,
+    slicing,
+)
+from ep_nnapi.nnapi.host.engines.row import Lowering, table
+from ep_nnapi.nnapi.signature import OperationSpec
+
+LOWERINGS = table(
+    *activation.ROWS,
+    *blocks.ROWS,
+    *control_flow.ROWS,
+    *conversion.ROWS,
+    *convolution.ROWS,
+    *elementwise.ROWS,
+    *matrices.ROWS,
+    *movement.ROWS,
+    *normalization.ROWS,
+    *pooling.ROWS,
+    *reduction.ROWS,
+    *resize.ROWS,
+    *slicing.ROWS,
+)
+
+
+def find(spec: OperationSpec, code: OperandCode | None) -> Lowering | None:
+    """The lowering of an operation with type variable T = `code`; None if there is none."""
+    return LOWERINGS.get((spec, code)) or LOWERINGS.get((spec, None))

@@ -1,0 +1,94 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.engines.operation import Op
+from ep_nnapi.nnapi.host.engines.row import Lowering, row
+from ep_nnapi.nnapi.host.engines.scope import Perm, identity
+from ep_nnapi.nnapi.shapes.operands import axes_of
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+
+
+def _along(op: Op) -> tuple[tuple[int, ...], Perm]:
+    """The reduced axes, and the input's layout to reduce in.
+
+    Without `keep_dims` the axes that remain must have the operand's own order in that layout.
+    """
+    rank = len(op.shape("input"))
+    axes = axes_of(op.ints("axes"), rank)
+    layout = op.layout("input")
+    left = [axis for axis in layout if axis not in axes]
+    if left != sorted(left) and not op.scalar("keep_dims"):
+        layout = identity(rank)
+    return axes, layout
+
+
+def _reduced(op: Op, op_type: str, value: str, axes: tuple[int, ...], layout: Perm) -> str:
+    """Add the node; the output has its declared shape, also if no axis remains."""
+    stored_axes = sorted(layout.index(axis) for axis in axes)
+    keep = bool(op.scalar("keep_dims"))
+    found = op.node(op_type, value, op.sizes(stored_axes), keepdims=int(keep))
+    if not keep and len(axes) == len(layout):
+        return op.node("Reshape", found, op.sizes(op.shape("output")))
+    return found
+
+
+def _reduction(op_type: str, *, stored: bool = False) -> Lowering:
+    """Reductions of real numbers, or of stored ones where their order is the same."""
+
+    def lower(op: Op) -> None:
+        axes, layout = _along(op)
+        value = op.stored("input", layout) if stored else op.real("input", layout)
+        found = _reduced(op, op_type, value, axes, layout)
+        perm = layout if op.scalar("keep_dims") else None
+        if stored:
+            op.keep(found, perm)
+        else:
+            op.deliver(found, perm)
+
+    return lower
+
+
+def _logical(op_type: str) -> Lowering:
+    """REDUCE_ALL and REDUCE_ANY, as the least and the greatest of 0 and 1."""
+
+    def lower(op: Op) -> None:
+        axes, layout = _along(op)
+        numbers = op.node("Cast", op.stored("input", layout), to=TensorProto.INT32)
+        found = _reduced(op, op_type, numbers, axes, layout)
+        perm = layout if op.scalar("keep_dims") else None
+        op.keep(op.node("Cast", found, to=TensorProto.BOOL), perm)
+
+    return lower
+
+
+def _arg(op_type: str) -> Lowering:
+    """Index of the extreme element, the first of equal ones."""
+
+    def lower(op: Op) -> None:
+        axis = op.axis("axis", len(op.shape("input")))
+        value = op.stored("input")
+        if op.operand("input").type in (Q8, Q8S):
+            value = op.node("Cast", value, to=TensorProto.INT32)
+        found = op.node(op_type, value, axis=axis, keepdims=0)
+        numbers = op.node("Cast", found, to=TensorProto.INT32)
+        op.keep(op.node("Reshape", numbers, op.sizes(op.shape("output"))))
+
+    return lower
+
+
+_NUMBERS = (F32, F16, I32, Q8, Q8S)
+ROWS = (
+    row(spec.MEAN, _reduction("ReduceMean"), F32, F16, Q8, Q8S),
+    row(spec.REDUCE_SUM, _reduction("ReduceSum"), F32, F16),
+    row(spec.REDUCE_PROD, _reduction("ReduceProd"), F32, F16),
+    row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), F32, F16, Q8, Q8S),
+    row(spec.REDUCE_MIN, _reduction("ReduceMin", stored=True), F32, F16, Q8, Q8S),
+    row(spec.REDUCE_ALL, _logical("ReduceMin"), BOOL8),
+    row(spec.REDUCE_ANY, _logical("ReduceMax"), BOOL8),
+    row(spec.ARGMAX, _arg("ArgMax"), *_NUMBERS),
+    row(spec.ARGMIN, _arg("ArgMin"), *_NUMBERS),
+)

@@ -1,0 +1,55 @@
+"""Image resizing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.engines.operation import Op
+from ep_nnapi.nnapi.host.engines.row import row
+from ep_nnapi.nnapi.host.engines.scope import TO_NCHW, identity, permuted
+from ep_nnapi.nnapi.host.kernels.resize import nearest
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+
+
+def resize_bilinear(op: Op) -> None:
+    """Bilinear interpolation. Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR."""
+    layout = identity(4) if op.scalar("layout", default=False) else TO_NCHW
+    how = "asymmetric"
+    if op.scalar("align_corners", default=False):
+        how = "align_corners"
+    elif op.scalar("half_pixel_centers", default=False):
+        how = "half_pixel"
+    sizes = permuted(op.shape("output"), layout)
+    value = op.node(
+        "Resize",
+        op.real("input", layout),
+        "",
+        "",
+        op.sizes(sizes),
+        mode="linear",
+        coordinate_transformation_mode=how,
+    )
+    op.deliver(value, layout)
+
+
+def resize_nearest_neighbor(op: Op) -> None:
+    """Nearest-neighbour interpolation, by the reference device's own choice of pixels.
+
+    Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
+    """
+    layout = op.layout("input")
+    value = op.stored("input", layout)
+    first = 2 if op.scalar("layout", default=False) else 1
+    for axis in (first, first + 1):
+        size, wanted = op.shape("input")[axis], op.shape("output")[axis]
+        pixels = op.array(nearest(size, wanted, op.scalars()), np.int64)
+        value = op.node("Gather", value, pixels, axis=layout.index(axis))
+    op.keep(value, layout)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+ROWS = (
+    row(spec.RESIZE_BILINEAR, resize_bilinear, *_DATA),
+    row(spec.RESIZE_NEAREST_NEIGHBOR, resize_nearest_neighbor, *_DATA),
+)

@@ -1,0 +1,103 @@
+"""Executions of a converted model in an ONNX Runtime session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from concurrent.futures import TimeoutError as Unfinished
+from dataclasses import dataclass, field
+from threading import Thread
+
+import numpy as np
+import onnxruntime
+
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.result import COMPUTE, failure
+from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.shapes import ShapeError
+
+_LONG = 0.1
+"""Seconds of a run from which on the next ones are supervised, as those with a time limit are."""
+_POLL = 0.005
+"""Seconds between checks of a supervised run's limits."""
+
+
+@dataclass(slots=True)
+class PreparedSession:
+    """A session that computes a model; thread-safe, executions may be concurrent.
+
+    weights   memory that the session reads its constants from
+    loops     the model has loops: a run is ended after the loop timeout
+    """
+
+    session: onnxruntime.InferenceSession
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    loops: bool
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    _seconds: float = 0.0
+
+    def execute(
+        self,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+        options: RunOptions,
+    ) -> list[Array]:
+        """Run the model, as `device.PreparedModel.execute`."""
+        feeds = dict(zip(self.inputs, inputs, strict=True))
+        if any(array is None for array in inputs):
+            missing = [n for n, array in enumerate(inputs) if array is None]
+            raise ShapeError(f"input {missing[0]} was left out, its value is needed")
+        limited = options.timeout_ns is not None or self.loops
+        start = time.perf_counter()
+        if limited or (self._seconds > _LONG and options.stop is not None):
+            results = self._supervised(feeds, options)
+        else:
+            results = self.session.run(self.outputs, feeds)
+        self._seconds = time.perf_counter() - start
+        return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
+
+    def _supervised(self, feeds: Mapping[str, Array | None], options: RunOptions) -> list[Array]:
+        """Run in another thread, and end the run when its limits are exceeded."""
+        run = Run.start(options)
+        loop_end = time.monotonic_ns() + run.loop_timeout_ns if self.loops else None
+        flag, done = onnxruntime.RunOptions(), Future[list[Array]]()
+
+        def compute() -> None:
+            try:
+                done.set_result(self.session.run(self.outputs, feeds, flag))
+            except Exception as error:  # reraised in the thread that waits
+                done.set_exception(error)
+
+        Thread(target=compute, daemon=True).start()
+        try:
+            while True:
+                try:
+                    return done.result(_POLL)
+                except Unfinished:
+                    run.check()
+                    _check_loops(loop_end)
+        except BaseException:
+            flag.terminate = True
+            wait([done])  # the session reads the caller's memory until then
+            raise
+
+
+def _check_loops(end: int | None) -> None:
+    """Raises RuntimeFailure if the loops' time is over."""
+    if end is not None and time.monotonic_ns() > end:
+        detail = "the loops' time limit is over"
+        raise failure(COMPUTE, ResultCode.MISSED_DEADLINE_TRANSIENT, detail)
+
+
+def _delivered(result: Array, out: Array | None) -> Array:
+    """The result, in the caller's array if one is given; raises ShapeError for another shape."""
+    if out is None:
+        return result
+    if out.shape != result.shape:
+        raise ShapeError(f"the output has shape {list(result.shape)}, not {list(out.shape)}")
+    np.copyto(out, result)
+    return out

@@ -1,0 +1,44 @@
+"""Rows of the table of lowerings: an NNAPI operation, its types and the function that lowers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.engines.operation import Op
+from ep_nnapi.nnapi.signature import OperationSpec
+
+BINARY = ("input1", "input2")
+"""Names of the tensors of operations on two."""
+
+Lowering: TypeAlias = Callable[[Op], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row; `codes` are the types of the signature's type variable T, empty for all types."""
+
+    spec: OperationSpec
+    lower: Lowering
+    codes: tuple[OperandCode, ...]
+
+
+Table: TypeAlias = Mapping[tuple[OperationSpec, OperandCode | None], Lowering]
+
+
+def row(spec: OperationSpec, lower: Lowering, *codes: OperandCode) -> Row:
+    """A row of the table."""
+    return Row(spec, lower, codes)
+
+
+def table(*rows: Row) -> Table:
+    """Lowerings by operation and type (None: any type); each pair may occur only once."""
+    found: dict[tuple[OperationSpec, OperandCode | None], Lowering] = {}
+    for each in rows:
+        for code in each.codes or (None,):
+            if (each.spec, code) in found:
+                raise ValueError(f"{each.spec} has two lowerings for {code}")
+            found[each.spec, code] = each.lower
+    return found

@@ -1,0 +1,15 @@
+"""The host runtime with all devices of this package, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+
+
+def host_runtime(feature_level: int = 8) -> HostRuntime:
+    """Return a runtime with the devices nnapi-reference and host-cpu.
+
+    Raises OptionError for a feature level that is not 1 to 8.
+    """
+    return HostRuntime((ReferenceDevice(), CpuDevice()), feature_level)

@@ -1,0 +1,42 @@
+"""The conformance cases beside the repository on host-cpu: those that it takes pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.runtime import RunOptions
+from tests.nnapi import conformance
+
+RUNTIME = HostRuntime((CpuDevice(threads=1),))
+(DEVICE,) = RUNTIME.devices()
+CASES = conformance.folder_cases()
+LOOP_TIMEOUT_NS = 300_000_000
+
+
+def taken(case) -> bool:
+    """True if the device takes every operation; cases that must be refused have no answer."""
+    return not (case.expect_failure and not case.timeout_test) and all(
+        RUNTIME.supported(conformance.model(case), DEVICE)
+    )
+
+
+def wrong(case) -> list[str]:
+    """What is wrong with the results."""
+    try:
+        compiled = RUNTIME.compile(conformance.model(case), DEVICE)
+        options = RunOptions(loop_timeout_ns=LOOP_TIMEOUT_NS)
+        results = compiled.run(conformance.inputs(case), (), options)
+    except RuntimeFailure as error:
+        return [] if case.timeout_test and "MISSED_DEADLINE" in str(error) else [str(error)]
+    return conformance.check(case, results)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
+@pytest.mark.parametrize("file", sorted(CASES))
+def test_cases_that_the_device_takes_pass(file):
+    found = {case.name: wrong(case) for case in CASES[file]() if taken(case)}
+    assert not {name: what for name, what in found.items() if what}
