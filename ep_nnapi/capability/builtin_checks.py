@@ -21,7 +21,7 @@ def rank(n: Node, value: Value, low: int, high: int) -> None:
     n.require(
         low <= value.rank <= high,
         Reason.RANK,
-        f"{value.name} has rank {value.rank}, it takes {takes}",
+        f"{value.name} has rank {value.rank}, supported: {takes}",
     )
 
 
@@ -47,9 +47,7 @@ def attribute(name: str, wanted: object, default: object) -> Check:
 
     def check(n: Node) -> None:
         given = n.node.attributes.get(name, default)
-        n.require(
-            given == wanted, Reason.ATTRIBUTE, f"{name} is {given!r}, it takes {wanted!r} only"
-        )
+        n.require(given == wanted, Reason.ATTRIBUTE, f"{name} is {given!r}, supported: {wanted!r}")
 
     return check
 
@@ -57,7 +55,7 @@ def attribute(name: str, wanted: object, default: object) -> Check:
 def two_inputs(n: Node) -> None:
     """Checks for exactly two inputs."""
     count = len(n.node.inputs)
-    n.require(count == 2, Reason.ATTRIBUTE, f"it takes 2 inputs, not {count}")
+    n.require(count == 2, Reason.ATTRIBUTE, f"{count} inputs, supported: 2")
 
 
 def activation_range(n: Node) -> None:
@@ -66,7 +64,7 @@ def activation_range(n: Node) -> None:
     n.require(
         (low, high) in {(0.0, 6.0), (-1.0, 1.0)},
         Reason.ATTRIBUTE,
-        f"the range is [{low}, {high}], it takes [0, 6] and [-1, 1]",
+        f"the range is [{low}, {high}], supported: [0, 6] and [-1, 1]",
     )
 
 
@@ -84,7 +82,9 @@ def convolution(n: Node) -> None:
     group = n.integer("group", 1)
     dilations = n.integers("dilations", (1, 1))
     grouped = group != 1 and weights.shape[1] != 1
-    n.require(dilations == (1, 1) or not grouped, Reason.ATTRIBUTE, "grouped and dilated at once")
+    n.require(
+        dilations == (1, 1) or not grouped, Reason.ATTRIBUTE, "dilations in a grouped convolution"
+    )
     n.require(
         dilations == (1, 1) or n.target.feature_level >= 3,
         Reason.LEVEL,
@@ -96,7 +96,7 @@ def pool(n: Node) -> None:
     """Checks for 2-D pooling without attributes beyond kernel, strides and pads."""
     kernel = n.integers("kernel_shape")
     n.require(len(kernel) == 2, Reason.RANK, "it pools in 2-D only")
-    n.require(not n.has_output(1), Reason.ATTRIBUTE, "output Indices is asked for")
+    n.require(not n.has_output(1), Reason.ATTRIBUTE, "output Indices is not supported")
     for name, default in (("ceil_mode", 0), ("count_include_pad", 0), ("storage_order", 0)):
         n.require(n.integer(name, default) == 0, Reason.ATTRIBUTE, f"{name} is not 0")
     dilations = n.integers("dilations", (1, 1))
@@ -125,7 +125,7 @@ def matmul(n: Node) -> None:
     n.require(
         a.rank == b.rank > 2 and a.shape[:-2] == b.shape[:-2] and not n.node.parts,
         Reason.RANK,
-        f"ranks {a.rank} and {b.rank}: it takes matrices, or batches of equal shape",
+        f"ranks {a.rank} and {b.rank}: supported: matrices, or batches of equal shape",
     )
     n.require(n.target.feature_level >= 3, Reason.LEVEL, "batches of matrices need feature level 3")
 
@@ -154,7 +154,7 @@ def resize(n: Node) -> None:
             and coordinates == "asymmetric"
             and n.text("nearest_mode", "round_prefer_floor") == "floor"
         )
-    n.require(supported, Reason.ATTRIBUTE, f"{mode} with {coordinates} is left")
+    n.require(supported, Reason.ATTRIBUTE, f"{mode} with {coordinates} is not supported")
 
 
 def slicing(n: Node) -> None:

@@ -68,7 +68,7 @@ def _check(n: Node) -> None:
     node = n.node
     rule = RULES.get((node.domain, node.op_type))
     if rule is None:
-        raise Reject(Reason.OP, f"it has no {node.op_type}")
+        raise Reject(Reason.OP, f"{node.op_type} is not supported")
     level = max(rule.level, rule.nchw if n.target.nchw else 1)
     n.require(
         n.target.feature_level >= level,
@@ -88,7 +88,9 @@ def _check(n: Node) -> None:
         _check_group(n, x)
     else:
         n.require(
-            x.dtype in rule.dtypes, Reason.DTYPE, f"{x.name} is {x.dtype.name}, which it leaves"
+            x.dtype in rule.dtypes,
+            Reason.DTYPE,
+            f"{x.name} is {x.dtype.name}, which is not supported",
         )
     if rule.ranks is not None:
         checks.rank(n, x, *rule.ranks)
@@ -98,7 +100,9 @@ def _check(n: Node) -> None:
 
 def _check_group(n: Node, x: Value) -> None:
     op_type = n.node.op_type
-    n.require(op_type in _GROUPED, Reason.QUANTIZATION, f"{op_type} in a QDQ group is left")
+    n.require(
+        op_type in _GROUPED, Reason.QUANTIZATION, f"{op_type} is not supported in a QDQ group"
+    )
     n.require(
         x.dtype is DType.UINT8,
         Reason.QUANTIZATION,

@@ -167,7 +167,7 @@ def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejectio
         if part.id == node.id:
             yield replace(refused, node=part.name, op_type=part.op_type)
         else:
-            detail = f"in the QDQ group of {node.name}, which is refused: {refused.detail}"
+            detail = f"in the QDQ group of {node.name}, which is rejected: {refused.detail}"
             yield Rejection(part.name, part.op_type, refused.reason, detail, caused_by=node.name)
 
 

@@ -47,7 +47,9 @@ def isolate_defects(graph: Graph, step: Callable[[Graph], T]) -> Isolation[T]:
                 raise
             culprit = _culprit(seen, step)
             if len(defects) == _MAX_ISOLATED or culprit.id in defects:
-                logger.warning("a graph cannot be planned around single nodes; it is left")
+                logger.warning(
+                    "the analysis fails on many nodes of a graph; all are left to the CPU"
+                )
                 defects = {**{n.id: error for n in graph.nodes}, **defects}
                 continue
             defects[culprit.id] = error

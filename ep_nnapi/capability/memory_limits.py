@@ -27,7 +27,7 @@ def require_int32_scalars(call: Call) -> None:
         if isinstance(arg, int) and not -(2**31) <= arg < 2**31:
             raise Reject(
                 Reason.ATTRIBUTE,
-                f"{call.spec.name}.{param.name} is {arg}, NNAPI's integers have 32 bits",
+                f"{call.spec.name}.{param.name} is {arg}, which does not fit INT32",
             )
 
 
@@ -42,7 +42,7 @@ def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
     written = _TENSOR_FACTOR * sum(map(bytes_of, values)) + _ALLOWANCE
     for call in calls:
         made = [v for v in _values(call.inputs) if v.constant is not None]
-        _require_at_most(f"{call.spec.name} reads a constant made for it", made, read)
+        _require_at_most(f"{call.spec.name} reads a derived constant", made, read)
         _require_at_most(f"{call.spec.name} computes a tensor", _values(call.outputs), written)
         if call.spec in SCRATCH:
             elements = sum(v.size for v in (*_values(call.inputs), *_values(call.outputs)))
@@ -61,5 +61,5 @@ def _require_at_most(which: str, values: Iterable[Value], most: int) -> None:
         if bytes_of(value) > most:
             raise Reject(
                 Reason.SIZE,
-                f"{which} of {bytes_of(value)} bytes; a node of these sizes may take {most}",
+                f"{which} of {bytes_of(value)} bytes; a node of these sizes is limited to {most}",
             )

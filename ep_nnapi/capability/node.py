@@ -30,7 +30,7 @@ from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
-NO_ELEMENTS = "NNAPI reads a size of 0 as unknown"
+NO_ELEMENTS = "in NNAPI a size of 0 means unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class _Requantizer:
         if not call.spec.traits.selects:
             raise Reject(
                 Reason.QUANTIZATION,
-                "it takes several operations, of which each would round",
+                "it takes several operations, each of which rounds",
             )
         self._rounded.update(r.name for r in results)
 
@@ -120,7 +120,7 @@ def _require_fine_scale(call: Call, computed: Quantization | None, result: Value
     if np.float32(computed.scale[0]) > 2 * np.float32(wanted.scale[0]):
         raise Reject(
             Reason.QUANTIZATION,
-            f"{call.spec.name} computes in steps of {computed.scale[0]:g}, too coarse for "
+            f"{call.spec.name} computes with scale {computed.scale[0]:g}, too coarse for "
             f"{result.name}; quantize it with a scale of at least {computed.scale[0] / 2:g}",
         )
 

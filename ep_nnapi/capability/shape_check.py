@@ -45,14 +45,14 @@ def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
         return arg
     if isinstance(arg, Value | View):
         return _tensor(arg)
-    raise SpecError(f"{arg!r} is no operand of a call")
+    raise SpecError(f"{arg!r} is not an operand of a call")
 
 
 def _tensor(arg: Arg) -> Tensor:
     if isinstance(arg, View):
         return Tensor(arg.shape)
     if not isinstance(arg, Value):
-        raise SpecError(f"{arg!r} is no tensor")
+        raise SpecError(f"{arg!r} is not a tensor")
     return Tensor(operand_shape(arg.shape), _shape_elements(arg.constant))
 
 

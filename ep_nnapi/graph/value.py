@@ -184,7 +184,7 @@ class Value:
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) if unknown."""
         if self.dims is None:
-            raise self._unknown_shape("has no shape; state it in the model")
+            raise self._unknown_shape("has an unknown rank; declare its shape in the model")
         return len(self.dims)
 
     @property

@@ -229,12 +229,12 @@ def require_unquantized(node: GraphNode) -> None:
     if len(found) > 1:
         raise Reject(
             Reason.QUANTIZATION,
-            f"{names} have different scales or zero points; {node.op_type} keeps stored numbers",
+            f"{names} have different scales or zero points; {node.op_type} does not requantize",
         )
     if node.op_type not in _MOVERS | _ORDER_ONLY:
         raise Reject(
             Reason.QUANTIZATION,
-            f"{node.op_type} computes with the stored numbers of {names}; "
+            f"{node.op_type} computes with the raw integers of {names}; "
             "put it between DequantizeLinear and QuantizeLinear",
         )
 

@@ -52,13 +52,13 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     for name, sizes in fixed.items():
         if name not in names and name not in there:
             among = valid_names(name, (*(v.name for v in inputs), *there))
-            raise OptionError(f"fix names {name}, no input or symbolic size; there are {among}")
+            raise OptionError(f"fix: {name} is no input or symbolic dimension; known: {among}")
         if name in found and len(sizes) != 1:
-            raise OptionError(f"fix of {name} is {list(sizes)}; a symbolic size has one number")
+            raise OptionError(f"fix: {name} is {list(sizes)}; a symbolic dimension has one size")
     for value in inputs:
         for symbol, size in symbol_values([value], fixed).items():
             if found.setdefault(symbol, size) != size:
-                raise OptionError(f"fix gives {symbol} two sizes, {found[symbol]} and {size}")
+                raise OptionError(f"fix: {symbol} has two sizes, {found[symbol]} and {size}")
     return found
 
 

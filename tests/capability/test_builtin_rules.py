@@ -44,7 +44,7 @@ def test_taken_at_the_limit(case: Case, target: Target) -> None:
 
 
 LEFT = {
-    "no such operator": (node("HardSwish", f32(2)), FL8, Reason.OP, "no HardSwish"),
+    "no such operator": (node("HardSwish", f32(2)), FL8, Reason.OP, "HardSwish is not supported"),
     "level": (node("Sub", f32(2), f32(2)), FL1, Reason.LEVEL, "Sub needs feature level 2"),
     "opset": (node("Add", f32(2), f32(2), opset=6), FL8, Reason.OPSET, "older than opset 7"),
     "half floats": (node("Add", f16(2), f16(2)), FL8, Reason.DTYPE, "x0 is FLOAT16"),
@@ -68,7 +68,12 @@ LEFT = {
         Reason.LEVEL,
         "dilations",
     ),
-    "max of three": (node("Max", f32(2), f32(2), f32(2)), FL8, Reason.ATTRIBUTE, "2 inputs, not 3"),
+    "max of three": (
+        node("Max", f32(2), f32(2), f32(2)),
+        FL8,
+        Reason.ATTRIBUTE,
+        "3 inputs, supported: 2",
+    ),
     "pool, ceil": (
         node("MaxPool", f32(1, 1, 5, 5), kernel_shape=[2, 2], ceil_mode=1),
         FL8,

@@ -103,7 +103,7 @@ def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: 
         (["--exclude", "Conv_1,MaxPol"], "; did you mean MaxPool?"),
         (["--exclude", "Conv_11"], "; did you mean Conv_1?"),
         (["--partitioning-stop-ops", "Conv_1"], "partitioning_stop_ops names Conv_1, no operator"),
-        (["--fix", "imag=1,1,8,8"], "fix names imag, no input or symbolic size; there are image; "),
+        (["--fix", "imag=1,1,8,8"], "fix: imag is no input or symbolic dimension; known: image; "),
     ],
     ids=" ".join,
 )

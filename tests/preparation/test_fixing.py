@@ -81,11 +81,11 @@ def test_a_symbol_is_settled_wherever_it_stands(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fix", "says"),
     [
-        ("q=1,4", "fix names q, no input or symbolic size; there are x, z, rows"),
-        ("row=2", "fix names row, .* did you mean rows?"),
-        ("rows=2,3", r"fix of rows is \[2, 3\]; a symbolic size has one number"),
-        ("rows=2;x=3,4", "fix gives rows two sizes, 2 and 3"),
-        ("x=2,4;z=3,3", "fix gives rows two sizes, 2 and 3"),
+        ("q=1,4", "fix: q is no input or symbolic dimension; known: x, z, rows"),
+        ("row=2", "fix: row is no input .* did you mean rows?"),
+        ("rows=2,3", r"fix: rows is \[2, 3\]; a symbolic dimension has one size"),
+        ("rows=2;x=3,4", "fix: rows has two sizes, 2 and 3"),
+        ("x=2,4;z=3,3", "fix: rows has two sizes, 2 and 3"),
         ("x=1,5", r"x is fixed to \[1, 5\]; the model has \[rows,4\]"),
         ("x=1,4,1", r"x is fixed to \[1, 4, 1\]"),
     ],

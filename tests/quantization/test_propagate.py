@@ -109,7 +109,7 @@ def test_a_tensor_read_in_two_ways_is_refused():
     report = ep_nnapi.check(built.SerializeToString())
     (refused,) = report.rejections
     assert (refused.op_type, refused.reason) == ("Transpose", "QUANTIZATION")
-    assert "keeps stored numbers" in refused.detail
+    assert "does not requantize" in refused.detail
     feeds = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
     np.testing.assert_array_equal(q.on_nnapi(built, feeds)[0], q.on_cpu(built, feeds)[0])
 
@@ -134,7 +134,7 @@ def test_a_refused_group_names_its_operator_in_one_line():
     details = {r.op_type: r.detail for r in report.rejections}
     assert set(details) == {"Exp", QUANTIZE, DEQUANTIZE}
     assert "\n" not in details["Exp"]
-    assert details[QUANTIZE].startswith("in the QDQ group of f1_0, which is refused: ")
+    assert details[QUANTIZE].startswith("in the QDQ group of f1_0, which is rejected: ")
 
 
 def test_what_is_not_computed_as_quantized_is_noted(capsys: pytest.CaptureFixture[str]):
@@ -161,7 +161,7 @@ def test_notes_name_what_the_model_names():
     x = g.group("LayerNormalization", [x, g.constant(np.ones(6, np.float32))], U8)
     notes = ep_nnapi.check(g.model(x).SerializeToString()).notes
     assert [n.detail for n in notes] == [
-        "computed in floats: it takes several operations, of which each would round",
+        "computed in floats: it takes several operations, each of which rounds",
         "computed in floats: q2 is quantized; Elu of it takes float arithmetic",
         "computed in floats: q5 is quantized; LayerNormalization of it takes float arithmetic",
     ]

@@ -119,5 +119,5 @@ def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]
 
 
 def test_a_fixed_name_that_is_no_input_is_named() -> None:
-    with pytest.raises(OptionError, match=r"fix names z, .*there are x"):
+    with pytest.raises(OptionError, match=r"fix: z is no input .*known: x"):
         sample_graphs(convolution(), {"z": (1,)})
