@@ -37,7 +37,7 @@ ADVICE = {
     Reason.LEVEL: "target newer phones, or replace what needs the level",
     Reason.DTYPE: "convert the tensor to a type that NNAPI has",
     Reason.RANK: "reshape to four dimensions or fewer",
-    Reason.SHAPE: "fix the sizes of inputs (--fix name=1,3,224,224) where they settle it",
+    Reason.SHAPE: "fix the sizes of inputs (--fix name=1,3,224,224)",
     Reason.CONSTANT: "make it an initializer",
     Reason.ATTRIBUTE: "export with settings that NNAPI has",
     Reason.QUANTIZATION: "quantize with parameters that NNAPI has",
@@ -49,6 +49,11 @@ ADVICE = {
     Reason.DRIVER: "try another device (--device) or a newer driver",
 }
 """Advice to the user for each reason."""
+
+FIX_ADVICE = "fix it to a number"
+"""Ends the detail of a SHAPE rejection that a fixed input size repairs; no other SHAPE one."""
+SHAPE_ADVICE = "no size of an input changes this: change the model, or leave it to the CPU"
+"""Advice for all other SHAPE rejections, data-dependent shapes among them."""
 
 
 class Reject(Exception):

@@ -161,7 +161,8 @@ class Options:
         parsers.one_of(DynamicShapes),
         "HOW",
         Category.SHAPES,
-        "symbolic sizes: specialize (default) compiles for the sizes of each run, off refuses them",
+        "symbolic sizes: specialize (default) compiles for the sizes of each run, "
+        "off (default with target builtin-nnapi) refuses them",
     )
     shape_cache: int = option(
         4,  # each has its own packed weights; few models need more (batch of one and of many)
@@ -241,11 +242,14 @@ def parse(given: Mapping[str, object]) -> Options:
             both = " and ".join(o.name for o in OPTIONS if o.field == found.field)
             raise OptionError(f"{both} are both given; give one of them")
         chosen[found.field] = found.parse(name, value)
+    if chosen.get("target") is RuleSet.BUILTIN:  # which takes no symbolic sizes
+        chosen.setdefault("dynamic_shapes", DynamicShapes.OFF)
     return Options(**chosen)  # type: ignore[arg-type]
 
 
 def to_strings(options: Options) -> dict[str, str]:
     """The options that differ from the defaults, as ONNX Runtime provider option strings."""
     values = {f.name: getattr(options, f.name) for f in fields(Options)}
-    defaults = Options()
+    builtin = options.target is RuleSet.BUILTIN
+    defaults = Options(dynamic_shapes=DynamicShapes.OFF) if builtin else Options()
     return {n: to_text(v) for n, v in values.items() if v != getattr(defaults, n)}

@@ -195,6 +195,23 @@ def test_fix_refuses(given: object):
     refused({"fix": given}, "fix")
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, "specialize"),
+        ({"target": "ep-nnapi"}, "specialize"),
+        ({"target": "builtin-nnapi"}, "off"),
+        ({"target": "builtin-nnapi", "dynamic_shapes": "specialize"}, "specialize"),
+        ({"dynamic_shapes": "specialize", "target": "builtin-nnapi"}, "specialize"),
+    ],
+)
+def test_the_builtin_target_refuses_symbolic_sizes_unless_told_otherwise(
+    given: dict[str, object], wanted: str
+):
+    """ONNX Runtime's own provider takes no node with a dimension that is not a number."""
+    assert parse(given).dynamic_shapes == wanted
+
+
 # to strings and back -------------------------------------------------------------------------
 
 
@@ -208,6 +225,8 @@ def test_fix_refuses(given: object):
         {"api_level": 29, "device": "nnapi-reference"},
         {"fallback": "none", "exclude": "Conv,pool1"},
         {"dynamic_shapes": "off", "shape_cache": 2, "target": "builtin-nnapi"},
+        {"target": "builtin-nnapi"},
+        {"dynamic_shapes": "specialize", "target": "builtin-nnapi"},
         {"fix": {"x": (1, 3), "y": (2,)}},
     ],
 )

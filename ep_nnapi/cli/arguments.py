@@ -90,19 +90,19 @@ def options_of(given: argparse.Namespace) -> dict[str, object]:
 
 def add_check(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `check`."""
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless it takes every node")
+    parser.add_argument("--strict", action="store_true", help="exit 1 unless NNAPI takes all nodes")
     parser.add_argument(
-        "--levels", action="store_true", help="one row for each feature level instead"
+        "--levels", action="store_true", help="print one row for each feature level"
     )
     parser.add_argument(
         "--baseline",
         metavar="JSON",
-        help="an earlier check --json: exit 1 when clusters or border bytes grew",
+        help="output of an earlier check --json; exit 1 if clusters or border bytes grew",
     )
     parser.add_argument(
         "--optimization-level",
         choices=[str(x) for x in Level],
-        help="judge the model as it is once prepared at that level",
+        help="check the model as prepare saves it at this level",
     )
 
 
@@ -113,16 +113,17 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]FILE",
-        help=".npy, .npz or image; may be repeated (default: random numbers)",
+        help="input: .npy, .npz or image; may be repeated (default: random)",
     )
     parser.add_argument("--random", action="store_true", help="random inputs (the default)")
-    parser.add_argument("--no-latency", action="store_true", help="do not measure either side")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
+    parser.add_argument("--no-latency", action="store_true", help="do not measure latency")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     parser.add_argument(
         "--tolerance",
         type=float,
-        help="what an output may differ by, relative to its spread (default: by its kind, 1e-4 for "
-        "float32); beyond it exit 1, unless a more exact computation shows the CPU as far off",
+        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
+        "for float32); exit 1 beyond it, unless a more exact computation shows that NNAPI is no "
+        "less accurate than the CPU",
     )
 
 
@@ -131,17 +132,17 @@ def add_listing(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         action="store_true",
-        help="print constants in full (default: their sizes and digests), to rebuild the model",
+        help="print constants in full (default: sizes and digests of large ones)",
     )
 
 
 def add_lib(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lib`, each of which replaces the default output (the path)."""
-    parser.add_argument("--cflags", action="store_true", help="flags that compile C or C++ with it")
-    parser.add_argument("--libs", action="store_true", help="flags that link a program with it")
+    parser.add_argument("--cflags", action="store_true", help="print compiler flags")
+    parser.add_argument("--libs", action="store_true", help="print linker flags")
     others = parser.add_mutually_exclusive_group()
-    others.add_argument("--pkgconfigdir", action="store_true", help="what PKG_CONFIG_PATH takes")
-    others.add_argument("--cmakedir", action="store_true", help="what NeuralNetworks_DIR takes")
+    others.add_argument("--pkgconfigdir", action="store_true", help="print the PKG_CONFIG_PATH")
+    others.add_argument("--cmakedir", action="store_true", help="print the NeuralNetworks_DIR")
     others.add_argument("--header", metavar="DIR", help="write the headers to DIR/android")
 
 

@@ -43,7 +43,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI, and on a PC")
+    parser = Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI")
     arguments.add_version(parser)
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
     checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
@@ -59,12 +59,12 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument(
         "--calibrate",
         metavar="FILE",
-        help="measure one for partitioning=worth_it instead, some seconds; write what it takes",
+        help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
     )
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
     for each in (checking, running, preparing, ops, devices):
         arguments.add_json(each)
-    lib_help = "where libneuralnetworks.so is, and how C programs are built with it"
+    lib_help = "path of libneuralnetworks.so, and flags to build C programs with it"
     arguments.add_lib(_plain(verbs.add_parser("lib", help=lib_help), _lib))
     return parser
 

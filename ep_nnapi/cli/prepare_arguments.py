@@ -22,52 +22,60 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
     argument(
-        "-o", "--out", required=True, metavar="OUT", help="a directory, or a file for one model"
+        "-o",
+        "--out",
+        required=True,
+        metavar="OUT",
+        help="output directory, or file for one model",
     )
     argument(
         "--optimization-level",
         choices=[str(x) for x in Level],
-        help="ONNX Runtime's levels, or nnapi-aware (default): extended, sparing NNAPI's nodes",
+        help="ONNX Runtime's level, or nnapi-aware (default): extended, NNAPI's nodes unfused",
     )
-    argument("--use-nnapi", action="store_true", help="make extended nnapi-aware")
+    argument(
+        "--use-nnapi",
+        action="store_true",
+        help="make level extended nnapi-aware",
+    )
     argument(
         "--format",
         choices=[str(x) for x in Format],
-        help="what to write (default: as OUT ends, else ort)",
+        help="output format (default: by the suffix of OUT, else ort)",
     )
     argument(
         "--target-platform",
         choices=[str(x) for x in Platform],
-        help="what the CPU's nodes are for: arm (default) or amd64",
+        help="processor that the nodes on the CPU are optimized for: arm (default) or amd64",
     )
     argument(
         "--optimization-style",
         type=str.lower,
         choices=[str(x) for x in Style],
-        help="optimizations baked in (fixed, default) or recorded for the load (runtime)",
+        help="apply optimizations (fixed, default), or record them for the load (runtime)",
     )
     argument(
         "--enable-type-reduction",
         action="store_true",
-        help="name the types, too, in required_operators_and_types.config",
+        help="also list element types: required_operators_and_types.config",
     )
-    argument("--embed", action="store_true", help="context: weights in the model, not beside it")
+    argument("--embed", action="store_true", help="format context: weights in the model file")
 
 
 def _of_the_work(argument: Callable[..., argparse.Action]) -> None:
-    argument("--jobs", type=int, metavar="N", help="models at a time (default: one for each CPU)")
+    argument("--jobs", type=int, metavar="N", help="models in parallel (default: one per CPU)")
     argument(
         "--timeout",
         type=float,
         metavar="SECONDS",
         default=TIMEOUT,
-        help=f"give a model up after this time, all its steps together (default {TIMEOUT:g})",
+        help=f"time limit for one model, all steps together (default {TIMEOUT:g})",
     )
     argument(
         "--memory",
         type=float,
         metavar="GB",
-        help="give a model up that needs more in a process (default: half of the machine's)",
+        help="memory limit of each worker process (default: half of the machine's memory)",
     )
 
 
@@ -78,13 +86,14 @@ def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
         action="append",
         default=[],
         metavar="[NAME=]FILE",
-        help="compare on this; may be repeated (default: random numbers)",
+        help="input of the comparison: .npy, .npz or image; may be repeated (default: random)",
     )
     argument(
         "--tolerance",
         type=float,
-        help="fail when an output differs by more, relative to its spread (default: "
-        "by its kind, 1e-4 for float32), unless a more exact computation clears NNAPI",
+        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
+        "for float32); a model beyond it fails, unless a more exact computation shows that NNAPI "
+        "is no less accurate than the CPU",
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ep_nnapi.cli.terminal import line, table
-from ep_nnapi.errors import ADVICE, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection
 from ep_nnapi.report import Report
 
 
@@ -62,12 +62,21 @@ def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
     """Returns advice, and the name of another target that takes the nodes unchanged."""
     others = [r.accepted_by for r in refused if r.accepted_by]
     if not others:
-        return ADVICE[reason]
+        return _shape_advice(refused) if reason is Reason.SHAPE else ADVICE[reason]
     which = "it" if len(refused) == 1 else "them"
     if len(others) < len(refused):
         which = f"{len(others)} of them"
     advice = "replace the operator" if reason is Reason.OP else ADVICE[reason]
     return f"{advice} ({others[0]} takes {which}; {target} does not)"
+
+
+def _shape_advice(refused: Sequence[Rejection]) -> str:
+    """Returns advice to fix input sizes, for those of the nodes that this would repair."""
+    fixable = sum(r.detail.endswith(FIX_ADVICE) for r in refused)
+    if not fixable:
+        return SHAPE_ADVICE
+    some = f", which repairs {fixable} of them" if fixable < len(refused) else ""
+    return ADVICE[Reason.SHAPE] + some
 
 
 def _folded(found: Iterable[Rejection | Note]) -> Iterable[tuple[str, ...]]:

@@ -66,13 +66,13 @@ def run_result(result: RunResult) -> None:
         line()
     if result.against is None:
         line(
-            "Compared with nothing: the CPU provider cannot run what was compiled ahead of time; "
-            "`prepare` compares it with the original."
+            "Not compared: the CPU provider cannot run clusters compiled ahead of time; "
+            "`prepare` compares them with the original."
         )
     else:
         _differences(result)
     for failure in result.failures:
-        line(f"A device failed and another engine stood in: {failure}")
+        line(f"A device failed, and its fallback computed the outputs: {failure}")
     if result.on_reference:
         line(_cause(result))
     if result.latency is not None:
@@ -153,7 +153,7 @@ def preparation(done: Preparation) -> None:
         (_prepared_row(m) for m in done.models),
     )
     line()
-    line(f"written down in {done.manifest}")
+    line(f"manifest: {done.manifest}")
 
 
 def _prepared_row(model: Prepared) -> tuple[str, ...]:

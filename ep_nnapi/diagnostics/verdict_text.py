@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 
-NOTHING = "This comparison shows nothing: "
+NOTHING = "This comparison proves nothing: "
 
 
 def difference_sentence(found: Sequence[Difference]) -> str:
@@ -25,7 +25,7 @@ def accuracy_sentence(verdict: Verdict) -> str:
     if verdict.less_accurate is LessAccurate.NONE:
         return ""
     if verdict.errors is None:
-        return "Nothing more exact could be computed to tell which side is wrong."
+        return "No more exact computation is possible that would tell which of them is wrong."
     nnapi, cpu = verdict.errors
     measure = (
         f"Against {verdict.description}, NNAPI is off by {nnapi:.3g} and the CPU by {cpu:.3g}: "
@@ -36,7 +36,7 @@ def accuracy_sentence(verdict: Verdict) -> str:
             LessAccurate.NNAPI: "NNAPI is further off.",
             LessAccurate.CPU: "the CPU is further off.",
             LessAccurate.ALIKE: "NNAPI is no further off than the CPU.",
-            LessAccurate.UNKNOWN: "that does not tell which side is wrong.",
+            LessAccurate.UNKNOWN: "that does not tell which of them is wrong.",
         }[verdict.less_accurate]
     )
 

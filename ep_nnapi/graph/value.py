@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.errors import FIX_ADVICE, Reason, Reject
 
 Array: TypeAlias = NDArray[Any]
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
@@ -195,7 +195,7 @@ class Value:
             dim = self.dims[i] if self.dims else None
             if not isinstance(dim, int):
                 called = f"'{dim}'" if dim else "unknown"
-                raise self._unknown_shape(f"dimension {i} is {called}; fix it to a number")
+                raise self._unknown_shape(f"dimension {i} is {called}; {FIX_ADVICE}")
             shape.append(dim)
         return tuple(shape)
 

@@ -25,7 +25,7 @@ def process(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
 
 
 def saved(
-    folder: Path, *nodes: onnx.NodeProto, shape: tuple[int, ...] = (2, 3), output: str = "y"
+    folder: Path, *nodes: onnx.NodeProto, shape: tuple[int | str, ...] = (2, 3), output: str = "y"
 ) -> Path:
     """A model of nodes from x to y, which may have another name in the file."""
     for node in nodes:

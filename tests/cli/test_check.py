@@ -14,6 +14,7 @@ from ep_nnapi.cli.main import main
 from tests.cli.command import DIGITS, DONE, NEGATIVE, saved
 
 BUILTIN = ["--target", "builtin-nnapi"]
+SPECIALIZE = ["--dynamic-shapes", "specialize"]
 
 
 def test_check_prints_clusters(cli):
@@ -145,3 +146,13 @@ def test_advice_is_true_for_the_target(cli, tmp_path: Path):
     out = cli("check", path, *BUILTIN)[1]
     assert "OP (1): replace the operator (ep-nnapi takes it; builtin-nnapi does not)\n" in out
     assert "there is no NNAPI form" not in out
+
+
+def test_symbolic_sizes_are_to_be_fixed(cli, tmp_path: Path):
+    path = saved(tmp_path, helper.make_node("Relu", ["x"], ["y"], "relu"), shape=("batch", 3))
+    for options in (["--dynamic-shapes", "off"], BUILTIN):
+        out = cli("check", path, *options)[1]
+        assert "SHAPE (1): fix the sizes of inputs (--fix name=1,3,224,224)\n" in out
+        assert "x dimension 0 is 'batch'; fix it to a number" in out
+        assert "NNAPI takes 1 of 1 node " in cli("check", path, *options, "--fix", "batch=2")[1]
+    assert "NNAPI takes 1 of 1 node " in cli("check", path, *BUILTIN, *SPECIALIZE)[1]

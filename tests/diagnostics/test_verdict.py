@@ -89,7 +89,7 @@ def test_one_value_throughout_shows_nothing(value: float) -> None:
     found = verdict(same, same, same)
     assert found.shows_nothing
     assert not found.negative
-    assert sentences(found)[0].startswith("This comparison shows nothing: y")
+    assert sentences(found)[0].startswith("This comparison proves nothing: y")
     other = np.float32([1, 2, 3, 4])
     assert verdict(other, same, other).less_accurate is not LessAccurate.NONE
 

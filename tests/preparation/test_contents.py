@@ -74,7 +74,7 @@ def test_run_computes_and_says_that_nothing_is_compared(
 ) -> None:
     assert main(["run", str(compiled), "--input", str(SAMPLES)]) == 0
     printed = capfd.readouterr().out
-    assert "Compared with nothing: the CPU provider cannot run what was compiled" in printed
+    assert "Not compared: the CPU provider cannot run clusters compiled" in printed
     assert "19 of 20 right" in printed
     found, original = (ep_nnapi.run(p, [str(SAMPLES)]) for p in (compiled, DIGITS))
     assert (found.against, original.against) == (None, "the CPU")

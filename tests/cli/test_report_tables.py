@@ -1,0 +1,90 @@
+"""Tables of a report: rejections by reason, what follows from another, and the advice for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from ep_nnapi.cli.report_tables import report
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection
+from ep_nnapi.report import ClusterReport, Report
+
+SYMBOLIC = f"x dimension 0 is 'batch'; {FIX_ADVICE}"
+DATA_DEPENDENT = "places has a data-dependent shape, produced by search"
+
+
+def printed(
+    capsys: pytest.CaptureFixture[str], *rejections: Rejection, notes: tuple[Note, ...] = ()
+) -> list[str]:
+    nodes, device = ("conv", "relu"), "nnapi-reference"
+    cluster = ClusterReport(nodes, ("x",), ("y",), 96, device, ("Conv", "Relu"))
+    count = len(rejections) + 2
+    report(Report(8, "ep-nnapi", count, count, (cluster,), rejections, notes, 1))
+    return capsys.readouterr().out.splitlines()
+
+
+def shape(name: str, detail: str) -> Rejection:
+    return Rejection(name, "Relu", Reason.SHAPE, detail)
+
+
+def test_a_report_without_rejections_ends_after_the_clusters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = printed(capsys)
+    assert lines[0] == "NNAPI takes 2 of 2 nodes in 1 cluster at feature level 8."
+    columns = [cell for cell in lines[-1].split("  ") if cell]
+    row = [cell.strip() for cell in columns]
+    assert row == ["0", "2", "nnapi-reference", "96", "1 Conv, 1 Relu", "conv to relu"]
+
+
+@pytest.mark.parametrize(
+    ("details", "advice"),
+    [
+        ([SYMBOLIC], ADVICE[Reason.SHAPE]),
+        ([SYMBOLIC, SYMBOLIC], ADVICE[Reason.SHAPE]),
+        ([SYMBOLIC, DATA_DEPENDENT], f"{ADVICE[Reason.SHAPE]}, which repairs 1 of them"),
+        ([DATA_DEPENDENT], SHAPE_ADVICE),
+        (["pads cut all of x away"], SHAPE_ADVICE),
+    ],
+    ids=["symbolic", "two symbolic", "both", "data-dependent", "a size that is known"],
+)
+def test_only_what_a_size_repairs_is_to_be_fixed(
+    details: list[str], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = [shape(f"n{i}", detail) for i, detail in enumerate(details)]
+    assert f"SHAPE ({len(details)}): {advice}" in printed(capsys, *refused)
+    assert ("--fix" in advice) == (SYMBOLIC in details)
+
+
+def test_what_follows_from_a_rejection_is_counted_with_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cause = Rejection("erf", "Erf", Reason.OP, "there is no Erf")
+    after = [
+        Rejection(f"n{i}", "Relu", Reason.SHAPE, DATA_DEPENDENT, caused_by="erf") for i in (1, 2)
+    ]
+    lines = printed(capsys, cause, *after)
+    assert f"OP (3): {ADVICE[Reason.OP]}" in lines
+    assert lines[-1] == "2 more follow from this one."
+    assert not [line for line in lines if line.startswith("SHAPE")]
+
+
+def test_another_target_that_takes_the_nodes_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    erf = Rejection("erf", "Erf", Reason.OP, "it has no Erf", accepted_by="builtin-nnapi")
+    (line,) = [text for text in printed(capsys, erf) if text.startswith("OP")]
+    assert line == "OP (1): replace the operator (builtin-nnapi takes it; ep-nnapi does not)"
+
+
+def test_rejections_of_one_kind_are_one_row(capsys: pytest.CaptureFixture[str]) -> None:
+    several = [
+        Rejection(f"n{i}", "Cast", Reason.DTYPE, f"x{i} is INT64", kind="* is INT64")
+        for i in range(3)
+    ]
+    rows = [line.split() for line in printed(capsys, *several) if line.startswith("Cast")]
+    assert rows == [["Cast", "3", "n0", "to", "n2", "*", "is", "INT64"]]
+
+
+def test_notes_precede_the_rejections(capsys: pytest.CaptureFixture[str]) -> None:
+    note = Note("conv", "Conv", "computed in floats")
+    lines = printed(capsys, shape("n", SYMBOLIC), notes=(note,))
+    assert lines.index("Taken with a note: 1 node") < lines.index("Left to the CPU: 1 node")
+    assert ["Conv", "1", "conv", "computed", "in", "floats"] in [line.split() for line in lines]
