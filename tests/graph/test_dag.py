@@ -1,0 +1,68 @@
+"""The DAG of node ids: edges, tensor bytes, constants and implicit inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import Constant, DType, Value
+
+X, A, B, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xaby")
+
+
+def node(index: int, inputs: tuple[Value, ...], output: Value) -> GraphNode:
+    return GraphNode(index, output.name, "Op", "", 1, inputs, (output,))
+
+
+def diamond() -> Graph:
+    """Node 0 computes a from x, node 1 computes b from a, node 2 computes y from a and b."""
+    nodes = (node(0, (X,), A), node(1, (A,), B), node(2, (A, B), Y))
+    return Graph("main", nodes, (X,), (Y,))
+
+
+def test_edges_have_the_bytes_of_their_tensors() -> None:
+    dag = dag_of(diamond())
+    assert {(u, v): d["tensors"] for u, v, d in dag.edges(data=True)} == {
+        (0, 1): {"a": 24},
+        (0, 2): {"a": 24},
+        (1, 2): {"b": 24},
+    }
+    assert dag.nodes[0]["inputs"] == {"x": 24}
+    assert dag.nodes[2]["outputs"] == {"y": 24}
+
+
+def test_two_tensors_between_two_nodes_share_an_edge() -> None:
+    split = GraphNode(0, "split", "Split", "", 1, (X,), (A, B))
+    dag = dag_of(Graph("main", (split, node(1, (A, B), Y)), (X,), (Y,)))
+    assert dag.edges[0, 1]["tensors"] == {"a": 24, "b": 24}
+
+
+def test_constants_are_left_out_unless_they_are_folded() -> None:
+    """A folded value is still computed by a node of the graph."""
+    constant = replace(B, constant=Constant.of(np.zeros((2, 3), np.float32)))
+    assert inputs_of(node(0, (A, constant), Y)) == (A,)
+    assert len(inputs_of(node(0, (A, replace(constant, folded=True)), Y))) == 2
+
+
+def test_an_input_of_a_subgraph_is_an_edge() -> None:
+    reader = replace(node(1, (X,), Y), implicit=("a", "elsewhere"))
+    dag = dag_of(Graph("main", (node(0, (X,), A), reader), (X,), (Y,)))
+    assert dag.edges[0, 1]["tensors"] == {"a": 24}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "dims", "size"),
+    [
+        (DType.FLOAT16, (2, 3), 12),
+        (DType.INT64, (), 8),
+        (DType.FLOAT, (2, "N"), 8),
+        (DType.FLOAT, None, 1),
+        (DType.STRING, (5,), 5),
+    ],
+)
+def test_unknown_sizes_count_as_one(dtype: DType, dims, size: int) -> None:
+    assert bytes_of(Value("v", dtype, dims)) == size
