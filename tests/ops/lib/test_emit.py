@@ -1,0 +1,123 @@
+"""The building blocks of lowerings: reshapes, uniform tensors, indexes; exact, against numpy."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.nnapi.spec import TRANSPOSE
+from ep_nnapi.ops.lib.emit import (
+    added,
+    as_number,
+    full,
+    indices,
+    narrow,
+    number_into,
+    of_any_type,
+    output_or_temp,
+    recast,
+    require_same_quantization,
+    reshape,
+    reshaped,
+    write_output,
+)
+from ep_nnapi.ops.lib.node import int32
+from tests.ops.lib.emitting import constant, emitted, floats, node, returned, value, written
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.bool_])
+@pytest.mark.parametrize("shape", [(6,), (3, 2), (1, 2, 3, 1), (2, 1, 3, 1, 1, 1)])
+def test_reshapes_keep_the_order_of_elements(shape: tuple[int, ...], dtype: type):
+    x = (10 * floats(2, 3)).astype(dtype)
+    assert np.array_equal(written(reshape, x, like=x.reshape(shape)), x.reshape(shape))
+
+
+def test_a_tensor_in_its_own_shape_takes_no_operation():
+    x = value("x", floats(2, 3))
+    made = emitted(reshaped, node([x]), x, (2, 3))
+    assert (made.calls, made.returned) == ([], x)
+
+
+def test_results_of_another_shape_are_reshaped_to_the_output():
+    y = value("y", floats(2, 3))
+    n = node([], [y])
+    assert output_or_temp(n, y, (2, 3)) is y
+    other = output_or_temp(n, y, (6,))
+    assert (other.shape, other.name != "y") == ((6,), True)
+    assert list(write_output(n, y, y)) == []
+    assert [c.spec.name for c in write_output(n, other, y)] == ["RESHAPE"]
+
+
+def test_uniform_tensors_are_constants_while_small():
+    made = emitted(full, node(), 2.5, (2, 3))
+    assert made.calls == []
+    assert made.returned.constant.array.tolist() == [[2.5] * 3] * 2
+
+
+@pytest.mark.parametrize(("level", "operations"), [(3, []), (8, ["FILL"])])
+def test_large_uniform_tensors_are_filled_where_the_level_can(level: int, operations: list[str]):
+    made = emitted(full, node(level=level), 1.0, (100, 100))
+    assert made.names == operations
+    assert made.returned.shape == (100, 100)
+
+
+def test_booleans_become_numbers():
+    x = np.array([True, False, True])
+    assert returned(as_number, x).tolist() == [1, 0, 1]
+    assert written(number_into, x, like=np.zeros(3, np.float32)).tolist() == [1, 0, 1]
+
+
+def test_booleans_are_moved_as_numbers():
+    x = np.array([[True, False], [True, True]])
+
+    def move(a: Value, b: Value):
+        yield TRANSPOSE(a, perm=int32((1, 0)), out=b)
+
+    assert np.array_equal(written(lambda n, a, b: of_any_type(n, a, b, move), x, like=x.T), x.T)
+
+
+def test_negative_indexes_count_from_the_end():
+    at = np.array([0, -1, 4, -5], np.int32)
+    assert returned(lambda n, x: indices(n, x, 5), at).tolist() == [0, 4, 4, 0]
+    assert emitted(indices, node(), constant(at), 5).returned.constant.array.tolist() == [
+        0,
+        4,
+        4,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("at", [5, -6])
+def test_constant_indexes_outside_are_refused(at: int):
+    with pytest.raises(Reject, match="outside a dimension of 5") as caught:
+        emitted(indices, node(), constant(np.array([at])), 5)
+    assert caught.value.reason is Reason.CONSTANT
+
+
+@pytest.mark.parametrize("level", [3, 4])
+def test_numbers_are_added_to_integers_at_every_level(level: int):
+    x = np.array([-7, 0, 1 << 20], np.int32)
+    assert returned(lambda n, x: added(n, x, -3), x, level=level).tolist() == (x - 3).tolist()
+
+
+def test_constants_are_recast_if_exact():
+    w = constant(np.array([1.0, 2.0], np.float32))
+    assert recast(node(), w, DType.INT32).constant.array.dtype == np.int32
+    with pytest.raises(Reject, match="INT32 does not hold"):
+        recast(node(), constant(np.array([0.5], np.float32)), DType.INT32)
+
+
+def test_int64_is_stored_as_int32():
+    x = Value("x", DType.INT64, (2,))
+    assert narrow(x).dtype is DType.INT32
+    assert narrow(value("y", floats(2))).dtype is DType.FLOAT
+
+
+def test_both_tensors_are_quantized_or_neither():
+    x = value("x", floats(2))
+    require_same_quantization(node(), x, x)
+    with pytest.raises(Reject) as caught:
+        require_same_quantization(
+            node(), x, Value("y", DType.UINT8, (2,), Quantization((0.1,), (3,)))
+        )
+    assert caught.value.reason is Reason.QUANTIZATION

@@ -1,0 +1,99 @@
+"""The view of a node: accessors raise Reject with the reason for what is missing."""
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.spec import ABS, MIRROR_PAD, RELU
+from ep_nnapi.ops.lib.node import int32, one_to_one, op, ops_of, zeros
+from tests.ops.lib.emitting import constant, floats, node, value
+
+X = value("x", floats(2, 3))
+
+
+def test_attributes_have_defaults():
+    n = node([X], alpha=0.5, k=3, mode="linear", axes=(1, -1))
+    assert (n.real("alpha"), n.integer("k"), n.text("mode")) == (0.5, 3, "linear")
+    assert n.integers("axes") == (1, -1)
+    assert (n.real("beta", 2.0), n.integer("j", 1), n.text("how", "x")) == (2.0, 1, "x")
+    assert (n.has_attribute("k"), n.has_attribute("j")) == (True, False)
+
+
+def test_an_attribute_without_default_is_required():
+    with pytest.raises(Reject, match="alpha") as caught:
+        node([X]).real("alpha")
+    assert caught.value.reason is Reason.ATTRIBUTE
+
+
+@pytest.mark.parametrize(("axis", "expected"), [(0, 0), (1, 1), (-1, 1), (-2, 0)])
+def test_axes_at_the_limit(axis: int, expected: int):
+    assert node([X], axis=axis).axis() == expected
+
+
+@pytest.mark.parametrize("axis", [2, -3])
+def test_axes_just_past_it(axis: int):
+    with pytest.raises(Reject, match=str(axis)) as caught:
+        node([X], axis=axis).axis()
+    assert caught.value.reason is Reason.ATTRIBUTE
+
+
+def test_omitted_inputs_are_refused():
+    n = node([X, None])
+    assert (n.has(0), n.has(1), n.has(2)) == (True, False, False)
+    for index in (1, 2):
+        with pytest.raises(Reject) as caught:
+            n.input(index)
+        assert caught.value.reason is Reason.ATTRIBUTE
+
+
+def test_computed_inputs_are_not_constant():
+    n = node([X, constant(np.array([1, 2]))])
+    assert n.integers_at(1) == (1, 2)
+    with pytest.raises(Reject, match="x") as caught:
+        n.array(0)
+    assert caught.value.reason is Reason.CONSTANT
+
+
+def test_unknown_sizes_are_refused():
+    with pytest.raises(Reject) as caught:
+        _ = node([Value("x", DType.FLOAT, (2, None))]).input(0).shape
+    assert caught.value.reason is Reason.SHAPE
+
+
+def test_intermediates_have_names_of_their_own():
+    n = node([X])
+    first, second = n.temp(X), n.temp(X, (6,), DType.INT32)
+    assert first.name != second.name
+    assert (first.shape, second.shape, second.dtype) == ((2, 3), (6,), DType.INT32)
+
+
+def test_support_depends_on_the_level():
+    assert node([X], level=3).supports(ABS(X, out=value("y", floats(2, 3))))
+    assert not node([X], level=2).supports(ABS(X, out=value("y", floats(2, 3))))
+
+
+def test_operators_are_declared_with_their_first_version():
+    relu = one_to_one("Relu", RELU, since=6)
+
+    @op("Pad", since=2, emits=(MIRROR_PAD,))
+    def pad(n):
+        """Padded."""
+        yield from ()
+
+    assert (relu.op_type, relu.since, relu.emits) == ("Relu", 6, (RELU,))
+    assert (pad.op_type, pad.doc) == ("Pad", "Padded.")
+    made = list(relu.lower(node([X], [value("y", floats(2, 3))])))
+    assert [c.spec for c in made] == [RELU]
+
+
+def test_modules_list_their_operators_in_order():
+    from ep_nnapi.ops import activation
+
+    found = ops_of(activation)
+    assert [o.op_type for o in found[:2]] == ["Relu", "Clip"]
+
+
+def test_constants_of_operands():
+    assert int32((1, 2)).array.dtype == np.int32
+    assert zeros(3, DType.FLOAT).array.tolist() == [0, 0, 0]
