@@ -35,7 +35,7 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py tests/test_journeys.py
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
-CORE ?= tests/nnapi/host tests/ort/test_adapter.py tests/ops/test_elementwise.py \
+CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \
 	tests/ops/test_convolution.py tests/test_files.py
 test-arm64: $(READY)
 	tests/arm64/run.sh -q -m "not long and not torch" $(CORE)

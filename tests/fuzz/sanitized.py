@@ -23,9 +23,9 @@ COPIED = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 FOLDERS = ("ep_nnapi", "partitioner", "tests", "models")
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 PLUGIN = (
-    *("tests/ort/test_adapter.py", "tests/ort/test_compute.py", "tests/ort/test_errors.py"),
+    *("tests/ort/test_reader.py", "tests/ort/test_compute.py", "tests/ort/test_plugin.py"),
     # onnxruntime's own threads read a string of its own that is freed while the process exits
-    "--deselect=tests/ort/test_errors.py::test_library_without_the_package_is_an_error_not_a_crash",
+    "--deselect=tests/ort/test_plugin.py::test_library_without_the_package_is_an_error_not_a_crash",
 )
 
 

@@ -1,57 +1,148 @@
-"""Registration of the plugin library, and selection by `append_execution_provider`."""
+"""The provider is selected, asked, and gets its nodes."""
 
-from __future__ import annotations
-
+import json
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 import pytest
 
-import ep_nnapi
-from ep_nnapi import OptionError
-from ep_nnapi.ort import plugin, session
+import ep_nnapi.ort.session as nnapi
+from ep_nnapi.errors import OptionError
+from tests.ort.conftest import NAME, Install, start
+from tests.ort.models import abs_add
+
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
 
-def test_the_library_is_a_file_with_one_provider():
-    assert Path(session.get_library_path()).is_file()
-    assert session.get_ep_names() == ["NnapiPluginExecutionProvider"]
+def settings() -> onnxruntime.SessionOptions:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return options
 
 
-def test_registering_twice_is_harmless():
-    session.register()
-    session.register()
-    found = [d for d in onnxruntime.get_ep_devices() if d.ep_name in session.get_ep_names()]
-    assert len(found) == 1
+def test_library_names_its_provider():
+    assert nnapi.get_ep_names() == [NAME]
+    assert Path(nnapi.get_library_path()).is_absolute()
 
 
-def test_validation_opens_no_provider(monkeypatch: pytest.MonkeyPatch):
-    """A provider is made by the session; appending one only checks the options."""
-    opened: list[object] = []
-    monkeypatch.setattr(plugin.factory, "open_provider", opened.append)
-    ep_nnapi.append_execution_provider(onnxruntime.SessionOptions(), feature_level=4)
-    assert opened == []
+def test_register_twice_is_harmless():
+    nnapi.register()
+    nnapi.register()
+    devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+    assert [d.device.type.name for d in devices] == ["CPU"]
+    assert devices[0].ep_vendor == "ep-nnapi"
+
+
+def test_append_execution_provider_runs_on_the_plugin(install: Install):
+    fake = install("Abs", "Add", together=True)
+    options = settings()
+    nnapi.append_execution_provider(options, 1, feature_level=4)
+    session = onnxruntime.InferenceSession(abs_add(), options)
+    assert session.get_providers() == [NAME, "CPUExecutionProvider"]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.entries == {"flags": "USE_FP16", "feature_level": "4"}
+    assert len(fake.runners) == 1
+
+
+def test_providers_argument_runs_on_the_plugin(install: Install):
+    fake = install("Abs", "Add", together=True)
+    providers = [(NAME, {"flags": "1", "device": "x"}), "CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(abs_add(), settings(), providers=providers)
+    assert session.get_providers() == [NAME, "CPUExecutionProvider"]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.entries == {"flags": "1", "device": "x"}
+
+
+POLICIES = [
+    *("DEFAULT", "PREFER_CPU", "PREFER_NPU", "PREFER_GPU"),
+    *("MAX_PERFORMANCE", "MAX_EFFICIENCY", "MIN_OVERALL_POWER"),
+]
+
+
+def by_policy(policy: str) -> onnxruntime.SessionOptions:
+    options = settings()
+    options.set_provider_selection_policy(
+        getattr(onnxruntime.OrtExecutionProviderDevicePolicy, policy)
+    )
+    return options
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_policy_takes_nodes_from_the_cpu_provider(
+    install: Install, caplog: pytest.LogCaptureFixture, policy: str
+):
+    """ONNX Runtime chooses any CPU device before its own: the plugin takes no node then."""
+    fake = install("Abs", "Add", together=True)
+    session = onnxruntime.InferenceSession(abs_add(), by_policy(policy))
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
+    assert fake.graphs == fake.runners == []
+    assert "it leaves all nodes to that" in caplog.text
+
+
+@pytest.mark.parametrize("way", ["providers", "devices", "append"])
+def test_after_a_policy_the_plugin_can_be_selected(install: Install, way: str):
+    fake = install("Abs", "Add", together=True)
+    onnxruntime.InferenceSession(abs_add(), by_policy("DEFAULT"))
+    options, providers = settings(), None
+    if way == "providers":
+        providers = [NAME, "CPUExecutionProvider"]
+    elif way == "append":
+        nnapi.append_execution_provider(options)
+    else:
+        devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
+        options.add_provider_for_devices(devices, {})
+    onnxruntime.InferenceSession(abs_add(), options, providers=providers)
+    assert len(fake.runners) == 1
+
+
+def test_nobody_gets_the_plugin_unasked(install: Install):
+    install("Abs")
+    session = onnxruntime.InferenceSession(abs_add(), settings())
+    assert session.get_providers() == ["CPUExecutionProvider"]
+
+
+def test_profile_shows_only_the_fused_node(install: Install, tmp_path: Path):
+    install("Abs", "Add", together=True)
+    session = start(abs_add(), enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
+    session.run(None, {"x": X})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    kernels = [e["args"] for e in events if e["name"].endswith("_kernel_time")]
+    assert [k["provider"] for k in kernels] == [NAME]
+
+
+def test_assignment_info_names_the_original_nodes(install: Install):
+    install("Abs")
+    options = settings()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    nnapi.append_execution_provider(options)
+    session = onnxruntime.InferenceSession(abs_add(), options)
+    assigned = {
+        part.ep_name: [n.name for n in part.get_nodes()]
+        for part in session.get_provider_graph_assignment_info()
+    }
+    assert assigned == {NAME: ["abs"], "CPUExecutionProvider": ["add"]}
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "options", "message"),
     [
-        ({"colour": 1}, "option 'colour' is unknown"),
-        ({"feature_level": 9}, "must be 1 to 8"),
-        ({"device": "vpu"}, "device 'vpu' is unknown"),
-        ({"custom_ops_library": "ops.so"}, "register_custom_ops_library"),
+        ((16,), {}, "flags is 16"),
+        ((4 | 8,), {}, "CPU_DISABLED and CPU_ONLY exclude each other"),
+        ((1,), {"flags": 2}, "flags is given twice"),
+        ((), {"colour": "red"}, "option 'colour' is unknown"),
+        ((), {"feature_level": 9}, "feature_level is 9"),
     ],
 )
-def test_invalid_options_are_refused_at_once(given: dict[str, object], message: str):
-    options = onnxruntime.SessionOptions()
+def test_append_refuses_at_once(arguments, options, message):
+    settled = settings()
     with pytest.raises(OptionError, match=message):
-        ep_nnapi.append_execution_provider(options, **given)
-    ep_nnapi.append_execution_provider(options)  # nothing was appended before
+        nnapi.append_execution_provider(settled, *arguments, **options)
+    assert not settled.has_providers()
 
 
-def test_flags_twice_and_the_provider_twice_are_refused():
-    options = onnxruntime.SessionOptions()
-    with pytest.raises(OptionError, match="flags is given twice"):
-        ep_nnapi.append_execution_provider(options, 1, flags=1)
-    ep_nnapi.append_execution_provider(options, 1)
-    with pytest.raises(OptionError, match="is appended to these session options already"):
-        ep_nnapi.append_execution_provider(options)
+def test_append_twice_is_refused():
+    options = settings()
+    nnapi.append_execution_provider(options)
+    with pytest.raises(OptionError, match="appended to these session options already"):
+        nnapi.append_execution_provider(options)
