@@ -14,7 +14,6 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.check import partitioned
-from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import (
     _PRELUDE,
     FORMAT_VERSION,
@@ -190,33 +189,3 @@ def test_a_session_says_why_a_context_cannot_be_used(tmp_path: Path) -> None:
             ep_nnapi.check(path)
         weights.write_bytes(whole)
     assert ep_nnapi.check(path).clusters
-
-
-def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:
-    path = prepared(tmp_path, format="context")
-    proto = onnx.load(path)
-    proto.doc_string = "changed"
-    onnx.save(proto, path)
-    with pytest.raises(ModelError, match="corrupt or was changed; prepare the model again"):
-        ep_nnapi.check(path)
-
-
-def test_changed_bytes_are_refused_by_check(tmp_path: Path) -> None:
-    """Of the whole model, also of what would run on the CPU; a session is not shown the bytes."""
-    path = prepared(tmp_path, format="context", embed=True)
-    assert ep_nnapi.check(path.read_bytes()).clusters
-    proto = onnx.load(path)
-    proto.doc_string = "changed"
-    with pytest.raises(ModelError, match="corrupt or was changed; prepare it again"):
-        ep_nnapi.check(proto.SerializeToString())
-
-
-def test_a_seal_is_looked_for_in_the_file_as_it_is_now(tmp_path: Path) -> None:
-    path = prepared(tmp_path, format="context")
-    verify_checksum(path)
-    path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(ModelError, match="corrupt or was changed"):
-        verify_checksum(path)
-    path.unlink()
-    with pytest.raises(ModelError, match="cannot be read: No such file"):
-        verify_checksum(path)

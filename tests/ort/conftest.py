@@ -7,6 +7,7 @@ import pytest
 
 from ep_nnapi.ort import plugin, session
 from tests.ort.fake import FakeProvider
+from tests.ort.look import Look
 
 NAME = "NnapiPluginExecutionProvider"
 Install = Callable[..., FakeProvider]
@@ -33,3 +34,13 @@ def start(model: bytes, **options: object) -> onnxruntime.InferenceSession:
         setattr(settings, name, value)
     providers = [NAME, "CPUExecutionProvider"]
     return onnxruntime.InferenceSession(model, settings, providers=providers)
+
+
+@pytest.fixture
+def look(install: Install):
+    def at(serialized: bytes, **options: object) -> Look:
+        seen = install(provider=Look())
+        start(serialized, **options)
+        return seen
+
+    return at

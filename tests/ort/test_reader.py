@@ -1,6 +1,5 @@
 """What the adapter shows is what the ONNX file says, after ONNX Runtime's basic optimization."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,55 +9,15 @@ import pytest
 from onnx import helper, numpy_helper
 
 from ep_nnapi.errors import Reject
-from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
+from ep_nnapi.graph.graph import Attribute, Graph
 from ep_nnapi.graph.value import Constant, DType
 from ep_nnapi.ort.api import OrtError
 from tests.ort.conftest import Install, start
+from tests.ort.look import Look, only
 from tests.ort.models import finish, graph, model, node, tensor
 
 ROOT = Path(__file__).parents[2]
 MODELS = [ROOT / "models/digits.onnx", ROOT / "../shared/models/mnist.onnx"]
-
-
-class Look:
-    """A provider that claims nothing and copies what it is shown."""
-
-    def __init__(self) -> None:
-        self.graphs: dict[str, Graph] = {}
-        self.constants: dict[str, np.ndarray] = {}
-        self.refusals: dict[str, str] = {}
-
-    def open(self, entries: Mapping[str, str]) -> "Look":
-        return self
-
-    def plan(self, seen: Graph) -> list:
-        self.graphs[seen.key] = seen
-        for n in seen.nodes:
-            for value in n.inputs:
-                if value is not None and value.constant:
-                    self.load(value.name, value.constant)
-        return []
-
-    def load(self, name: str, constant: Constant) -> None:
-        try:
-            self.constants[name] = constant.load().copy()
-        except Reject as refusal:
-            self.refusals[name] = str(refusal)
-
-
-@pytest.fixture
-def look(install: Install):
-    def at(serialized: bytes, **options: object) -> Look:
-        seen = install(provider=Look())
-        start(serialized, **options)
-        return seen
-
-    return at
-
-
-def only(seen: Look, op_type: str) -> GraphNode:
-    (found,) = [n for n in seen.graphs[""].nodes if n.op_type == op_type]
-    return found
 
 
 def plain(attribute: Attribute) -> object:
@@ -106,58 +65,6 @@ def test_graph_is_the_optimized_model(look, path: Path, tmp_path: Path):
     for name, array in weights.items():
         assert seen.constants[name].dtype == array.dtype
         np.testing.assert_array_equal(seen.constants[name], array)
-
-
-def test_attributes_of_every_type(look):
-    """INT, INTS, FLOAT, STRING, TENSOR; FLOATS and STRINGS are of ONNX's ml domain."""
-    fill = helper.make_tensor("value", onnx.TensorProto.INT64, [1], [7])
-    nodes = [
-        node("Conv", "x w", "c", strides=[2, 1], group=1, auto_pad="VALID"),
-        node("LeakyRelu", "c", "l", alpha=0.25),
-        node("ConstantOfShape", "s", "f", value=fill),
-        node("Cast", "f", "g", to=1),
-        node("Add", "l g", "y"),
-    ]
-    inputs = [tensor("x", (1, 1, 5, 5)), tensor("s", (1,), np.int64)]
-    outputs = [tensor("y", (1, 1, 2, "n"))]
-    seen = look(model(nodes, inputs, outputs, {"w": np.ones((1, 1, 3, 3), np.float32)}))
-    conv = only(seen, "Conv").attributes
-    assert (conv["strides"], conv["group"], conv["auto_pad"]) == ((2, 1), 1, "VALID")
-    assert only(seen, "LeakyRelu").attributes["alpha"] == 0.25
-    value = only(seen, "ConstantOfShape").attributes["value"]
-    assert isinstance(value, Constant)
-    assert (value.shape, value.dtype, value.array.tolist()) == ((1,), DType.INT64, [7])
-
-
-def test_attributes_of_the_ml_domain(look):
-    classes = ["a", "", "ünï"]
-    label = helper.make_node(
-        "LabelEncoder",
-        ["x"],
-        ["y"],
-        domain="ai.onnx.ml",
-        keys_floats=[0.5, 1.5, 2.5],
-        values_strings=classes,
-    )
-    text = helper.make_tensor_value_info("y", onnx.TensorProto.STRING, (3,))
-    proto = helper.make_model(
-        graph([label], [tensor("x", (3,))], [text]),
-        opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 2)],
-        ir_version=8,
-    )
-    seen = look(proto.SerializeToString())
-    encoder = only(seen, "LabelEncoder")
-    assert encoder.domain == "ai.onnx.ml"
-    assert encoder.attributes["keys_floats"] == (0.5, 1.5, 2.5)
-    assert encoder.attributes["values_strings"] == tuple(classes)
-
-
-def test_attribute_longer_than_the_buffer(look):
-    perm = tuple(range(60))
-    shape = (1,) * 59 + (2,)
-    nodes = [node("Transpose", "x", "y", perm=[perm[-1], *perm[:-1]])]
-    seen = look(model(nodes, [tensor("x", shape)], [tensor("y", (2, *shape[:-1]))]))
-    assert only(seen, "Transpose").attributes["perm"] == (59, *range(59))
 
 
 def test_values_are_one_object_and_omitted_ones_none(look):

@@ -132,6 +132,8 @@ def test_assignment_info_names_the_original_nodes(install: Install):
         ((1,), {"flags": 2}, "flags is given twice"),
         ((), {"colour": "red"}, "option 'colour' is unknown"),
         ((), {"feature_level": 9}, "feature_level is 9"),
+        ((), {"device": "vpu"}, "device 'vpu' is unknown"),
+        ((), {"custom_ops_library": "ops.so"}, "register_custom_ops_library"),
     ],
 )
 def test_append_refuses_at_once(arguments, options, message):
@@ -146,3 +148,11 @@ def test_append_twice_is_refused():
     nnapi.append_execution_provider(options)
     with pytest.raises(OptionError, match="appended to these session options already"):
         nnapi.append_execution_provider(options)
+
+
+def test_append_opens_no_provider(install: Install):
+    """It checks the options; the session opens the provider."""
+    fake = install("Abs")
+    fake.entries = {"never": "opened"}
+    nnapi.append_execution_provider(settings(), feature_level=4)
+    assert fake.entries == {"never": "opened"}
