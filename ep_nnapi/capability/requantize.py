@@ -34,7 +34,7 @@ def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator
     """
     requantizer = _Requantizer(feature_level)
     for call in calls:
-        for step in requantizer.of(_unify_signedness(call)):
+        for step in requantizer.calls_for(_unify_signedness(call)):
             yield step if feature_level >= SIGNED_LEVEL else _to_unsigned(step)
 
 
@@ -45,23 +45,23 @@ class _Requantizer:
     feature_level: int
     _rounded: set[str] = field(default_factory=set)
 
-    def of(self, call: Call) -> Iterator[Call]:
+    def calls_for(self, call: Call) -> Iterator[Call]:
         """Yields the call, with its operands and results requantized where needed."""
         sources = [v for v in map(value_of, call.inputs) if v is not None and is_8bit(v)]
         results = [v for v in writes(call) if is_8bit(v)]
         if not results:
             yield call
             return
-        self._track(call, sources, results)
+        self._track_rounding(call, sources, results)
         if call.spec.traits.clamps and sources[0].quantization != results[0].quantization:
-            yield from self._before(call, sources[:1], results[0])
+            yield from self._requantize_sources(call, sources[:1], results[0])
         elif call.spec == spec.CONCATENATION and self.feature_level < 3:
             apart = [s for s in sources if s.quantization != results[0].quantization]
-            yield from self._before(call, apart, results[0])
+            yield from self._requantize_sources(call, apart, results[0])
         else:
-            yield from self._after(call, sources, results)
+            yield from self._requantize_results(call, sources, results)
 
-    def _track(self, call: Call, sources: list[Value], results: list[Value]) -> None:
+    def _track_rounding(self, call: Call, sources: list[Value], results: list[Value]) -> None:
         rounded = next((s.name for s in sources if s.name in self._rounded), None)
         if rounded is None:
             if not call.spec.traits.selects:
@@ -74,7 +74,7 @@ class _Requantizer:
             )
         self._rounded.update(r.name for r in results)
 
-    def _before(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
+    def _requantize_sources(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
         """Yields requantizations of the sources to the parameters of `like`, then the call."""
         made: dict[str, Value] = {}
         for source in sources:
@@ -84,7 +84,9 @@ class _Requantizer:
                 yield replace(requantized(source, made[source.name]), origin=call.origin)
         yield _map_values(call, lambda v: made.get(v.name, v))
 
-    def _after(self, call: Call, sources: list[Value], results: list[Value]) -> Iterator[Call]:
+    def _requantize_results(
+        self, call: Call, sources: list[Value], results: list[Value]
+    ) -> Iterator[Call]:
         """Yields the call, then requantizations of its results."""
         made = {}
         for result in results:

@@ -1,0 +1,132 @@
+"""Checks of the built-in provider's rules: passed at the limit, rejected just past it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ep_nnapi.capability import builtin_checks as checks
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.target import Target
+from tests.onnx_graph import graph_of
+from tests.oracle import FL2, FL3, FL4, Case, f32, i32, ints, node
+
+Check = Callable[[Node], None]
+LINEAR = {"mode": "linear", "nearest_mode": "floor"}
+SIZES = ints(1, 2, 8, 8)
+
+
+def resize(mode: str) -> Case:
+    return node(
+        "Resize",
+        f32(1, 2, 4, 4),
+        None,
+        None,
+        SIZES,
+        coordinate_transformation_mode=mode,
+        **LINEAR,
+    )
+
+
+def clip(low: float, high: float) -> Case:
+    return node("Clip", f32(2), np.array(low, np.float32), np.array(high, np.float32))
+
+
+def gemm(bias: np.ndarray, **attributes: object) -> Case:
+    return node("Gemm", f32(2, 3), np.ones((3, 4), np.float32), bias, **attributes)
+
+
+def conv(group: int, *, dilation: int) -> Case:
+    weights = np.ones((4, 4 // group, 3, 3), np.float32)
+    return node("Conv", f32(1, 4, 9, 9), weights, group=group, dilations=[dilation] * 2)
+
+
+ROW, COLUMN = np.ones(4, np.float32), np.ones((2, 1), np.float32)
+PASSED = {
+    "Clip as Relu6": (checks.activation_range, clip(0, 6), FL4),
+    "Clip as Relu1": (checks.activation_range, clip(-1, 1), FL4),
+    "Gemm with a row": (checks.gemm, gemm(ROW), FL4),
+    "dilations at level 3": (checks.convolution, conv(1, dilation=2), FL3),
+    "a grouped convolution": (checks.convolution, conv(2, dilation=1), FL2),
+    "a depthwise, dilated one": (checks.convolution, conv(4, dilation=2), FL3),
+    "matrices": (checks.matmul, node("MatMul", f32(2, 3), np.ones((3, 4), np.float32)), FL2),
+    "batches at level 3": (checks.matmul, node("MatMul", f32(5, 2, 3), f32(5, 3, 4)), FL3),
+    "Resize, asymmetric": (checks.resize, resize("asymmetric"), FL3),
+    "Resize, half_pixel at level 4": (checks.resize, resize("half_pixel"), FL4),
+    "INT32 indices": (checks.gather, node("Gather", f32(3, 4), i32(2, low=0, high=2)), FL3),
+    "equal parts": (checks.split, node("Split", f32(4), outputs=2, num_outputs=2), FL3),
+    "Cast to FLOAT": (checks.cast, node("Cast", i32(2), to=1), FL3),
+    "pads of 0": (checks.pad, node("Pad", f32(2), ints(0, 1), np.array(0, np.float32)), FL3),
+}
+LEFT = {
+    "another range": (checks.activation_range, clip(0, 5), FL4, Reason.ATTRIBUTE, "[0.0, 5.0]"),
+    "a column": (checks.gemm, gemm(COLUMN), FL4, Reason.SHAPE, "is not of shape [4]"),
+    "alpha": (checks.gemm, gemm(ROW, alpha=2.0), FL4, Reason.ATTRIBUTE, "alpha is not 1"),
+    "dilations": (checks.convolution, conv(1, dilation=2), FL2, Reason.LEVEL, "feature level 3"),
+    "both": (
+        checks.convolution,
+        conv(2, dilation=2),
+        FL3,
+        Reason.ATTRIBUTE,
+        "dilations in a grouped convolution",
+    ),
+    "batches": (
+        checks.matmul,
+        node("MatMul", f32(5, 2, 3), f32(5, 3, 4)),
+        FL2,
+        Reason.LEVEL,
+        "feature level 3",
+    ),
+    "broadcast batches": (
+        checks.matmul,
+        node("MatMul", f32(5, 2, 3), f32(1, 3, 4)),
+        FL3,
+        Reason.RANK,
+        "batches of equal shape",
+    ),
+    "half_pixel": (
+        checks.resize,
+        resize("half_pixel"),
+        FL3,
+        Reason.ATTRIBUTE,
+        "linear with half_pixel is not supported",
+    ),
+    "Cast to INT64": (checks.cast, node("Cast", i32(2), to=7), FL3, Reason.DTYPE, "INT32 only"),
+    "unequal parts": (
+        checks.split,
+        node("Split", f32(5), ints(2, 3), outputs=2),
+        FL3,
+        Reason.ATTRIBUTE,
+        "equal parts only",
+    ),
+    "negative pads": (
+        checks.pad,
+        node("Pad", f32(3), ints(-1, 0)),
+        FL3,
+        Reason.ATTRIBUTE,
+        "pads are negative",
+    ),
+}
+
+
+def lowered(case: Case, target: Target) -> Node:
+    (only,) = graph_of(case.model).nodes
+    return Node(only, target)
+
+
+@pytest.mark.parametrize(("check", "case", "target"), PASSED.values(), ids=PASSED)
+def test_supported(check: Check, case: Case, target: Target) -> None:
+    check(lowered(case, target))
+
+
+@pytest.mark.parametrize(("check", "case", "target", "reason", "detail"), LEFT.values(), ids=LEFT)
+def test_rejected_just_past_it(
+    check: Check, case: Case, target: Target, reason: Reason, detail: str
+) -> None:
+    with pytest.raises(Reject) as rejected:
+        check(lowered(case, target))
+    assert rejected.value.reason is reason
+    assert detail in rejected.value.detail

@@ -1,0 +1,90 @@
+"""Conversions that NNAPI's rules for quantized operands need, and that lowerings leave out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.capability.requantize import insert_requantization
+from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.fusion import value_of
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.call import Call
+
+Q, OTHER = Quantization((0.02,), (100,)), Quantization((0.03,), (90,))
+LOGISTIC = Quantization((1 / 256,), (0,))
+
+
+def value(name: str, quantization: Quantization = Q, dtype: DType = DType.UINT8) -> Value:
+    return Value(name, dtype, (1, 4), quantization)
+
+
+def reshape(x: Value, y: Value) -> Call:
+    return spec.RESHAPE(x, shape=Constant.of(np.array([1, 4], np.int32)), out=y)
+
+
+def steps(*calls: Call, level: int = 4) -> list[tuple[str, Quantization | None]]:
+    """The name of each operation, and the quantization of its result."""
+    found = insert_requantization(calls, level)
+    return [(c.spec.name, v.quantization) for c in found if (v := value_of(c.outputs[0]))]
+
+
+def test_equal_parameters_need_no_conversion() -> None:
+    assert steps(reshape(value("x"), value("y"))) == [("RESHAPE", Q)]
+
+
+def test_a_moved_tensor_is_requantized_after_the_operation() -> None:
+    assert steps(reshape(value("x"), value("y", OTHER))) == [("RESHAPE", Q), ("ADD", OTHER)]
+
+
+def test_a_clamped_tensor_is_requantized_before_the_operation() -> None:
+    """The limits of a clamp are in steps of the output."""
+    assert steps(spec.RELU6(value("x"), out=value("y", OTHER))) == [
+        ("ADD", OTHER),
+        ("RELU6", OTHER),
+    ]
+
+
+@pytest.mark.parametrize(("level", "converted"), [(2, True), (3, False)])
+def test_concatenation_below_level_3_needs_equal_parameters(level: int, converted: bool) -> None:
+    call = spec.CONCATENATION(
+        inputs=(value("a"), value("b", OTHER)), axis=0, out=Value("y", DType.UINT8, (2, 4), Q)
+    )
+    expected = [("ADD", Q), ("CONCATENATION", Q)] if converted else [("CONCATENATION", Q)]
+    assert steps(call, level=level) == expected
+
+
+def test_a_fixed_output_is_requantized_up_to_a_factor_of_two() -> None:
+    """A result in half the step of the fixed one is off by at most one; finer is rejected."""
+    half, finer = Quantization((1 / 512,), (0,)), Quantization((1 / 513,), (0,))
+    x = value("x")
+    assert steps(spec.LOGISTIC(x, out=value("y", LOGISTIC))) == [("LOGISTIC", LOGISTIC)]
+    assert steps(spec.LOGISTIC(x, out=value("y", half))) == [("LOGISTIC", LOGISTIC), ("ADD", half)]
+    with pytest.raises(Reject, match="too coarse for y") as rejected:
+        steps(spec.LOGISTIC(x, out=value("y", finer)))
+    assert rejected.value.reason is Reason.QUANTIZATION
+
+
+def test_only_one_operation_of_a_node_may_round() -> None:
+    middle = value("m", LOGISTIC)
+    first = spec.LOGISTIC(value("x"), out=middle)
+    assert len(steps(first, reshape(middle, value("y", LOGISTIC)))) == 2
+    with pytest.raises(Reject, match="several operations, each of which rounds"):
+        steps(first, spec.LOGISTIC(middle, out=value("y", LOGISTIC)))
+
+
+@pytest.mark.parametrize(("level", "dtype", "zero"), [(4, DType.INT8, -28), (3, DType.UINT8, 100)])
+def test_signed_tensors_are_unsigned_below_level_4(level: int, dtype: DType, zero: int) -> None:
+    signed = Quantization((0.02,), (-28,))
+    x, y = (value(name, signed, DType.INT8) for name in "xy")
+    (call,) = insert_requantization([reshape(x, y)], level)
+    out = value_of(call.outputs[0])
+    assert out is not None
+    assert (out.dtype, out.quantization) == (dtype, Quantization((0.02,), (zero,)))
+
+
+def test_floats_are_unchanged() -> None:
+    x, y = (Value(name, DType.FLOAT, (1, 4)) for name in "xy")
+    call = reshape(x, y)
+    assert list(insert_requantization([call], 1)) == [call]
