@@ -67,9 +67,10 @@ zoo: $(READY)
 $(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi -name '*.[ch]' -o -name _build.py -o -name functions.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	touch $@.begun  # so that a file which changes during the build is built again
 	$(PIP) --upgrade "pip>=25.1"
 	$(PIP) --editable . $(ORT)
-	touch $@
+	mv $@.begun $@
 
 # And what its tests need.
 $(READY): $(PACKAGE)

@@ -25,6 +25,8 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
 _LIST = runpy.run_path(str(_HERE.parent / "functions.py"))
 _FUNCTIONS = _LIST["FUNCTIONS"]
+_SHIM = _HERE / "shim" / "connect.c"
+_INPUTS = (_HERE / "_build.py", _HERE.parent / "functions.py", _SHIM)
 _GENERATED = Path("build", "ep_nnapi_capi", "libneuralnetworks.c")
 
 IDENTITY = zlib.crc32("\n".join(f.prototype for f in _FUNCTIONS).encode())
@@ -109,7 +111,7 @@ def _library_source() -> str:
         f"typedef struct {_LIST['PREFIX']}{o} {_LIST['PREFIX']}{o};\n" for o in _LIST["OBJECTS"]
     )
     functions = "\n".join(_trampoline(i, f) for i, f in enumerate(_FUNCTIONS))
-    fixed = (_HERE / "shim" / "connect.c").read_text(encoding="utf-8")
+    fixed = _SHIM.read_text(encoding="utf-8")
     return "\n".join(
         [
             fixed,
@@ -137,6 +139,8 @@ def library() -> Extension:
     return Extension(
         "ep_nnapi.nnapi.capi.libneuralnetworks",
         sources=[_GENERATED.as_posix()],
+        # what it is made from; setuptools builds it again when one of them is newer
+        depends=[str(path) for path in _INPUTS],
         define_macros=[
             ("NN_IDENTITY", f"{IDENTITY}u"),
             ("NN_FUNCTIONS", str(len(_FUNCTIONS))),
