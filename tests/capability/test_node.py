@@ -1,0 +1,146 @@
+"""The check of one node: its lowering, its rejection with the first reason, its note."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ep_nnapi.capability import node as capability
+from ep_nnapi.capability.node import CapableNode, judge
+from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.ops.lib.node import KNOWN_OPSET
+from ep_nnapi.target import Target
+from tests.oracle import FL1, FL2, FL4, FL8, accepts, f32, node, rejects
+
+X, Y = (Value(name, DType.FLOAT, (2, 3)) for name in "xy")
+RELU = GraphNode(0, "relu", "Relu", "", 14, (X,), (Y,))
+
+
+def rejected(given: GraphNode, target: Target = FL8) -> tuple[Reason, str]:
+    found = judge(given, target)
+    assert isinstance(found, Rejection)
+    return found.reason, found.detail
+
+
+def test_the_calls_of_a_capable_node_have_its_name_as_origin() -> None:
+    found = judge(RELU, FL1)
+    assert isinstance(found, CapableNode)
+    assert [(c.spec.name, c.origin) for c in found.calls] == [("RELU", ("relu",))]
+    assert found.note == ""
+
+
+def test_operators_and_opsets_out_of_range_are_rejected() -> None:
+    assert rejected(replace(RELU, op_type="Nowhere"))[0] is Reason.OP
+    newer = replace(RELU, since=KNOWN_OPSET + 1)
+    assert rejected(newer)[0] is Reason.OPSET
+    assert f"Relu-{KNOWN_OPSET + 1} is newer" in rejected(newer)[1]
+    assert isinstance(judge(replace(RELU, since=KNOWN_OPSET), FL8), CapableNode)
+
+
+@pytest.mark.parametrize("rank", [64, 65])
+def test_ranks_up_to_that_of_numpy_are_read(rank: int) -> None:
+    x, y = (replace(v, dims=(1,) * rank) for v in (X, Y))
+    found = judge(replace(RELU, inputs=(x,), outputs=(y,)), FL8)
+    if rank == 64:
+        assert isinstance(found, CapableNode)
+    else:
+        assert isinstance(found, Rejection)
+        assert (found.reason, found.detail) == (Reason.RANK, "x has rank 65; the maximum is 64")
+
+
+def test_an_empty_tensor_is_rejected() -> None:
+    x, y = (replace(v, dims=(0, 3)) for v in (X, Y))
+    reason, detail = rejected(replace(RELU, inputs=(x,), outputs=(y,)))
+    assert (reason, detail) == (
+        Reason.SHAPE,
+        "x has no elements; in NNAPI a size of 0 means unknown",
+    )
+
+
+def test_int64_values_that_fit_are_narrowed() -> None:
+    """An index below 3 fits INT32; an input of the model may have any value."""
+    x, y = (Value(name, DType.INT64, (2, 3)) for name in "xy")
+    neg = GraphNode(0, "neg", "Neg", "", 13, (x,), (y,))
+    assert rejected(neg)[0] is Reason.DTYPE
+    fitting = tuple(replace(v, fits_int32=True) for v in (x, y))
+    found = judge(replace(neg, inputs=fitting[:1], outputs=fitting[1:]), FL8)
+    assert isinstance(found, CapableNode)
+    values = [v for c in found.calls for v in (*c.inputs, *c.outputs) if isinstance(v, Value)]
+    assert DType.INT64 not in {v.dtype for v in values}
+    assert found.node.inputs[0] == fitting[0]  # the graph's node is unchanged
+
+
+def test_unquantized_bytes_that_are_moved_get_the_identity_quantization() -> None:
+    x, y = Value("x", DType.UINT8, (2, 3)), Value("y", DType.UINT8, (3, 2))
+    transpose = GraphNode(0, "t", "Transpose", "", 13, (x,), (y,), {"perm": (1, 0)})
+    found = judge(transpose, FL8)
+    assert isinstance(found, CapableNode)
+    (call,) = found.calls
+    assert isinstance(call.outputs[0], Value)
+    assert call.outputs[0].quantization == Quantization((1.0,), (0,))
+
+
+def test_the_level_is_that_of_the_operation() -> None:
+    case = node("Transpose", f32(2, 3), perm=[1, 0])
+    accepts(case, FL2)
+    rejects(case, FL1, Reason.LEVEL, "TRANSPOSE")
+
+
+def test_a_folded_node_writes_its_constant() -> None:
+    array = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    folded = replace(Y, constant=Constant.of(array), folded=True)
+    found = judge(replace(RELU, op_type="Nowhere", outputs=(folded,)), FL8)
+    assert isinstance(found, CapableNode)
+    read = [a.constant for c in found.calls for a in c.inputs if isinstance(a, Value)]
+    assert any(c is not None and np.array_equal(c.array, array) for c in read)
+
+
+def quantized(op_type: str, scale: float) -> GraphNode:
+    """A QDQ group from scale 0.02 to `scale`."""
+    x = Value("x", DType.UINT8, (2, 3), Quantization((0.02,), (100,)))
+    y = replace(x, name="y", quantization=Quantization((scale,), (0,)))
+    parts = (replace(RELU, op_type=op_type),)
+    return GraphNode(0, "g", op_type, "", 13, (x,), (y,), parts=parts)
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        (quantized("Sigmoid", 1 / 256), ""),
+        (quantized("Sigmoid", 1 / 300), "requantized by 1 ADD: LOGISTIC cannot write the scale"),
+        (quantized("Sigmoid", 1 / 600), "computed in floats: LOGISTIC computes with scale"),
+    ],
+    ids=["quantized", "requantized", "in floats"],
+)
+def test_a_group_notes_what_it_costs(given: GraphNode, note: str) -> None:
+    found = judge(given, FL4)
+    assert isinstance(found, CapableNode)
+    assert found.note.startswith(note)
+    assert bool(found.note) == bool(note)
+
+
+def test_a_group_rejected_in_both_ways_gives_both_reasons() -> None:
+    reason, detail = rejected(quantized("Sigmoid", 1 / 600), FL2)
+    assert reason is Reason.QUANTIZATION
+    assert "too coarse for y" in detail
+    assert "; computed in floats: QUANTIZE" in detail
+
+
+def test_a_defect_rejects_the_node_and_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(call: object) -> None:
+        raise ValueError("injected")
+
+    monkeypatch.setattr(capability, "check_shapes", failing)
+    with caplog.at_level(logging.ERROR, capability.__name__):
+        assert rejected(RELU) == (
+            Reason.OP,
+            "its analysis failed, which is a defect of ep-nnapi: injected",
+        )
+    assert "Traceback" in caplog.text
