@@ -28,15 +28,13 @@ class OperandCode(IntEnum):
     TENSOR_QUANT8_ASYMM_SIGNED = 14
     MODEL = 15
 
-    @property
-    def tensor(self) -> bool:
-        """True for tensor types, False for scalar types and MODEL."""
-        return self.name.startswith("TENSOR_")
+    tensor: bool
+    quantized: bool
 
-    @property
-    def quantized(self) -> bool:
-        """True if elements represent scale * (element - zero point)."""
-        return "QUANT" in self.name
+    def __init__(self, code: int) -> None:
+        """Set `tensor`, True for tensors, and `quantized`, True if elements have a scale."""
+        self.tensor = self.name.startswith("TENSOR_")
+        self.quantized = "QUANT" in self.name
 
     @property
     def numpy(self) -> np.dtype[Any]:

@@ -98,16 +98,15 @@ class OperationSpec:
         """
         operands = (*inputs, *outputs)
         choices = self._choices(len(inputs), len(outputs))
-        found = next((c.match for c in choices if c.fit(operands)), None)
-        if found is None:
+        choice = next((c for c in choices if c.fit(operands)), None)
+        if choice is None:
             raise self._mismatch(inputs, outputs)
+        found = choice.match
         if found.level > feature_level:
             raise self._too_new(found, feature_level)
-        named: dict[str, list[Typed]] = {}
-        for param, operand in zip(found.inputs + found.outputs, operands, strict=True):
-            self._check_rank(param, operand)
-            named.setdefault(param.name, []).append(operand)
-        level = self._check_rules(RuleOperands(self.name, found.typing, named), feature_level)
+        for position, param in choice.ranked:
+            self._check_rank(param, operands[position])
+        level = self._check_rules(found, operands, feature_level)
         return found if level <= found.level else replace(found, level=level)
 
     def aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Params, Params]]:
@@ -149,7 +148,13 @@ class OperationSpec:
             what = f"{self.name} of {', '.join(types)}"
         return _newer(what, found.level, feature_level)
 
-    def _check_rules(self, application: RuleOperands, feature_level: int) -> int:
+    def _check_rules(self, found: Match, operands: Sequence[Typed], feature_level: int) -> int:
+        if not self.rules:
+            return self.level
+        named: dict[str, list[Typed]] = {}
+        for param, operand in zip(found.inputs + found.outputs, operands, strict=True):
+            named.setdefault(param.name, []).append(operand)
+        application = RuleOperands(self.name, found.typing, named)
         needs = [need for rule in self.rules if (need := rule(application)) is not None]
         most = max(needs, key=lambda need: need.level, default=RequiredLevel(self.level, ""))
         if most.level > feature_level:
@@ -157,10 +162,9 @@ class OperationSpec:
         return most.level
 
     def _check_rank(self, param: Param, operand: Typed) -> None:
-        limits = self.ranks.get(param.name)
-        if limits is None or operand.omitted or operand.rank is None:
+        if operand.omitted or operand.rank is None:
             return
-        low, high = limits
+        low, high = self.ranks[param.name]
         if not low <= operand.rank <= high:
             takes = str(low) if low == high else f"{low}-{high}"
             found = f"{operand.describe()} of rank {operand.rank}"
@@ -169,10 +173,15 @@ class OperationSpec:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A possible match; `takes` has (type, optional) for each operand, type None for any."""
+    """A possible match.
+
+    takes    (type, optional) of each operand, type None for any
+    ranked   operands with limited ranks: their positions and parameters
+    """
 
     match: Match
     takes: tuple[tuple[OperandCode | None, bool], ...]
+    ranked: tuple[tuple[int, Param], ...]
 
     def fit(self, operands: Sequence[Typed]) -> bool:
         """Return True if the operands have these types."""
@@ -188,6 +197,7 @@ def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_Choice, ...]:
         _Choice(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),
             tuple([(t.code(p.type), p.optional) for p in ins + outs]),
+            tuple([(i, p) for i, p in enumerate(ins + outs) if p.name in spec.ranks]),
         )
         for ins, outs in spec.aligned(n_in, n_out)
         for t in spec.typings
