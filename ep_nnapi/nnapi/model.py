@@ -164,14 +164,37 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
+class Requirements:
+    """The feature level that a model needs, and the nesting depth of its submodels."""
+
+    level: int
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """NNAPI model; inputs, outputs and operations refer to operands by index."""
+    """NNAPI model; inputs, outputs and operations refer to operands by index.
+
+    validated   what a valid model requires, as found by `validate`; empty before
+    """
 
     operands: tuple[Operand, ...]
     operations: tuple[Operation, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     relaxed: bool = False
+    validated: list[Requirements] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
+    _matches: dict[int, Match] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def match(self, operation: int, feature_level: int) -> Match:
+        """The signature of an operation by index, as `Operation.match`, found once for a model."""
+        found = self._matches.get(operation)
+        if found is None or found.level > feature_level:
+            found = self.operations[operation].match(self.operands, feature_level)
+            self._matches[operation] = found
+        return found
 
     @property
     def lifetimes(self) -> tuple[Lifetime, ...]:

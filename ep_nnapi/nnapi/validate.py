@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from ep_nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.control_flow import check_control_flow
-from ep_nnapi.nnapi.model import Model, Operand, Operation
+from ep_nnapi.nnapi.model import Model, Operand, Operation, Requirements
 from ep_nnapi.nnapi.operand import check_operand
 
 _MAX_DEPTH = 64
@@ -36,15 +36,19 @@ def check_operation(operation: Operation, operands: Sequence[Operand], feature_l
     Raises SpecError if an index is out of range, if the operands do not match the spec row at
     `feature_level`, or if operands of IF or WHILE do not match the submodels.
     """
-    for index in (*operation.inputs, *operation.outputs):
-        if not 0 <= index < len(operands):
-            raise SpecError(f"{operation.spec} names operand {index} of {len(operands)}")
+    _check_indexes(operation, operands)
     try:
         match = operation.match(operands, feature_level)
     except Reject as reject:
         raise SpecError(reject.detail) from reject
     check_control_flow(operation, operands)
     return match.level
+
+
+def _check_indexes(operation: Operation, operands: Sequence[Operand]) -> None:
+    for index in (*operation.inputs, *operation.outputs):
+        if not 0 <= index < len(operands):
+            raise SpecError(f"{operation.spec} names operand {index} of {len(operands)}")
 
 
 def execution_order(model: Model) -> tuple[int, ...]:
@@ -77,27 +81,21 @@ def execution_order(model: Model) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Requirements:
-    """The feature level a model needs, and the nesting depth of its submodels."""
-
-    level: int
-    depth: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Validator:
-    """Validation of a model and its submodels; each is checked once and its result reused."""
+    """Validation of a model and its submodels, each of them once."""
 
     feature_level: int
-    _found: dict[int, _Requirements] = field(default_factory=dict)
 
-    def check(self, model: Model, depth_above: int = 0) -> _Requirements:
+    def check(self, model: Model, depth_above: int = 0) -> Requirements:
         """Check a model nested in `depth_above` others; raises SpecError."""
-        if id(model) not in self._found:
-            self._found[id(model)] = self._check(model, depth_above)
-        return self._found[id(model)]
+        for found in model.validated:
+            if found.level <= self.feature_level:
+                return found
+        found = self._check(model, depth_above)
+        model.validated.append(found)
+        return found
 
-    def _check(self, model: Model, depth_above: int) -> _Requirements:
+    def _check(self, model: Model, depth_above: int) -> Requirements:
         if not model.operations:
             raise SpecError("a model takes at least one operation")
         levels = [check_operand(i, o, self.feature_level) for i, o in enumerate(model.operands)]
@@ -111,12 +109,21 @@ class _Validator:
                 depth = max(depth, inner.depth + 1)
         _check_depth(depth)
         _check_ends(model)
-        for n, operation in enumerate(model.operations):
-            with _inside(f"operation {n}"):
-                levels.append(check_operation(operation, model.operands, self.feature_level))
+        levels += (self._check_operation(model, n) for n in range(len(model.operations)))
         _check_writers(model)
         execution_order(model)
-        return _Requirements(max(levels), depth)
+        return Requirements(max(levels), depth)
+
+    def _check_operation(self, model: Model, n: int) -> int:
+        operation = model.operations[n]
+        try:
+            _check_indexes(operation, model.operands)
+            match = model.match(n, self.feature_level)
+            check_control_flow(operation, model.operands)
+        except (Reject, SpecError) as error:
+            detail = error.detail if isinstance(error, Reject) else error
+            raise SpecError(f"operation {n}: {detail}") from error
+        return match.level
 
 
 def _check_depth(depth: int) -> None:

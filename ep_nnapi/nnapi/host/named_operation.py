@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.params import Params
+from ep_nnapi.nnapi.signature import Match
 
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
@@ -31,11 +32,15 @@ class NamedOperation:
     code: OperandCode | None
 
 
+def without_data(operands: Sequence[Operand]) -> list[Operand]:
+    """The operands without constant data and submodels."""
+    return [replace(o, value=None) if isinstance(o.value, Data | Model) else o for o in operands]
+
+
 def name_operands(
-    operation: Operation, operands: Sequence[Operand], feature_level: int
+    operation: Operation, match: Match, operands: Sequence[Operand]
 ) -> NamedOperation:
-    """Match the operation and name its operands; raises Reject if no signature matches."""
-    match = operation.match(operands, feature_level)
+    """Name the operands of an operation; `operands` of its model `without_data`."""
     inputs = {
         name: index
         for name, index in _named(match.inputs, operation.inputs).items()
@@ -43,7 +48,7 @@ def name_operands(
     }
     outputs = _named(match.outputs, operation.outputs)
     types = {
-        name: tuple(_described(operands[i]) for i in indexes(index))
+        name: (operands[index],) if isinstance(index, int) else tuple(operands[i] for i in index)
         for name, index in (*inputs.items(), *outputs.items())
     }
     return NamedOperation(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
@@ -63,7 +68,3 @@ def _named(form: Params, indexes: Sequence[int]) -> Names:
         else:
             found[param.name] = index
     return {**found, **{name: tuple(several) for name, several in repeated.items()}}
-
-
-def _described(operand: Operand) -> Operand:
-    return replace(operand, value=None) if isinstance(operand.value, Data | Model) else operand

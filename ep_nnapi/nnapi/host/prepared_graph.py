@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -23,9 +23,9 @@ from ep_nnapi.nnapi.host.execution_plan import (
     static_shape,
 )
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.named_operation import name_operands
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, name_operands, without_data
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -73,7 +73,7 @@ class PreparedGraph:
     def __init__(self, model: Model, preparation: Preparation) -> None:
         """Bind kernels and fold constants."""
         self._emulate_float16 = preparation.emulate_float16
-        self._operands = [replace(o, value=None) for o in model.operands]
+        self._operands = without_data(model.operands)
         self.steps: list[ScheduledStep] = []
         self._inputs, self._outputs = model.inputs, model.outputs
         with _no_warnings():
@@ -86,7 +86,9 @@ class PreparedGraph:
         constants = {i: self._constant(o, preparation) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
         for n in execution_order(model):
-            step = _step(model.operations[n], model.operands, constants, preparation.feature_level)
+            match = model.match(n, preparation.feature_level)
+            op = name_operands(model.operations[n], match, self._operands)
+            step = _step(op, constants)
             decided = not {*step.outputs} & {*model.outputs}
             folded = self._fold(step, constants, preparation.cache) if decided else None
             if folded is None:
@@ -255,20 +257,14 @@ def _no_warnings() -> np.errstate:
     return np.errstate(all="ignore")
 
 
-def _step(
-    operation: Operation,
-    operands: Sequence[Operand],
-    constants: Mapping[int, object],
-    feature_level: int,
-) -> ScheduledStep:
-    op = name_operands(operation, operands, feature_level)
-    kernel = find(operation.spec, op.code)
+def _step(op: NamedOperation, constants: Mapping[int, object]) -> ScheduledStep:
+    kernel = find(op.operation.spec, op.code)
     if kernel is None:
         code = "these types" if op.code is None else op.code.name
         raise failure(
             "ANeuralNetworksCompilation_finish",
             ResultCode.BAD_DATA,
-            f"nnapi-reference has no {operation.spec} of {code}",
+            f"nnapi-reference has no {op.operation.spec} of {code}",
         )
     return ScheduledStep(op, bind(kernel, op, constants), kernel.view)
 

@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
 from ep_nnapi.nnapi.host.scratch_limit import fits_scratch_limit
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
+from ep_nnapi.nnapi.shapes.scratch import SCRATCH
 from ep_nnapi.nnapi.spec import LSH_PROJECTION
 
 
@@ -27,11 +28,14 @@ class ReferenceDevice:
 
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool per operation: True if it has a kernel for its types and enough memory."""
-        level, operands = self.feature_level, model.operands
-        operations = (name_operands(o, operands, level) for o in model.operations)
-        return tuple(
-            find(op.operation.spec, op.code) is not None and fits_scratch_limit(op, operands)
-            for op in operations
+        return tuple(self._supports(model, n) for n in range(len(model.operations)))
+
+    def _supports(self, model: Model, n: int) -> bool:
+        operation, match = model.operations[n], model.match(n, self.feature_level)
+        if find(operation.spec, match.typing.types.get("T")) is None:
+            return False
+        return operation.spec not in SCRATCH or fits_scratch_limit(
+            name_operands(operation, match, model.operands), model.operands
         )
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedGraph:

@@ -60,6 +60,21 @@ def test_an_illegal_model_is_refused():
         compiled(Model((), (), (), ()))
 
 
+def test_each_operation_is_matched_once(monkeypatch):
+    matched = []
+    match = Operation.match
+
+    def counted(operation, operands, level):
+        matched.append(operation)
+        return match(operation, operands, level)
+
+    monkeypatch.setattr(Operation, "match", counted)
+    model = chain((2,))
+    assert all(RUNTIME.supported(model, REFERENCE))
+    compiled(model)
+    assert matched == list(model.operations)
+
+
 def test_a_model_above_the_level_is_refused():
     model = chain((2,))
     exponent = Model(model.operands[:3], (Operation(spec.EXP, (0,), (2,)),), (0,), (2,))
