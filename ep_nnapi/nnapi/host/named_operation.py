@@ -37,6 +37,13 @@ def without_data(operands: Sequence[Operand]) -> list[Operand]:
     return [replace(o, value=None) if isinstance(o.value, Data | Model) else o for o in operands]
 
 
+def named_operations(model: Model, feature_level: int) -> list[NamedOperation]:
+    """The operations of a model by index; raises Reject if one matches no signature."""
+    operands = without_data(model.operands)
+    matches = (model.match(n, feature_level) for n in range(len(model.operations)))
+    return [name_operands(*each, operands) for each in zip(model.operations, matches, strict=True)]
+
+
 def name_operands(
     operation: Operation, match: Match, operands: Sequence[Operand]
 ) -> NamedOperation:

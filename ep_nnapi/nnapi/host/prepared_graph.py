@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.host.execution_plan import (
     static_shape,
 )
 from ep_nnapi.nnapi.host.kernels import find
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, name_operands, without_data
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations, without_data
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
@@ -85,10 +85,9 @@ class PreparedGraph:
         """Add the steps; returns all constants, including constant-folded results."""
         constants = {i: self._constant(o, preparation) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
+        operations = named_operations(model, preparation.feature_level)
         for n in execution_order(model):
-            match = model.match(n, preparation.feature_level)
-            op = name_operands(model.operations[n], match, self._operands)
-            step = _step(op, constants)
+            step = _step(operations[n], constants)
             decided = not {*step.outputs} & {*model.outputs}
             folded = self._fold(step, constants, preparation.cache) if decided else None
             if folded is None:

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
 from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, Shape
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, name_operands
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
@@ -49,8 +49,7 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
     """
     shapes = _shapes(model)
     return tuple(
-        _obstacle(model, shapes, name_operands(o, model.operands, _LEVEL), int8_weights)
-        for o in model.operations
+        _obstacle(model, shapes, named, int8_weights) for named in named_operations(model, _LEVEL)
     )
 
 
@@ -90,9 +89,9 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
 
 
 def _lower_all(scope: Scope, int8_weights: bool) -> None:
-    model = scope.model
-    for n in execution_order(model):
-        _lower(scope, name_operands(model.operations[n], model.operands, _LEVEL), int8_weights)
+    named = named_operations(scope.model, _LEVEL)
+    for n in execution_order(scope.model):
+        _lower(scope, named[n], int8_weights)
 
 
 def _lower(scope: Scope, named: NamedOperation, int8_weights: bool) -> None:
@@ -130,8 +129,8 @@ def _shapes(model: Model, given: Mapping[int, Shape] | None = None) -> dict[int,
     """
     found = {i: o.dimensions for i, o in enumerate(model.operands) if o.known}
     found |= given or {}
-    for n in execution_order(model):
-        named = name_operands(model.operations[n], model.operands, _LEVEL)
+    operations = named_operations(model, _LEVEL)
+    for named in (operations[n] for n in execution_order(model)):
         facts = {
             name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))
             if isinstance(index, tuple)
