@@ -16,7 +16,7 @@ from ep_nnapi.epcontext.checksum import (
 )
 from ep_nnapi.errors import ModelError
 from tests.epcontext.test_container import prepared
-from tests.preparation.test_fleet import tiny
+from tests.preparation.test_batch import tiny
 
 
 def test_a_model_that_was_changed_is_refused(tmp_path: Path) -> None:

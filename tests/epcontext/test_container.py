@@ -28,7 +28,7 @@ from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.fuzz.forging import forged
 from tests.preparation.damage import damaged
-from tests.preparation.test_fleet import tiny
+from tests.preparation.test_batch import tiny
 
 LEVEL = 8
 

@@ -23,7 +23,7 @@ from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.sessions import MNIST, quiet, without_mnist
 from tests.preparation.fresh import Arrays, apart
-from tests.preparation.test_zoo import SIZES
+from tests.preparation.test_pipeline import SIZES
 
 SHORT = ("espcn",)
 ROWS = [(row, level) for row in COMBINATIONS for level in row.levels]

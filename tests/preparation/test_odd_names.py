@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from tests.preparation.test_fleet import statuses, tiny
+from tests.preparation.test_batch import statuses, tiny
 
 NEWLINE, ESCAPES = "new\nline.onnx", "escape\x1b[31m.onnx"
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.preparation.test_worker import fine
+from tests.preparation.test_worker_pool import fine
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("first", "second", "third")

@@ -17,7 +17,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.sessions.cpu import session_of
-from tests.preparation.test_fleet import tiny
+from tests.preparation.test_batch import tiny
 
 ROOT = Path(__file__).parents[2]
 Files = dict[str, bytes]

@@ -17,7 +17,7 @@ from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from models import zoo
 from tests.preparation.fresh import original
-from tests.preparation.test_fleet import tiny
+from tests.preparation.test_batch import tiny
 
 
 def test_a_model_is_equal_to_itself(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ep_nnapi.preparation.ort_export import save_onnx, save_ort
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from models import zoo
 from tests.preparation.fresh import CPU
-from tests.preparation.test_zoo import SIZES
+from tests.preparation.test_pipeline import SIZES
 
 DIGITS = Path(zoo.__file__).parent / "digits.onnx"
 

@@ -14,7 +14,7 @@ import pytest
 import ep_nnapi
 from ep_nnapi.preparation.required_operators import merged
 from models import zoo
-from tests.preparation.test_zoo import SIZES
+from tests.preparation.test_pipeline import SIZES
 
 FEW = ("mlp", "kws_dscnn")
 Lines = list[str]

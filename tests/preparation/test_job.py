@@ -22,7 +22,7 @@ from ep_nnapi.preparation.job import (
     level_with_nnapi,
 )
 from ep_nnapi.target import RuleSet
-from tests.preparation.test_fleet import tiny
+from tests.preparation.test_batch import tiny
 
 
 def belongs(form: Format, style: Style, level: Level, extras: set[str]) -> bool:
