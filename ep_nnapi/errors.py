@@ -32,7 +32,7 @@ class Reason(StrEnum):
 
 
 ADVICE = {
-    Reason.OP: "there is no NNAPI form: replace the operator, or leave it to the CPU",
+    Reason.OP: "NNAPI has no equivalent: replace the operator, or leave it to the CPU",
     Reason.OPSET: "convert the model to an opset that is known here",
     Reason.LEVEL: "target newer phones, or replace what needs the level",
     Reason.DTYPE: "convert the tensor to a type that NNAPI has",

@@ -104,7 +104,7 @@ def integer(name: str, value: object) -> int:
 
 def flags(name: str, value: object) -> NnapiFlag:
     """Parses a sum of flags, or their names separated by |."""
-    known = {f.name: f for f in NnapiFlag}
+    known = {f.name or "": f for f in NnapiFlag}
     text = str(value).strip()
     if isinstance(value, int) or text.lstrip("-").isdigit() or text.startswith("0x"):
         number = integer(name, value)
@@ -115,7 +115,8 @@ def flags(name: str, value: object) -> NnapiFlag:
         given = [part.strip() for part in text.split("|")] if text else []
         for flag in given:
             if flag not in known:
-                raise OptionError(f"flag {flag!r} is unknown; there are {_sum_of_flags()}")
+                near = suggestion(flag, known)
+                raise OptionError(f"flag {flag!r} is unknown; there are {_sum_of_flags()}{near}")
         found = reduce(or_, (known[flag] for flag in given), NnapiFlag.NONE)
     if NnapiFlag.CPU_DISABLED in found and NnapiFlag.CPU_ONLY in found:
         raise OptionError("flags CPU_DISABLED and CPU_ONLY exclude each other; give one of them")

@@ -157,7 +157,9 @@ def _with_prelude(header: Mapping[str, Any]) -> bytes:
 def _split_container(data: bytes) -> tuple[bytes, bytes]:
     """Returns the header's text, after checking its digest, and the bytes that follow it."""
     if len(data) < _PRELUDE.size or not data.startswith(_MAGIC):
-        raise ModelError("this is no ep-nnapi context, or it is corrupt; prepare the model again")
+        raise ModelError(
+            "the data is not an ep-nnapi context, or is corrupt; prepare the model again"
+        )
     _, version, size, digest = _PRELUDE.unpack_from(data)
     if version > FORMAT_VERSION:
         raise ModelError(
@@ -179,7 +181,9 @@ def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) ->
         weights = np.frombuffer(rest, np.uint8)
     else:
         if rest:
-            raise ModelError("the context is corrupt: it goes on; prepare the model again")
+            raise ModelError(
+                "the context is corrupt: data follows its header; prepare the model again"
+            )
         weights = _map_weights(where, folder)
     if weights.size != where["size"]:
         raise ModelError("the context's weights are truncated; prepare the model again")

@@ -81,7 +81,7 @@ class Compiler:
                 raise Declined(
                     (),
                     Reason.CONSTANT_NODE,
-                    "its cluster computes from sizes and constants; an NNAPI model has inputs",
+                    "its cluster depends on constants only; an NNAPI model needs an input",
                 )
             declined = self._unsupported_operations(lowered)
             if not declined:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
@@ -43,7 +43,8 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
         found = [d for d in left if d.name == name]
         names = ", ".join(d.name for d in left)
         if not found:
-            raise OptionError(f"device {name!r} is unknown; there are {names}")
+            near = suggestion(name, (d.name for d in left))
+            raise OptionError(f"device {name!r} is unknown; there are {names}{near}")
         left = tuple(found)
     if NnapiFlag.CPU_ONLY in flags:
         left = tuple(d for d in left if d.name == REFERENCE_DEVICE)

@@ -141,11 +141,11 @@ def test_refusals_of_one_kind_are_a_row(cli):
 
 
 def test_advice_is_true_for_the_target(cli, tmp_path: Path):
-    """What this provider takes has an NNAPI form, whatever ONNX Runtime's own one says."""
+    """What this provider takes has an NNAPI equivalent, whatever ONNX Runtime's own one says."""
     path = saved(tmp_path, helper.make_node("Erf", ["x"], ["y"], "e"))
     out = cli("check", path, *BUILTIN)[1]
     assert "OP (1): replace the operator (ep-nnapi takes it; builtin-nnapi does not)\n" in out
-    assert "there is no NNAPI form" not in out
+    assert "NNAPI has no equivalent" not in out
 
 
 def test_symbolic_sizes_are_to_be_fixed(cli, tmp_path: Path):

@@ -1,0 +1,74 @@
+"""Lowering and compilation for one device: what it declines, and for which cause."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.capability.graph import judge_graph
+from ep_nnapi.capability.progress import Progress
+from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.options import Options
+from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.target import Target
+from tests.faulty import FaultyDevice
+from tests.onnx_graph import graph_of
+from tests.provider.test_planner import CHAIN, SHAPE
+
+
+def compiler(device: FaultyDevice) -> Compiler:
+    runtime = HostRuntime([device])
+    return Compiler(Target(8), runtime, runtime.devices()[0])
+
+
+def lowered(device: FaultyDevice):
+    graph = graph_of(CHAIN)
+    verdicts = judge_graph(graph, Target(8), Options(), Progress(lambda: 0.0))
+    members = [verdicts.samples[0][n.id] for n in graph.nodes]
+    return compiler(device).lower(members, graph.inputs, graph.outputs)
+
+
+def test_a_cluster_is_one_model_that_runs():
+    device = FaultyDevice()
+    model = lowered(device)
+    assert [op.spec.name for op in model.model.operations] == ["ABS", "NEG", "EXP", "TANH"]
+    x = np.ones(SHAPE, np.float32)
+    (y,) = compiler(device).compile(model).run([x])
+    np.testing.assert_allclose(y, np.tanh(np.exp(-np.abs(x))), rtol=1e-6)  # two functions
+
+
+def test_declined_operations_name_their_nodes():
+    with pytest.raises(Declined) as caught:
+        lowered(FaultyDevice(declines=frozenset({"EXP", "TANH"})))
+    assert caught.value.names == {"Exp_c", "Tanh_y"}
+    assert caught.value.reason is Reason.DRIVER
+    assert caught.value.detail == "faulty declines EXP, TANH"
+    assert not caught.value.too_large
+
+
+def test_a_prepared_model_is_checked_again():
+    model = lowered(FaultyDevice())
+    compiler(FaultyDevice()).check_supported(model)
+    with pytest.raises(Declined, match="faulty declines NEG"):
+        compiler(FaultyDevice(declines=frozenset({"NEG"}))).check_supported(model)
+
+
+@pytest.mark.parametrize(
+    ("code", "too_large"),
+    [
+        ("OUT_OF_MEMORY", True),
+        ("RESOURCE_EXHAUSTED_TRANSIENT", True),
+        ("RESOURCE_EXHAUSTED_PERSISTENT", True),
+        ("OP_FAILED", False),
+        ("BAD_DATA", False),
+    ],
+)
+def test_codes_of_models_that_are_too_large(code: str, too_large: bool):
+    device = FaultyDevice(refuses_above=1, code=code)
+    with pytest.raises(Declined) as caught:
+        compiler(device).compile(lowered(device))
+    assert caught.value.too_large is too_large
+    assert caught.value.names == frozenset()
+    assert "faulty did not compile its cluster" in caught.value.detail
+    assert f"ANEURALNETWORKS_{code}" in caught.value.detail

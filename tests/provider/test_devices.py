@@ -1,0 +1,54 @@
+"""Selection of a session's device by name and flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from ep_nnapi import OptionError
+from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.provider.devices import choose_device, devices, fallback_device, open_runtime
+from ep_nnapi.target import NnapiFlag
+from tests.faulty import FAULTY, FaultyDevice
+
+BOTH = HostRuntime([ReferenceDevice(), FaultyDevice()])
+
+
+def test_the_host_runtime_is_opened_once():
+    assert open_runtime("host") is open_runtime("host")
+    assert REFERENCE_DEVICE in {d.name for d in devices()}
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "chosen"),
+    [
+        (None, NnapiFlag.NONE, FAULTY),  # an accelerator before a CPU, whatever the order
+        (REFERENCE_DEVICE, NnapiFlag.NONE, REFERENCE_DEVICE),
+        (None, NnapiFlag.CPU_ONLY, REFERENCE_DEVICE),
+        (None, NnapiFlag.CPU_DISABLED, FAULTY),
+        (FAULTY, NnapiFlag.CPU_DISABLED, FAULTY),
+    ],
+)
+def test_choice(name: str | None, flags: NnapiFlag, chosen: str):
+    assert choose_device(BOTH, name, flags).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "message"),
+    [
+        ("vpu", NnapiFlag.NONE, "device 'vpu' is unknown; there are nnapi-reference, faulty"),
+        ("fault", NnapiFlag.NONE, "did you mean faulty"),
+        (FAULTY, NnapiFlag.CPU_ONLY, "CPU_ONLY leaves no device"),
+        (REFERENCE_DEVICE, NnapiFlag.CPU_DISABLED, "CPU_DISABLED leaves no device"),
+    ],
+)
+def test_no_device_is_left(name: str, flags: NnapiFlag, message: str):
+    with pytest.raises(OptionError, match=message):
+        choose_device(BOTH, name, flags)
+
+
+def test_the_fallback_is_the_reference_device():
+    _, device = fallback_device()
+    assert (device.name, device.type) == (REFERENCE_DEVICE, DeviceCode.CPU)

@@ -1,0 +1,100 @@
+"""Parsers of option values: what each reads, and its message with the option's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi import NnapiFlag, OptionError
+from ep_nnapi import option_parsers as parsers
+from ep_nnapi.options import Fallback
+
+
+@pytest.mark.parametrize(
+    ("given", "number"), [(3, 3), ("3", 3), (" 0x1F ", 31), ("-2", -2), (NnapiFlag.USE_NCHW, 2)]
+)
+def test_integer(given: object, number: int):
+    assert parsers.integer("n", given) == number
+
+
+@pytest.mark.parametrize("given", [True, 1.0, "1.0", "", None, "one"])
+def test_integer_refuses(given: object):
+    with pytest.raises(OptionError, match="; it must be a whole number"):
+        parsers.integer("n", given)
+
+
+@pytest.mark.parametrize(("given", "count"), [(1, 1), ("7", 7)])
+def test_count(given: object, count: int):
+    assert parsers.count("n", given) == count
+
+
+@pytest.mark.parametrize("given", [0, -1])
+def test_count_just_below_one(given: int):
+    with pytest.raises(OptionError, match=f"n is {given}; it must be 1 or more"):
+        parsers.count("n", given)
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        (3, NnapiFlag.USE_FP16 | NnapiFlag.USE_NCHW),
+        ("0x3", NnapiFlag.USE_FP16 | NnapiFlag.USE_NCHW),
+        ("USE_FP16 | CPU_ONLY", NnapiFlag.USE_FP16 | NnapiFlag.CPU_ONLY),
+        ("", NnapiFlag.NONE),
+    ],
+)
+def test_flags(given: object, flags: NnapiFlag):
+    assert parsers.flags("flags", given) == flags
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (16, "flags is 16; it must be a sum of"),
+        (-1, "flags is -1"),
+        ("USE_FP32", "did you mean USE_FP16"),
+        (12, "exclude each other"),
+    ],
+)
+def test_flags_refuses(given: object, message: str):
+    with pytest.raises(OptionError, match=message):
+        parsers.flags("flags", given)
+
+
+def test_paths_are_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert parsers.path("file", "a/../b") == f"{tmp_path}/b"
+    assert parsers.path("file", Path("b")) == f"{tmp_path}/b"
+    assert [parsers.path("file", nothing) for nothing in (None, "")] == [None, None]
+    with pytest.raises(OptionError, match="file is 3; it must be the path of a file"):
+        parsers.path("file", 3)
+
+
+def test_one_of():
+    parse = parsers.one_of(Fallback)
+    assert parse("where", "cpu") is parse("where", Fallback.CPU) is Fallback.CPU
+    with pytest.raises(OptionError, match="where is 'gpu'; it must be one of reference, cpu, none"):
+        parse("where", "gpu")
+
+
+def test_only():
+    parse = parsers.only("host")
+    assert parse("runtime", "host") == "host"
+    with pytest.raises(OptionError, match="runtime is 'phone'; this version has only 'host'"):
+        parse("runtime", "phone")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (NnapiFlag.USE_FP16 | NnapiFlag.USE_NCHW, "USE_FP16|USE_NCHW"),
+        (NnapiFlag.NONE, "0"),
+        (("a", "b"), "a,b"),
+        ((("x", (1, 2)), ("n", (3,))), "x=1,2;n=3"),
+        (4, "4"),
+        (Fallback.CPU, "cpu"),
+    ],
+)
+def test_text_of_values(value: object, text: str):
+    assert parsers.to_text(value) == text
