@@ -26,20 +26,20 @@ from ep_nnapi.target import RuleSet, Target
 
 
 @dataclass(frozen=True, slots=True)
-class Verdicts:
+class Capability:
     """Capable nodes, and rejections of the others.
 
     graph     the graph with QDQ groups as nodes, each accepted or rejected as a whole
     nodes     its nodes by id
     samples   for each set of sample sizes, the capable nodes by id; all have the same ids
-    refused   by node id, a rejection for each original node that the node represents
+    rejected  by node id, a rejection for each original node that the node represents
     unverified  tensors whose computed shapes may differ from the declared ones
     """
 
     graph: Graph
     nodes: dict[int, GraphNode]
     samples: tuple[dict[int, CapableNode], ...]
-    refused: dict[int, tuple[Rejection, ...]]
+    rejected: dict[int, tuple[Rejection, ...]]
     unverified: frozenset[str] = frozenset()
 
     def drop(
@@ -50,7 +50,7 @@ class Verdicts:
         for i in named or cluster:
             for sample in self.samples:
                 del sample[i]
-            self.refused[i] = tuple(
+            self.rejected[i] = tuple(
                 Rejection(p.name, p.op_type, reason, detail) for p in self.nodes[i].originals
             )
 
@@ -62,7 +62,7 @@ class Verdicts:
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All rejections, in graph order."""
-        return tuple(with_root_causes(self.graph, self.refused))
+        return tuple(with_root_causes(self.graph, self.rejected))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _passes(target: Target, options: Options) -> tuple[tuple[str, Pass], ...]:
 
 def judge_graph(
     graph: Graph, target: Target, options: Options, progress: Progress | None = None
-) -> Verdicts:
+) -> Capability:
     """Checks the capability of the nodes of `graph`.
 
     With symbolic dimensions, a node is capable only if it has a lowering for every set of sample
@@ -101,7 +101,7 @@ def judge_graph(
     passes = _passes(target, options)
     isolation = isolate_defects(graph, lambda g: _run(passes, g))
     graph, samples = isolation.result.graph, isolation.result.samples
-    verdicts = Verdicts(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
+    verdicts = Capability(graph, {}, tuple({} for _ in samples), {}, unverified_tensors(graph))
     stopped = _from_stop_ops(graph, options.partitioning_stop_ops)
     together = zip(graph.nodes, *(s.nodes for s in samples), strict=True)
     for done, (node, *sampled) in enumerate(together):
@@ -111,7 +111,7 @@ def judge_graph(
             continue  # an EPContext node of this provider is already compiled
         if node.id in isolation.defects:
             error = isolation.defects[node.id]
-            verdicts.refused[node.id] = (defect(given[node.id], error),)
+            verdicts.rejected[node.id] = (defect(given[node.id], error),)
             continue
         found = [_excluded(node, options, stopped) or _judge_by_rules(n, target) for n in sampled]
         _record(verdicts, node, found)
@@ -150,11 +150,13 @@ def _on_samples(run: Callable[[Graph], Graph]) -> Pass:
     return each
 
 
-def _record(verdicts: Verdicts, node: GraphNode, found: Sequence[CapableNode | Rejection]) -> None:
+def _record(
+    verdicts: Capability, node: GraphNode, found: Sequence[CapableNode | Rejection]
+) -> None:
     """Adds the results for a node, one per sample; a single rejection rejects the node."""
     refused = next((f for f in found if isinstance(f, Rejection)), None)
     if refused is not None:
-        verdicts.refused[node.id] = tuple(_member_rejections(node, refused))
+        verdicts.rejected[node.id] = tuple(_member_rejections(node, refused))
         return
     for sample, verdict in zip(verdicts.samples, found, strict=True):
         if isinstance(verdict, CapableNode):

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import networkx as nx
 
-from ep_nnapi.capability.graph import Verdicts, judge_graph
+from ep_nnapi.capability.graph import Capability, judge_graph
 from ep_nnapi.capability.progress import Clock, Progress
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.names import is_own
@@ -90,7 +90,7 @@ class Planner:
         self,
         dag: nx.DiGraph,
         nodes: Mapping[int, GraphNode],
-        verdicts: Verdicts,
+        verdicts: Capability,
         readers: ReaderIds,
         progress: Progress,
     ) -> tuple[ClusterSelection, dict[Ids, Cluster]]:
@@ -123,7 +123,7 @@ class Planner:
                 return selection, compiled
 
     def _reject(
-        self, cluster: Ids, declined: Declined, verdicts: Verdicts, readers: ReaderIds
+        self, cluster: Ids, declined: Declined, verdicts: Capability, readers: ReaderIds
     ) -> None:
         """Rejects the nodes that prevent the compilation of a cluster."""
         culprits: Sequence[int] = cluster
@@ -135,7 +135,7 @@ class Planner:
     def _failing_nodes(
         self,
         cluster: Sequence[int],
-        verdicts: Verdicts,
+        verdicts: Capability,
         readers: ReaderIds,
         tries: Iterator[int],
     ) -> Sequence[int]:
@@ -159,7 +159,7 @@ class Planner:
         return found or cluster
 
     def _compile_safely(
-        self, cluster: Sequence[int], verdicts: Verdicts, readers: ReaderIds
+        self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds
     ) -> Cluster:
         """Returns the compiled cluster; raises Declined, also for bugs, as planning must go on."""
         try:
@@ -171,7 +171,7 @@ class Planner:
             detail = f"its cluster cannot be compiled, which is a defect of ep-nnapi: {error}"
             raise Declined((), Reason.DRIVER, detail) from error
 
-    def _compile(self, cluster: Sequence[int], verdicts: Verdicts, readers: ReaderIds) -> Cluster:
+    def _compile(self, cluster: Sequence[int], verdicts: Capability, readers: ReaderIds) -> Cluster:
         nodes = [verdicts.nodes[i] for i in cluster]
         inputs, outputs = _boundary_values(nodes, readers)
         if not inputs:
@@ -225,7 +225,7 @@ class Planner:
         )
 
 
-def _nodes_with_known_shapes(verdicts: Verdicts) -> dict[int, GraphNode]:
+def _nodes_with_known_shapes(verdicts: Capability) -> dict[int, GraphNode]:
     """Returns the nodes by id, with the known shapes, for counting their costs."""
     if len(verdicts.samples) > 1:
         return verdicts.nodes

@@ -32,7 +32,7 @@ def test_a_static_graph_is_its_own_sample() -> None:
     found = judge_graph(graph_of(CHAIN), Target(8), parse({}))
     (sample,) = found.samples
     assert set(sample) == set(found.nodes) == {0, 1, 2, 3}
-    assert found.refused == {}
+    assert found.rejected == {}
 
 
 def test_symbolic_dimensions_have_two_samples() -> None:
