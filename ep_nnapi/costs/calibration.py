@@ -115,7 +115,9 @@ def read(path: Path) -> Calibration:
     try:
         return _calibration(data)
     except (KeyError, TypeError, ValueError):
-        raise OptionError(f"calibration {path} is no calibration; {_AGAIN} {path}") from None
+        raise OptionError(
+            f"calibration {path} is not a calibration file; {_AGAIN} {path}"
+        ) from None
 
 
 def this_machine() -> str:

@@ -174,7 +174,7 @@ class _Writer:
     def _constant(self, arg: Value | View) -> int:
         value, perm = (arg.value, arg.perm) if isinstance(arg, View) else (arg, None)
         if value.constant is None:
-            raise SpecError(f"{value.name} was left without a layout")
+            raise SpecError(f"{value.name} has no layout")
         constant = value.constant.transposed(perm) if perm is not None else value.constant
         operand = _operand(value, constant.shape, perm)
         # a copy: the constant may be a view of memory that ONNX Runtime frees later

@@ -179,7 +179,9 @@ class Row(OperationSpec):
             if bound is not None:
                 return Call(self, *bound, outputs)
         names = ", ".join(k for k, v in named.items() if v is not None) or "none by name"
-        raise SpecError(f"{self.name} has no form of {len(given)} operands by position and {names}")
+        raise SpecError(
+            f"{self.name} has no signature with {len(given)} operands by position and {names}"
+        )
 
 
 def row(

@@ -128,7 +128,7 @@ class OperationSpec:
                     best, found = first, params
         if found is None:
             count = f"{len(inputs)} inputs, {len(outputs)} outputs"
-            return Reject(Reason.OP, f"{self.name} has no form of {count}")
+            return Reject(Reason.OP, f"{self.name} has no signature with {count}")
         name = f"{self.name}.{found[best].name}"
         if operands[best].omitted and not found[best].optional:
             return Reject(Reason.OP, f"{name} must not be left out")

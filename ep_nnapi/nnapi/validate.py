@@ -76,7 +76,7 @@ def execution_order(model: Model) -> tuple[int, ...]:
     if len(order) < len(waits):
         stuck = sorted(set(range(len(waits))) - set(order))
         named = ", ".join(f"{n} ({model.operations[n].spec})" for n in stuck[:8])
-        raise SpecError(f"operations wait for each other: {named}")
+        raise SpecError(f"operations form a cycle: {named}")
     return tuple(order)
 
 

@@ -159,7 +159,7 @@ def fused_matmul(n: Node) -> Iterator[Call]:
     """
     a, b, y, alpha = n.input(0), n.input(1), n.output(), n.real("alpha", 1.0)
     for name in ("transBatchA", "transBatchB"):
-        n.require(not n.integer(name, 0), Reason.ATTRIBUTE, f"{name} is 1; only 0 is taken")
+        n.require(not n.integer(name, 0), Reason.ATTRIBUTE, f"{name} is 1; only 0 is supported")
     n.require(
         a.rank > 1 and b.rank > 1, Reason.RANK, f"{a.name} or {b.name} is a vector; use matrices"
     )

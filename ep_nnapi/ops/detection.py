@@ -119,7 +119,7 @@ def _samples(n: Node) -> int:
     Raises Reject(ATTRIBUTE) if it is 0 (data-dependent), or `mode` is not avg.
     """
     samples, mode = n.integer("sampling_ratio", 0), n.text("mode", "avg")
-    n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is taken")
+    n.require(mode == "avg", Reason.ATTRIBUTE, f"mode is {mode!r}; only 'avg' is supported")
     n.require(
         samples > 0,
         Reason.ATTRIBUTE,

@@ -107,7 +107,7 @@ def _without_ellipsis(n: Node, value: Value, labels: str) -> str:
     n.require(
         len(set(found)) == len(found),
         Reason.ATTRIBUTE,
-        f"{labels} is a diagonal of {value.name}; take it before",
+        f"{labels} takes a diagonal of {value.name}; compute it before",
     )
     return found
 

@@ -77,7 +77,7 @@ def cum_sum(n: Node) -> Iterator[Call]:
     n.require(
         size <= MAX_CUM_SUM_SIZE,
         Reason.SIZE,
-        f"{x.name} has {size} elements in a row; up to {MAX_CUM_SUM_SIZE}",
+        f"{x.name} has {size} elements along the axis; at most {MAX_CUM_SUM_SIZE} are supported",
     )
     exclusive, backward = n.integer("exclusive", 0), n.integer("reverse", 0)
     matrix = n.value("ones", _summing(size, x.dtype, bool(exclusive), bool(backward)))

@@ -49,7 +49,7 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     """
     x, y = n.input(0), n.output()
     trains = n.integer("training_mode", 0) or any(n.has_output(i) for i in range(1, 5))
-    n.require(not trains, Reason.ATTRIBUTE, "it trains; NNAPI only infers")
+    n.require(not trains, Reason.ATTRIBUTE, "it is in training mode; NNAPI supports only inference")
     shape = (*x.shape[:2], prod(x.shape[2:])) if x.rank > MAX_RANK else x.shape
     stored = n.input(3).shape
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
@@ -210,7 +210,9 @@ def lrn(n: Node) -> Iterator[Call]:
     Source: ONNX LRN-1, LRN-13; NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
     """
     x, y, size = n.input(0), n.output(), n.integer("size")
-    n.require(size % 2 == 1, Reason.ATTRIBUTE, f"size is {size}; NNAPI's radius makes it odd")
+    n.require(
+        size % 2 == 1, Reason.ATTRIBUTE, f"size is {size}; NNAPI's radius gives only odd sizes"
+    )
     n.require(x.rank == 4, Reason.RANK, f"{x.name} has rank {x.rank}; images have 4")
     yield LOCAL_RESPONSE_NORMALIZATION(
         images(n, x),

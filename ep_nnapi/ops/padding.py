@@ -75,7 +75,7 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
         for size, (before, after) in zip(x.shape, paddings, strict=True)
     ]
     shape = [len(r) for r in ranges]
-    n.require(min(shape) > 0, Reason.SHAPE, f"pads cut all of {x.name} away")
+    n.require(min(shape) > 0, Reason.SHAPE, f"pads remove all elements of {x.name}")
     if tuple(shape) != x.shape:
         part = n.temp(x, shape)
         yield from slice_ranges(n, x, ranges, part)
@@ -122,9 +122,7 @@ def _stored(x: Value, number: float) -> int:
         not limits.min <= output_or_temp <= limits.max
         or abs(output_or_temp - round(output_or_temp)) > _NEAR_INTEGER
     ):
-        raise Reject(
-            Reason.QUANTIZATION, f"{x.name} has no stored number for {number:g}, which is added"
-        )
+        raise Reject(Reason.QUANTIZATION, f"{x.name} cannot store the pad value {number:g} exactly")
     return round(output_or_temp)
 
 

@@ -32,7 +32,9 @@ def max_pool(n: Node) -> Iterator[Call]:
     Source: ONNX MaxPool-1 to MaxPool-22; NDK ANEURALNETWORKS_MAX_POOL_2D.
     """
     n.require(
-        not n.has_output(1), Reason.ATTRIBUTE, "output Indices is asked for; NNAPI has no such"
+        not n.has_output(1),
+        Reason.ATTRIBUTE,
+        "output Indices is used; NNAPI's pools have no such output",
     )
     x, y = n.input(0), n.output()
     yield from pooled(n, MAX_POOL_2D, x, axis_windows(n, x, y), y)

@@ -141,12 +141,12 @@ def _require_quantization(n: Node, value: Value) -> None:
     n.require(
         block == 0,
         Reason.QUANTIZATION,
-        f"{value.name} has a scale for each block of {block}; use one for each channel or tensor",
+        f"{value.name} has a scale for each block of {block}; quantize per channel or per tensor",
     )
     n.require(
         value.quantization is not None,
         Reason.QUANTIZATION,
-        f"{value.name} is quantized in two ways, or by no number; use one scale a tensor",
+        f"{value.name} has conflicting or no quantization parameters; use one scale per tensor",
     )
     require_scale(value)
 
@@ -156,5 +156,5 @@ def _require_one_scale(n: Node, value: Value) -> None:
     n.require(
         q is not None and q.per_tensor,
         Reason.QUANTIZATION,
-        f"{value.name} has a scale for each channel; only INT8 weights from zero point 0 may",
+        f"{value.name} has per-channel scales; only INT8 weights with zero point 0 may have these",
     )

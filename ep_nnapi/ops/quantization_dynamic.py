@@ -117,7 +117,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Computed
     n.require(
         x.dtype in EIGHT_BIT and x.quantization is not None,
         Reason.QUANTIZATION,
-        f"{x.name} is read as stored numbers here and as real ones elsewhere; use one of both",
+        f"{x.name} is read both as stored integers and as dequantized numbers; use one of the two",
     )
     numbers = yield from _as_floats(n, x)
     if not n.has(index):

@@ -40,9 +40,7 @@ def dropout_7(n: Node) -> Iterator[Call]:
 
     Source: ONNX Dropout-7, Dropout-10; NDK ANEURALNETWORKS_RESHAPE.
     """
-    n.require(
-        not n.has_output(1), Reason.ATTRIBUTE, "output mask is asked for; NNAPI drops nothing"
-    )
+    n.require(not n.has_output(1), Reason.ATTRIBUTE, "output mask is used; NNAPI has no dropout")
     yield from lower(n)
 
 
@@ -53,5 +51,5 @@ def dropout_12(n: Node) -> Iterator[Call]:
     Source: ONNX Dropout-12, Dropout-13, Dropout-22; NDK ANEURALNETWORKS_RESHAPE.
     """
     trains = n.has(2) and bool(n.array(2).any())
-    n.require(not trains, Reason.ATTRIBUTE, "training_mode is true; NNAPI only infers")
+    n.require(not trains, Reason.ATTRIBUTE, "training_mode is true; NNAPI supports only inference")
     yield from dropout_7.lower(n)

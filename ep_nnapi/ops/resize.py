@@ -118,7 +118,7 @@ def resize_11(n: Node) -> Iterator[Call]:
     n.require(
         mode == "nearest" or not n.integer("antialias", 0),
         Reason.ATTRIBUTE,
-        "antialias is 1, for which NNAPI has nothing; use 0",
+        "antialias is 1; only 0 is supported",
     )
     sampling = Sampling(
         mode,
@@ -145,7 +145,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
     n.require(
         inside or sampling.transform != "tf_crop_and_resize",
         Reason.ATTRIBUTE,
-        "roi is partly outside of the image, where NNAPI has nothing; keep it within 0 to 1",
+        "roi is partly outside the image; keep it within 0 to 1",
     )
     symmetric = sampling.transform == "half_pixel_symmetric" and not axis.exact
     n.require(

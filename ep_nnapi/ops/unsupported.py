@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_DATA = "how large its output is depends on the data, and a cluster's shapes are settled beforehand"
-_SEQUENCE = "it works on sequences or optional values, and NNAPI holds tensors"
-_TEXT = "it works on text, and NNAPI holds numbers"
-_RANDOM = "it draws random numbers, and NNAPI's are others than ONNX Runtime's"
+_DATA = "its output shape depends on the data, and NNAPI needs static shapes"
+_SEQUENCE = "it works on sequences or optional values; NNAPI has only tensors"
+_TEXT = "it works on strings; NNAPI has only numbers"
+_RANDOM = "it draws random numbers, which NNAPI generates differently from ONNX Runtime"
 _BITS = "NNAPI has no operations on bits; use arithmetic"
-_CONTROL = "control flow stays with ONNX Runtime; the nodes inside it are judged by themselves"
+_CONTROL = "control flow runs in ONNX Runtime; the nodes of its subgraphs are checked separately"
 _COMPLEX = "NNAPI has no complex numbers; use products with constant matrices"
-_ONCE = "it makes a constant; ONNX Runtime computes it once where its inputs are constant"
-_SAMPLES = "it reads or writes where the data says, for which NNAPI has no operation"
-_TRAINING = "it is for training, and NNAPI only infers"
+_ONCE = "it computes a constant, which ONNX Runtime folds if its inputs are constant"
+_SAMPLES = "it reads or writes at data-dependent positions; NNAPI has no such operation"
+_TRAINING = "it is for training; NNAPI supports only inference"
 _COMPOSED = "NNAPI has no such operation; export the model with it composed of simpler operators"
 
 REFUSED: Mapping[str, str] = {
@@ -70,8 +70,8 @@ REFUSED: Mapping[str, str] = {
     ),
     **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), _TRAINING),
     **dict.fromkeys(("Attention", "LinearAttention", "RotaryEmbedding"), _COMPOSED),
-    "Det": "NNAPI does not take matrices apart",
-    "ImageDecoder": "it decodes files; decode them before",
+    "Det": "NNAPI has no determinant",
+    "ImageDecoder": "it decodes image files; decode them before the model runs",
     "Tan": "the quotient of NNAPI's sines is not exact enough near its poles",
 }
 """Explanations for ai.onnx operators, by operator type."""
@@ -99,7 +99,7 @@ _CONTRIB: Mapping[str, str] = {
 """Explanations for the quantized operators of com.microsoft, by operator type."""
 
 _DOMAINS: Mapping[str, str] = {
-    "ai.onnx.ml": "NNAPI has no classic machine learning; it stays with ONNX Runtime",
+    "ai.onnx.ml": "NNAPI has no classical machine learning; the node runs in ONNX Runtime",
     "ai.onnx.training": _TRAINING,
     "ai.onnx.preview.training": _TRAINING,
 }

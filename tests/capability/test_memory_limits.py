@@ -43,8 +43,8 @@ def test_sampling_points_of_regions():
             "MUL reads a derived constant of 40000000 bytes; a node of these sizes is limited",
         ),
         (2**30, "has 4294967296 bytes; NNAPI's maximum is 4294967295"),
-        (2**31, "2147483648 has more than the 32 bits"),
-        (2**62, "4611686018427387904 has more than the 32 bits"),
+        (2**31, "2147483648 has numbers that do not fit INT32"),
+        (2**62, "4611686018427387904 has numbers that do not fit INT32"),
     ],
 )
 def test_points_are_not_made_before_they_are_refused(samples: int, says: str):
@@ -82,7 +82,7 @@ def test_a_triangle_that_is_kept():
 @pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "MaxPool"])
 def test_padding_of_pools(op_type: str):
     accepts(pool(op_type, 128), FL8)
-    rejects(pool(op_type, 512), FL8, Reason.SIZE, "POOL_2D goes over")
+    rejects(pool(op_type, 512), FL8, Reason.SIZE, "POOL_2D needs scratch memory")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_padding_of_pools(op_type: str):
 )
 def test_padding_of_convolutions(attributes: dict[str, list[int]]):
     accepts(conv(pads=[80] * 4, strides=[50] * 2), FL3)
-    rejects(conv(**attributes), FL3, Reason.SIZE, "CONV_2D goes over")
+    rejects(conv(**attributes), FL3, Reason.SIZE, "CONV_2D needs scratch memory")
 
 
 def test_a_transposed_convolution_that_is_cut_to_little():
@@ -108,7 +108,7 @@ def test_a_transposed_convolution_that_is_cut_to_little():
         return node("ConvTranspose", f32(1, 1, 2, 2), weights, pads=pads, strides=strides)
 
     accepts(cut(250), FL3)
-    rejects(cut(300), FL3, Reason.SIZE, "TRANSPOSE_CONV_2D goes over")
+    rejects(cut(300), FL3, Reason.SIZE, "TRANSPOSE_CONV_2D needs scratch memory")
 
 
 # integers
@@ -132,4 +132,4 @@ def test_lists_of_integers_of_more_than_32_bits():
     case = node("Gather", f32(4), i64(2))
     accepts(case, FL8)
     blocks = node("MaxPool", f32(1, 1, 8, 8), kernel_shape=[1, 1], dilations=[2**31] * 2)
-    rejects(blocks, FL8, Reason.SIZE, "2147483648 has more than the 32 bits of NNAPI's numbers")
+    rejects(blocks, FL8, Reason.SIZE, "2147483648 has numbers that do not fit INT32")

@@ -43,7 +43,7 @@ def test_a_report_without_rejections_ends_after_the_clusters(
         ([SYMBOLIC, SYMBOLIC], ADVICE[Reason.SHAPE]),
         ([SYMBOLIC, DATA_DEPENDENT], f"{ADVICE[Reason.SHAPE]}, which repairs 1 of them"),
         ([DATA_DEPENDENT], SHAPE_ADVICE),
-        (["pads cut all of x away"], SHAPE_ADVICE),
+        (["pads remove all elements of x"], SHAPE_ADVICE),
     ],
     ids=["symbolic", "two symbolic", "both", "data-dependent", "a size that is known"],
 )

@@ -160,7 +160,7 @@ def test_a_damaged_one(damage: Callable[[dict], object], tmp_path: Path):
     data = json.loads(path.read_text())
     damage(data)
     path.write_text(json.dumps(data))
-    refused(Options(calibration=str(path)), "is no calibration; measure again")
+    refused(Options(calibration=str(path)), "is not a calibration file; measure again")
 
 
 @pytest.mark.parametrize("version", [0, 2])

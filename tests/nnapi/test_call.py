@@ -119,12 +119,12 @@ def test_constants_become_values_named_after_their_operand():
     ],
 )
 def test_names_that_no_form_has_are_the_callers_defect(given, named):
-    with pytest.raises(SpecError, match="ADD has no form of"):
+    with pytest.raises(SpecError, match="ADD has no signature with"):
         ADD(*given, **named, out=Z)
 
 
 def test_a_repeated_operand_takes_at_least_one_and_others_just_one():
-    with pytest.raises(SpecError, match="CONCATENATION has no form"):
+    with pytest.raises(SpecError, match="CONCATENATION has no signature"):
         CONCATENATION([], axis=0, out=Z)
     with pytest.raises(SpecError, match="operand input takes one value, not 2"):
         RELU([X, Y], out=Z)

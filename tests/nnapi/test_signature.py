@@ -117,7 +117,7 @@ def test_mixed_types_blame_the_operand_that_differs():
 def test_number_of_operands_that_no_form_has():
     assert refusal(SOFTMAX, "F32", "F32") == (
         Reason.OP,
-        "SOFTMAX has no form of 1 inputs, 1 outputs",
+        "SOFTMAX has no signature with 1 inputs, 1 outputs",
     )
 
 

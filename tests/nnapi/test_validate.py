@@ -111,8 +111,8 @@ def test_operations_may_stand_in_any_order_but_not_wait_for_each_other():
     backwards = chain((2, 3), (1, 2), (0, 1))
     validate(backwards, 1)
     assert execution_order(backwards) == (2, 1, 0)
-    refuses(chain((1, 2), (2, 1), (0, 3)), "operations wait for each other: 0 (RELU), 1 (RELU)")
-    refuses(chain((1, 1), (0, 2)), "operations wait for each other: 0 (RELU)")
+    refuses(chain((1, 2), (2, 1), (0, 3)), "operations form a cycle: 0 (RELU), 1 (RELU)")
+    refuses(chain((1, 1), (0, 2)), "operations form a cycle: 0 (RELU)")
 
 
 def test_order_keeps_what_is_in_order():

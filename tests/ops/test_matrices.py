@@ -60,7 +60,7 @@ def test_cum_sum_beyond_rank_4_matches():
 def test_cum_sum_limits():
     axis = np.array(1, np.int64)
     accepts(node("CumSum", f32(2, 1024), axis), FL1)
-    rejects(node("CumSum", f32(2, 1025), axis), FL8, Reason.SIZE, "1025 elements in a row")
+    rejects(node("CumSum", f32(2, 1025), axis), FL8, Reason.SIZE, "1025 elements along the axis")
     rejects(node("CumSum", f32(2, 3), i64()), FL8, Reason.CONSTANT, "x1 must be constant")
 
 

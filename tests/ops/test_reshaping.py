@@ -104,7 +104,7 @@ def test_dropout_in_training_is_refused():
     matches(node("Dropout", f32(2, 3), ratio, no), FL2)
     rejects(node("Dropout", f32(2, 3), ratio, yes), FL8, Reason.ATTRIBUTE, "training_mode is true")
     rejects(node("Dropout", f32(2, 3), ratio, boolean()), FL8, Reason.CONSTANT, "must be constant")
-    rejects(node("Dropout", f32(2, 3), outputs=2), FL4, Reason.ATTRIBUTE, "mask is asked for")
+    rejects(node("Dropout", f32(2, 3), outputs=2), FL4, Reason.ATTRIBUTE, "mask is used")
 
 
 def test_what_takes_more_bytes_than_nnapi_counts_is_refused():

@@ -9,7 +9,6 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.ops import OPS, VARIANTS
 from ep_nnapi.ops.lib.node import KNOWN_OPSET
-from ep_nnapi.ops.unsupported import REFUSED, why
 from tests.oracle import FL8
 
 OF_ONNX = [o for o in OPS if o.domain == ""]
@@ -40,12 +39,6 @@ def test_no_two_lowerings_of_one_version():
     assert sum(map(len, VARIANTS.values())) == len(OPS)
 
 
-def test_what_is_refused_has_no_lowering_but_a_schema():
-    lowered = {o.op_type for o in OF_ONNX}
-    assert not lowered & REFUSED.keys()
-    assert REFUSED.keys() <= {s.name for s in defs.get_all_schemas() if s.domain == ""}
-
-
 @pytest.mark.parametrize(
     ("op_type", "domain", "since", "reason", "detail"),
     [
@@ -61,17 +54,3 @@ def test_refusals(op_type, domain, since, reason, detail):
     rejection = judge(GraphNode(0, "n", op_type, domain, since, (), (y,)), FL8)
     assert rejection.reason is reason
     assert detail in rejection.detail
-
-
-@pytest.mark.parametrize(
-    ("domain", "op_type", "detail"),
-    [
-        ("", "NonZero", "depends on the data"),
-        ("com.microsoft", "MatMulNBits", "fewer than 8 bits"),
-        ("ai.onnx.ml", "TreeEnsemble", "stays with ONNX Runtime"),
-        ("ai.onnx.preview.training", "Adam", "only infers"),
-        ("somebody.else", "NonZero", "no lowering"),
-    ],
-)
-def test_what_is_refused_says_why(domain: str, op_type: str, detail: str):
-    assert detail in why(domain, op_type)

@@ -162,8 +162,8 @@ def test_notes_name_what_the_model_names():
     notes = ep_nnapi.check(g.model(x).SerializeToString()).notes
     assert [n.detail for n in notes] == [
         "computed in floats: it takes several operations, each of which rounds",
-        "computed in floats: q2 is quantized; Elu of it takes float arithmetic",
-        "computed in floats: q5 is quantized; LayerNormalization of it takes float arithmetic",
+        "computed in floats: q2 is quantized; Elu is computed in floats",
+        "computed in floats: q5 is quantized; LayerNormalization is computed in floats",
     ]
 
 

@@ -75,7 +75,7 @@ class Arguments:
             if value is not None:
                 given[name] = value
             elif name in self._required:
-                raise ShapeError(f"operand {name} was left out, its value is needed")
+                raise ShapeError(f"operand {name} is missing, its value is required")
         return given
 
 

@@ -88,7 +88,7 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
     chosen = operands if everything else {k: v for k, v in operands.items() if k in names}
     given = {name: value for name, value in chosen.items() if value is not None}
     for name in sorted(required - given.keys()):
-        raise ShapeError(f"operand {name} was left out, its value is needed")
+        raise ShapeError(f"operand {name} is missing, its value is required")
     if any(value is Pending.PENDING for value in given.values()):
         return (None,) * outputs
     try:

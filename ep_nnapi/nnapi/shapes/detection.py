@@ -38,7 +38,7 @@ def axis_aligned_bbox_transform(
     """One box for each class. Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM."""
     count = unify(_boxes(rois), _vector(batch_indices))
     rows, numbers = _matrix(deltas)
-    require(numbers != 0, "deltas of no class")
+    require(numbers != 0, "deltas have no class")
     _classes(numbers)
     _images(image_info)
     return (unify(count, rows), numbers)
@@ -47,7 +47,7 @@ def axis_aligned_bbox_transform(
 def box_with_nms_limit(scores: Tensor, rois: Tensor, batch_indices: Tensor) -> list[Dims | None]:
     """Data-dependent number of results. Source: NDK ANEURALNETWORKS_BOX_WITH_NMS_LIMIT."""
     count, classes = _matrix(scores)
-    require(classes is None or classes > 1, "scores of the background alone")
+    require(classes is None or classes > 1, "scores have only the background class")
     rows, numbers = _matrix(rois)
     unify(classes, _classes(numbers))
     unify(unify(count, rows), _vector(batch_indices))
@@ -93,14 +93,14 @@ def detection_postprocessing(
     require(scores.rank == deltas.rank == 3, "scores and deltas have 3 dimensions")
     batch, count, classes = scores.dims
     numbers = deltas.dims[2]
-    require(classes is None or classes > 1, "scores of the background alone")
+    require(classes is None or classes > 1, "scores have only the background class")
     require(numbers is None or numbers >= CORNERS, f"deltas of {numbers} numbers")
     for name in ("dy", "dx", "dh", "dw"):
         require(scalars[f"{name}_scale"] > 0, f"{name} scale {scalars[f'{name}_scale']:g}")
     for name in ("score", "iou"):
         require(scalars[f"{name}_threshold"] >= 0, f"{name} threshold is negative")
     each = max_detections_per_class if use_regular_nms else max_classes_per_detection
-    require(min(max_num_detections, each) > 0, "no detections are asked for")
+    require(min(max_num_detections, each) > 0, "max_num_detections is not positive")
     batch = unify(batch, deltas.dims[0])
     unify(unify(count, deltas.dims[1]), _boxes(anchors))
     most = max_num_detections * (1 if use_regular_nms else max_classes_per_detection)

@@ -228,7 +228,7 @@ def _read(order: str) -> dict[str, str]:
 
 def _need(names: Collection[str], operands: CellOperands) -> None:
     for name in sorted(names):
-        require(name in operands, f"operand {name} was left out, its value is needed")
+        require(name in operands, f"operand {name} is missing, its value is required")
 
 
 def _all_or_none(names: Collection[str], operands: CellOperands) -> bool:

@@ -41,8 +41,8 @@ def require_scratch(
     if wanted > most:
         raise Reject(
             Reason.SIZE,
-            f"{operation.name} goes over {wanted} elements, its operands have {elements}; "
-            f"up to {most} are taken",
+            f"{operation.name} needs scratch memory of {wanted} elements for operands of "
+            f"{elements}; at most {most} are allowed",
         )
 
 

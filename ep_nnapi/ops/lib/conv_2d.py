@@ -95,7 +95,7 @@ def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
     n.require(
         group <= MAX_GROUPS,
         Reason.SIZE,
-        f"group is {group}; below GROUPED_CONV_2D's level {MAX_GROUPS} convolutions are taken",
+        f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported",
     )
     channels, filters = x.shape[1] // group, whole.filter.shape[0] // group
     outs = []

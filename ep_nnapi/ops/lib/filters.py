@@ -23,7 +23,9 @@ def dilated_filter(n: Node, w: Value, dilations: Sequence[int], margins: Padding
     if tuple(dilations) == (1, 1) and not any(map(any, around)):
         return w
     n.require(
-        w.constant is not None, Reason.CONSTANT, f"{w.name} must be constant, to be given more taps"
+        w.constant is not None,
+        Reason.CONSTANT,
+        f"{w.name} must be constant to be dilated or padded",
     )
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
     shape = (*w.shape[:2], *(r + sum(m) for r, m in zip(reach, around, strict=True)))
@@ -42,7 +44,7 @@ def dilated_filter(n: Node, w: Value, dilations: Sequence[int], margins: Padding
 
 def filter_rows(n: Node, x: Value, begin: int, end: int) -> Value:
     """Return rows `begin` to `end` of a constant filter or bias, with their scales."""
-    n.require(x.constant is not None, Reason.CONSTANT, f"{x.name} must be constant, to be split")
+    n.require(x.constant is not None, Reason.CONSTANT, f"{x.name} must be constant to be split")
     shape = (end - begin, *x.shape[1:])
     rows = x.constant.map(shape, lambda a: a[begin:end]) if x.constant else None
     q = x.quantization

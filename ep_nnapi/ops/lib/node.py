@@ -52,14 +52,14 @@ class Node:
         """Input `index`; raises Reject(ATTRIBUTE) when it is omitted."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"input {index} is left out")
+            raise Reject(Reason.ATTRIBUTE, f"input {index} is missing")
         return value
 
     def output(self, index: int = 0) -> Value:
         """Output `index`; raises Reject(ATTRIBUTE) when it is omitted."""
         value = self.node.outputs[index] if index < len(self.node.outputs) else None
         if value is None:
-            raise Reject(Reason.ATTRIBUTE, f"output {index} is left out")
+            raise Reject(Reason.ATTRIBUTE, f"output {index} is missing")
         return value
 
     def constant(self, index: int) -> Constant:
@@ -161,14 +161,13 @@ class Node:
             given = (v.name for v in self.node.inputs if v is not None and _is_quantized(v))
             raise Reject(
                 Reason.QUANTIZATION,
-                f"{next(given, like.name)} is quantized; "
-                f"{self.node.op_type} of it takes float arithmetic",
+                f"{next(given, like.name)} is quantized; {self.node.op_type} is computed in floats",
             )
         to = like.dtype.numpy
         if to.kind in "iu" and not (float(number).is_integer() and -(2**31) <= number < 2**31):
             raise Reject(
                 Reason.DTYPE,
-                f"{like.name} is {like.dtype.name}; {self.node.op_type} of it takes floats",
+                f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats",
             )
         return Constant.of(np.array([number], to))
 
@@ -246,7 +245,7 @@ def int32(numbers: Sequence[int]) -> Constant:
     """
     beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
     if beyond:
-        raise Reject(Reason.SIZE, f"{beyond[0]} has more than the 32 bits of NNAPI's numbers")
+        raise Reject(Reason.SIZE, f"{beyond[0]} has numbers that do not fit INT32")
     return Constant.of(np.array(numbers, np.int32))
 
 

@@ -84,7 +84,9 @@ def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
     found = []
     for given, none in zip(bounds, (-inf, inf), strict=True):
         if isinstance(given, Value):
-            raise Reject(Reason.CONSTANT, f"{given.name} must be constant, to clip 8 bits by it")
+            raise Reject(
+                Reason.CONSTANT, f"{given.name} must be constant to clip a quantized tensor"
+            )
         found.append(none if given is None else float(given.array.reshape(-1)[0]))
     return found[0], found[1]
 

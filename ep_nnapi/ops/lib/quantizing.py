@@ -100,7 +100,7 @@ def require_storable(values: Iterable[Value]) -> None:
         if not q.per_tensor:
             raise Reject(
                 Reason.QUANTIZATION,
-                f"{value.name} has a scale for each channel, as only constant weights may; "
+                f"{value.name} has per-channel scales, which only constant weights may have; "
                 "quantize activations with one scale",
             )
 
@@ -219,7 +219,9 @@ def scales_along(value: Value, axis: int, shape: Sequence[int]) -> Value:
     """Return a per-channel quantized constant reshaped to `shape`, with its scales along `axis`."""
     q = value.quantization
     if q is None or value.constant is None:
-        raise Reject(Reason.CONSTANT, f"{value.name} must be constant, its scales being many")
+        raise Reject(
+            Reason.CONSTANT, f"{value.name} must be constant, as it has per-channel scales"
+        )
     return replace(
         value,
         dims=tuple(shape),

@@ -54,7 +54,7 @@ def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     x, direction = n.input(0), n.text("direction", "forward")
     n.require(direction in _DIRECTIONS, Reason.ATTRIBUTE, f"direction is {direction}")
     clip = n.real("clip", 0.0)
-    n.require(clip == 0, Reason.ATTRIBUTE, f"clip is {clip:g}; activations here take no limits")
+    n.require(clip == 0, Reason.ATTRIBUTE, f"clip is {clip:g}; only 0 is supported")
     batch_first = n.integer("layout", 0) == 1
     steps, batch = x.shape[:2][:: -1 if batch_first else 1]
     if n.has(4):
@@ -84,7 +84,7 @@ def require_unrollable(n: Node, layer: RecurrentLayer) -> None:
     n.require(
         layer.steps <= MAX_UNROLLED_STEPS,
         Reason.SIZE,
-        f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are written out",
+        f"{n.input(0).name} has {layer.steps} steps; at most {MAX_UNROLLED_STEPS} are unrolled",
     )
 
 

@@ -126,7 +126,7 @@ def _by_groups(
     n.require(
         group <= MAX_GROUPS,
         Reason.SIZE,
-        f"group is {group}; up to {MAX_GROUPS} transposed convolutions are taken for one",
+        f"group is {group}; at most {MAX_GROUPS} are supported",
     )
     channels, filters = image.shape[1] // group, taps.shape[1]
     outs = []

@@ -124,7 +124,11 @@ def pads(
         ]
         return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
     given = n.integers("pads", (0,) * 2 * len(kernel))
-    n.require(min(given) >= 0, Reason.ATTRIBUTE, f"pads are {list(given)}, NNAPI crops nothing")
+    n.require(
+        min(given) >= 0,
+        Reason.ATTRIBUTE,
+        f"pads are {list(given)}; NNAPI takes no negative padding",
+    )
     return given
 
 

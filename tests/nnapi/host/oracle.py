@@ -218,7 +218,7 @@ def _ordered(row: Row, operands: Mapping[str, object]) -> list[tuple[str, object
             found += [(name, v) for v in value] if name in many else [(name, value)]
         if flat <= len(found):
             return found
-    raise AssertionError(f"{row} has no form of {sorted(operands)}")
+    raise AssertionError(f"{row} has no signature with {sorted(operands)}")
 
 
 def _expected(row: Row, name: str, data: OperandCode) -> OperandCode:

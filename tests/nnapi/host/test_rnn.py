@@ -127,7 +127,7 @@ def test_both_directions_match(linking, states, merged, time_major, code):
     ("leave_out", "sentence"),
     [
         ("bw_aux_weights", "fw_aux_weights and bw_aux_weights belong together"),
-        ("aux_input", "operand aux_input was left out, its value is needed"),
+        ("aux_input", "operand aux_input is missing, its value is required"),
     ],
 )
 def test_linking_needs_all_that_it_takes(leave_out, sentence):

@@ -111,7 +111,7 @@ def test_too_few_inputs_are_refused():
 
 
 def test_an_input_left_out_whose_value_is_needed_is_refused():
-    with pytest.raises(RuntimeFailure, match="left out"):
+    with pytest.raises(RuntimeFailure, match="is missing"):
         compiled(chain((2,))).run([None])
 
 

@@ -94,8 +94,8 @@ REFUSALS = [
     (spec.LSTM, LSTM, {"input": t(2, 6)}, "input_to_input_weights has 5 inputs, others have 6"),
     (spec.LSTM, LSTM, {"input": t(3, 5)}, "output_state_in has 2 batches, others have 3"),
     (spec.LSTM, LSTM, {"cell_bias": t(7, 1)}, "cell_bias has 1 dimensions, not 2"),
-    (spec.LSTM, LSTM, {"cell_bias": None}, "operand cell_bias was left out, its value is needed"),
-    (spec.LSTM, LSTM, {"input": None}, "operand input was left out, its value is needed"),
+    (spec.LSTM, LSTM, {"cell_bias": None}, "operand cell_bias is missing, its value is required"),
+    (spec.LSTM, LSTM, {"input": None}, "operand input is missing, its value is required"),
     (spec.LSTM, LSTM, {"input_gate_bias": None}, "input_to_input_weights needs input_gate_bias"),
     (spec.LSTM, LSTM, cell("projection") | {"projection_weights": None}, "sizes 3 and 7"),
     (
@@ -108,7 +108,7 @@ REFUSALS = [
         spec.QUANTIZED_16BIT_LSTM,
         LSTM,
         {"input_gate_bias": None},
-        "operand input_gate_bias was left out, its value is needed",
+        "operand input_gate_bias is missing, its value is required",
     ),
     (spec.UNIDIRECTIONAL_SEQUENCE_LSTM, ONE_WAY, {"input": t(2, 5)}, "input has 3 dimensions"),
     (

@@ -89,5 +89,5 @@ def test_16_bits_and_scales_by_channel_are_refused():
     with pytest.raises(Reject, match="UINT16") as caught:
         require_8bit(Value("x", DType.UINT16, (2,), Q))
     assert caught.value.reason is Reason.DTYPE
-    with pytest.raises(Reject, match="a scale for each channel"):
+    with pytest.raises(Reject, match="per-channel scales"):
         require_storable([Value("x", DType.UINT8, (2,), Quantization((0.5, 1.0), (0, 0), 0))])

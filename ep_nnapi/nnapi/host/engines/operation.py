@@ -61,7 +61,7 @@ class Op:
     def index(self, name: str) -> int:
         """Index of the operand of that name, an input or an output, which must not be repeated."""
         found = self.named.inputs.get(name, self.named.outputs.get(name))
-        require(isinstance(found, int), f"operand {name} is left out")
+        require(isinstance(found, int), f"operand {name} is missing")
         return found if isinstance(found, int) else found[0] if found else -1
 
     def indexes(self, name: str) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ class PreparedSession:
         feeds = dict(zip(self.inputs, inputs, strict=True))
         if any(array is None for array in inputs):
             missing = [n for n, array in enumerate(inputs) if array is None]
-            raise ShapeError(f"input {missing[0]} was left out, its value is needed")
+            raise ShapeError(f"input {missing[0]} is missing, its value is required")
         limited = options.timeout_ns is not None or self.loops
         start = time.perf_counter()
         if limited or (self._seconds > _LONG and options.stop is not None):

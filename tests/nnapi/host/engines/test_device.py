@@ -47,7 +47,7 @@ def test_arrays_of_another_shape_are_refused():
 
 
 def test_an_input_left_out_is_refused():
-    with pytest.raises(RuntimeFailure, match="input 0 was left out"):
+    with pytest.raises(RuntimeFailure, match="input 0 is missing"):
         compiled(chain()).run([None])
 
 

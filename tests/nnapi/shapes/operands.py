@@ -1,0 +1,20 @@
+"""Operands of shape inference, written briefly."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.nnapi.shapes import Tensor, infer
+
+
+def t(*dims):
+    return Tensor(dims)
+
+
+def ints(*numbers):
+    return Tensor.of(np.array(numbers, np.int32))
+
+
+def one(row, **operands):
+    (found,) = infer(row, operands)
+    return found
