@@ -1,0 +1,66 @@
+"""Clusters with symbolic dimensions: one compilation for each of the shapes in the cache."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import onnx
+import pytest
+
+from ep_nnapi.graph.value import Constant
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants
+from tests.faulty import FaultyDevice
+from tests.onnx_graph import graph_of
+from tests.provider.test_planner import model, plan
+
+SUM = model("Add x w -> a", "Tanh a -> y", constants="w")
+for info in (*SUM.graph.input, *SUM.graph.output):
+    info.type.tensor_type.shape.dim[0].dim_param = "n"
+SUM.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.ones(3, np.float32), "w"))
+
+
+def runner(device: FaultyDevice, **options: object) -> DynamicRunner:
+    (cluster,) = plan(SUM, device, **options).clusters
+    assert isinstance(cluster, DynamicCluster)
+    return cluster.bind(["x"], ["y"])
+
+
+def run(bound: DynamicRunner, rows: int) -> None:
+    x = np.linspace(-1, 1, 3 * rows, dtype=np.float32).reshape(rows, 3)
+    found: dict[int, np.ndarray] = {}
+    bound([x], lambda i, shape: found.setdefault(i, np.zeros(shape, np.float32)), lambda: None)
+    np.testing.assert_allclose(found[0], np.tanh(x + 1), rtol=1e-6)  # tanh
+
+
+def test_the_least_recently_used_shapes_are_compiled_again():
+    device = FaultyDevice()
+    bound = runner(device, shape_cache=2)
+    for rows, compiled in ((1, 1), (2, 2), (1, 2), (3, 3), (1, 3), (2, 4)):  # 3 evicts 2
+        run(bound, rows)
+        assert len(device.compiled) == compiled, rows
+
+
+def test_shapes_that_do_not_compile_run_on_the_cpu(caplog: pytest.LogCaptureFixture):
+    """At once, with one warning for them."""
+    bound = runner(FaultyDevice(fails_on=frozenset({"TANH"})))
+    with caplog.at_level(logging.WARNING):
+        run(bound, 2)
+        run(bound, 2)
+    (warning,) = (r.getMessage() for r in caplog.records)
+    assert "sizes {'x': (2, 3)} of the cluster of Add_a, Tanh_y run on the CPU provider" in warning
+
+
+def test_copied_constants_outlive_their_source():
+    (add, _) = graph_of(SUM).nodes
+    weights = np.ones(3, np.float32)
+    inputs = [v for v in add.inputs if v is not None and v.constant is not None]
+    assert len(inputs) == 1
+    (copied, again) = copy_constants([add, add])
+    constants = [
+        v.constant for n in (copied, again) for v in n.inputs if v is not None and v.constant
+    ]
+    assert all(isinstance(c, Constant) for c in constants)
+    assert constants[0] is constants[1]  # copied once
+    np.testing.assert_array_equal(constants[0].array, weights)
+    assert not np.shares_memory(constants[0].array, inputs[0].constant.array)

@@ -1,0 +1,43 @@
+"""Sessions on the CPU provider with exact integer products."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from ep_nnapi.sessions.cpu import CPU, exact_options, is_exact, session_of
+from tests.provider.test_planner import CHAIN, SHAPE
+
+
+def test_exact_options_are_told_from_others():
+    assert is_exact(exact_options())
+    assert not is_exact(onnxruntime.SessionOptions())
+
+
+def test_a_session_is_on_the_cpu_provider():
+    session = session_of(CHAIN.SerializeToString())
+    assert session.get_providers() == [CPU]
+    x = np.ones(SHAPE, np.float32)
+    np.testing.assert_allclose(
+        session.run(None, {"x": x})[0], np.tanh(np.exp(-x)), rtol=1e-6
+    )  # exp and tanh
+
+
+def product(weights: type[np.generic]) -> bytes:
+    """MatMulInteger of 255 and constant 127, 64 times: 2,072,640, beyond a pair of 16 bits."""
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.UINT8, (1, 64)),
+        helper.make_tensor_value_info("y", TensorProto.INT32, (1, 1)),
+    ]
+    constant = numpy_helper.from_array(np.full((64, 1), 127, weights), "w")
+    node = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    body = helper.make_graph([node], "g", ends[:1], ends[1:], [constant])
+    made = helper.make_model(body, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(made.SerializeToString())
+
+
+def test_products_of_constant_weights_do_not_saturate():
+    for weights in (np.int8, np.uint8):
+        (found,) = session_of(product(weights)).run(None, {"x": np.full((1, 64), 255, np.uint8)})
+        assert found.tolist() == [[64 * 255 * 127]]
