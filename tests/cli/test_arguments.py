@@ -1,16 +1,13 @@
-"""Help, versions, spellings of options, and JSON that every reader takes."""
+"""Help, versions, spellings of options, and names of outputs."""
 
 from __future__ import annotations
 
-import json
-import math
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from ep_nnapi.cli.arguments import dashed
-from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.options import OPTIONS
 from tests.cli.command import DIGITS, DONE, UNUSABLE, process
 
@@ -48,24 +45,6 @@ def test_options_have_underscores_or_dashes(cli, spelling: str):
 def test_only_the_names_of_options_are_respelled():
     given = ["a_b", "--min_x=a_b", "-o_p", "--fix", "x_y=1", "--", "--a_b"]
     assert dashed(given) == ["a_b", "--min-x=a_b", "-o_p", "--fix", "x_y=1", "--", "--a_b"]
-
-
-@pytest.mark.parametrize(
-    ("number", "reason"),
-    [(math.inf, "infinite"), (-math.inf, "infinite"), (math.nan, "not a number")],
-)
-def test_json_has_null_with_a_reason_for_what_is_no_number(number: float, reason: str):
-    data = strict({"rows": [{"absolute": number, "largest": 1.0}], "name": "x"})
-    assert data == {
-        "rows": [{"absolute": None, "largest": 1.0, "absolute_reason": reason}],
-        "name": "x",
-    }
-    assert json.loads(json.dumps(data, allow_nan=False)) == data
-
-
-def test_json_of_numbers_is_as_it_is():
-    data = {"a": [1, 2.5, True, None, "x"], "b": {"c": 0.0}}
-    assert strict(data) == data
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.tflite", "x.onnx.bak"])
