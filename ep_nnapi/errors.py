@@ -145,16 +145,26 @@ class NotBuiltError(NnapiError, ImportError):
 
 
 class RuntimeFailure(NnapiError):
-    """An NNAPI call did not return NO_ERROR; `code` is the NDK name of the result code."""
+    """An NNAPI call did not return NO_ERROR.
 
-    def __init__(self, call: str, code: str, detail: str = "") -> None:
-        super().__init__(f"{call} returned {code}" + (f": {detail}" if detail else ""))
+    code   NDK name of the result code
+    nodes  names of the ONNX nodes of the cluster that was compiled or run, where it is known
+    """
+
+    def __init__(self, call: str, code: str, detail: str = "", nodes: tuple[str, ...] = ()) -> None:
+        about = f" in the cluster of {', '.join(nodes)}" if nodes else ""
+        super().__init__(f"{call} returned {code}{about}" + (f": {detail}" if detail else ""))
         self.call = call
         self.code = code
         self.detail = detail
+        self.nodes = nodes
 
-    def __reduce__(self) -> tuple[type[RuntimeFailure], tuple[str, str, str]]:
-        return type(self), (self.call, self.code, self.detail)
+    def of_cluster(self, nodes: tuple[str, ...]) -> RuntimeFailure:
+        """The failure, without traceback, with the nodes of the cluster that it is about."""
+        return type(self)(self.call, self.code, self.detail, nodes)
+
+    def __reduce__(self) -> tuple[type[RuntimeFailure], tuple[str, str, str, tuple[str, ...]]]:
+        return type(self), (self.call, self.code, self.detail, self.nodes)
 
 
 class Unresponsive(RuntimeFailure):

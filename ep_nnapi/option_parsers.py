@@ -92,6 +92,19 @@ def to_text(value: object) -> str:
     return str(value)
 
 
+def seconds(name: str, value: object) -> float | None:
+    """Parses a time in seconds; None or "" means no limit and gives None."""
+    if value in (None, ""):
+        return None
+    try:
+        found = float(str(value))
+    except ValueError:
+        raise OptionError(f"{name} is {value!r}; it must be a number of seconds") from None
+    if not 0 < found < 1e9:
+        raise OptionError(f"{name} is {value!r}; it must be more than 0 seconds, and below 1e9")
+    return found
+
+
 def integer(name: str, value: object) -> int:
     """Parses an integer; prefixes such as 0x are accepted."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -145,17 +158,6 @@ def device(_: str, value: object) -> str | None:
     return str(value) if value not in (None, "") else None
 
 
-def only(one: str) -> Parser[str]:
-    """Parser of an option with a single allowed value."""
-
-    def parse(name: str, value: object) -> str:
-        if value != one:
-            raise OptionError(f"{name} is {str(value)!r}; this version has only {one!r}")
-        return one
-
-    return parse
-
-
 def one_of(choices: type[_E]) -> Parser[_E]:
     """Parser of an enumeration's value."""
 
@@ -179,6 +181,19 @@ def path(name: str, value: object) -> str | None:
     if not isinstance(value, str | os.PathLike):
         raise OptionError(f"{name} is {value!r}; it must be the path of a file")
     return os.path.abspath(os.fsdecode(value))
+
+
+def name_or_path(first: str, *others: str) -> Parser[str]:
+    """Parser of one of these names or else a file's path; None or "" gives the first name."""
+
+    def parse(name: str, value: object) -> str:
+        file = path(name, value) if value not in (first, *others) else None
+        if file is not None and not os.path.isfile(file):
+            known = ", ".join((first, *others))
+            raise OptionError(f"{name} is {value!r}; it must be {known} or the path of a file")
+        return file or str(value or first)
+
+    return parse
 
 
 def names(name: str, value: object) -> tuple[str, ...]:

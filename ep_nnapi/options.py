@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -12,6 +13,9 @@ from ep_nnapi.option_parsers import Category, Option, option, to_text
 from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags
 
 HOST = "host"
+SYSTEM = "system"
+DEFAULT_RUNTIME = SYSTEM if hasattr(sys, "getandroidapilevel") else HOST
+"""The runtime where none is chosen: Android's own library there, the host runtime elsewhere."""
 
 
 class Fallback(StrEnum):
@@ -41,6 +45,22 @@ class Relaxed(StrEnum):
 
     EMULATE = "emulate"
     PRECISE = "precise"
+
+
+class Preference(StrEnum):
+    """Execution preference of compilations, by the names of the NDK's PreferenceCode."""
+
+    LOW_POWER = "low_power"
+    FAST_SINGLE_ANSWER = "fast_single_answer"
+    SUSTAINED_SPEED = "sustained_speed"
+
+
+class Priority(StrEnum):
+    """Priority of compilations among those on a device, by the names of the NDK's PriorityCode."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,18 +93,19 @@ class Options:
         ),
     )
     runtime: str = option(
-        HOST,
-        parsers.only(HOST),
+        DEFAULT_RUNTIME,
+        parsers.name_or_path(HOST, SYSTEM),
         "RUNTIME",
         Category.TARGET,
-        "the NNAPI runtime: host (default)",
+        "the NNAPI runtime: host (default; on Android system), system or a libneuralnetworks.so",
     )
     device: str | None = option(
         None,
         parsers.device,
         "NAME",
         Category.TARGET,
-        "the NNAPI device by name (default: the runtime's choice)",
+        "the NNAPI device by name, or the first of a type: accelerator, gpu, cpu (default: the "
+        "first, CPUs last)",
     )
     target: RuleSet = option(
         RuleSet.EP_NNAPI,
@@ -193,6 +214,41 @@ class Options:
         Category.EXECUTION,
         "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
     )
+    preference: Preference = option(
+        Preference.FAST_SINGLE_ANSWER,
+        parsers.one_of(Preference),
+        "WHAT",
+        Category.EXECUTION,
+        "what devices compile for: {default} (default), sustained_speed or low_power",
+    )
+    priority: Priority = option(
+        Priority.MEDIUM,
+        parsers.one_of(Priority),
+        "WHICH",
+        Category.EXECUTION,
+        "priority on the device: low, {default} (default) or high",
+    )
+    compilation_timeout: float | None = option(
+        None,
+        parsers.seconds,
+        "SECONDS",
+        Category.EXECUTION,
+        "time to compile a cluster; one that takes longer stays on the CPU (default: no limit)",
+    )
+    execution_timeout: float | None = option(
+        None,
+        parsers.seconds,
+        "SECONDS",
+        Category.EXECUTION,
+        "time to run a cluster, after which its fallback runs (default: no limit)",
+    )
+    cache_dir: str | None = option(
+        None,
+        parsers.path,
+        "DIR",
+        Category.EXECUTION,
+        "folder in which devices keep compiled models between sessions (default: none)",
+    )
     custom_ops_library: str | None = option(
         None,
         parsers.path,
@@ -201,16 +257,14 @@ class Options:
         "shared library of custom operators (check, run, prepare; other sessions register it)",
     )
 
-    def lowering_target(self, runtime_level: int) -> Target:
-        """The target for a runtime of that feature level.
+    def lowering_target(self, offered: int, by: str = "the runtime") -> Target:
+        """The target for the feature level that the runtime or a device offers.
 
-        Raises OptionError if `feature_level` is above `runtime_level`.
+        Raises OptionError if `feature_level` is above `offered`.
         """
-        level = self.feature_level if self.feature_level is not None else runtime_level
-        if level > runtime_level:
-            raise OptionError(
-                f"feature_level is {level}, but the runtime offers {runtime_level}; ask for less"
-            )
+        level = self.feature_level if self.feature_level is not None else offered
+        if level > offered:
+            raise OptionError(f"feature_level is {level}, but {by} offers {offered}; ask for less")
         return Target(level, supported_flags(self.flags, level), self.target)
 
 

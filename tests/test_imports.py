@@ -50,8 +50,8 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
-    " nnapi.host nnapi.model nnapi.runtime options report sessions sizes target networkx numpy"
-    " onnx onnxruntime partitioner",
+    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime options"
+    " report sessions sizes target networkx numpy onnx onnxruntime partitioner",
     "ort": "errors graph nnapi.forks nnapi.interrupts options provider target numpy onnxruntime",
     "ort._build": "cffi",
     # what a user calls

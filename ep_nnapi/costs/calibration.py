@@ -19,11 +19,10 @@ from ep_nnapi.costs.work import CostClass
 from ep_nnapi.errors import OptionError
 from ep_nnapi.files import write_text
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.options import HOST, Options
+from ep_nnapi.options import HOST, SYSTEM, Options
 from ep_nnapi.target import RuleSet
 
 VERSION = 1
-SYSTEM = "system"
 _AGAIN = "measure again with ep-nnapi devices --calibrate"
 
 

@@ -37,7 +37,7 @@ from ep_nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_parsers import FixedSizes
-from ep_nnapi.options import parse
+from ep_nnapi.options import HOST, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
@@ -148,9 +148,9 @@ def _run_both(
     check_excluded(parse(options), provider.report)
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
     result = _result(provider, got, feeds, verdict)
-    if verdict.less_accurate is LessAccurate.NONE or _on_reference(result.report):
+    if verdict.less_accurate is LessAccurate.NONE or _on_reference(result.report, options):
         return result, session, cpu, feeds
-    again = run_on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    again = run_on_nnapi(model, feeds, on_reference_device(options))[1]
     traits = traits_of(model, half=relaxed(options))
     result = replace(result, on_reference=differences_of(again, want, traits, tolerance))
     return result, session, cpu, feeds
@@ -194,9 +194,9 @@ def _run_epcontext(
     feeds = _feeds(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
-    if _on_reference(result.report):
+    if _on_reference(result.report, options):
         return result, session, None, feeds
-    want = run_on_nnapi(model, feeds, {**options, "device": REFERENCE_DEVICE})[1]
+    want = run_on_nnapi(model, feeds, on_reference_device(options))[1]
     found = differences_of(got, want, Traits(half=relaxed(options)), tolerance)
     verdict = verdict_of(got, want, found, lambda: ReferenceOutputs(tuple(want), REFERENCE_DEVICE))
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
@@ -224,8 +224,15 @@ def _result(
     )
 
 
-def _on_reference(report: Report) -> bool:
-    return {c.device for c in report.clusters} <= {REFERENCE_DEVICE}
+def _on_reference(report: Report, options: Mapping[str, object]) -> bool:
+    """Returns True if all clusters ran on the host runtime's nnapi-reference."""
+    on_host = parse(options).runtime == HOST
+    return {c.device for c in report.clusters} <= ({REFERENCE_DEVICE} if on_host else set())
+
+
+def on_reference_device(options: Mapping[str, object]) -> dict[str, object]:
+    """Returns the options for the host runtime's nnapi-reference in place of their device."""
+    return {**options, "runtime": HOST, "device": REFERENCE_DEVICE}
 
 
 def run_on_nnapi(

@@ -13,12 +13,17 @@ from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.diagnostics.output_traits import traits_of
-from ep_nnapi.diagnostics.run_and_compare import compared, outputs_of, relaxed, run_on_nnapi
+from ep_nnapi.diagnostics.run_and_compare import (
+    compared,
+    on_reference_device,
+    outputs_of,
+    relaxed,
+    run_on_nnapi,
+)
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sizes.symbols import Shapes
@@ -86,7 +91,7 @@ def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Ve
         original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
     count = max(len(feeds), len(want))
     runs = Feeds(tuple(feeds.get(i, {}) for i in range(count)))
-    _, got = run_on_nnapi(str(prepared), runs, {**options, "device": REFERENCE_DEVICE})
+    _, got = run_on_nnapi(str(prepared), runs, on_reference_device(options))
     wanted = [want.get(i, {}) for i in range(count)]
     if any(g.keys() != w.keys() for g, w in zip(got, wanted, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,11 +15,15 @@ from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Compilation, CompileOptions, RunOptions
+from ep_nnapi.nnapi.result import result_code
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
 from ep_nnapi.options import Fallback
+from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.report import ClusterReport
 
@@ -32,18 +37,21 @@ _MAX_FAILURES = 8
 class Failures:
     """Number of failures of a cluster's device, and the last few of them.
 
+    fallback_runs   runs that a fallback computed
+
     Tracebacks are dropped: their frames would hold arrays over buffers that ONNX Runtime has freed,
     and memory would grow with every failing run.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self.fallback_runs = 0
         self._last: deque[RuntimeFailure] = deque(maxlen=_MAX_FAILURES)
 
     def add(self, failure: RuntimeFailure) -> None:
         """Counts `failure` and stores a copy without traceback."""
         self.count += 1
-        self._last.append(RuntimeFailure(failure.call, failure.code, failure.detail))
+        self._last.append(failure.of_cluster(failure.nodes))
 
     def __iter__(self) -> Iterator[RuntimeFailure]:
         """Iterates over the last failures, the latest one last."""
@@ -56,18 +64,20 @@ class CompiledCluster:
 
     cpu       its ONNX nodes for the CPU provider, if the option `fallback` is CPU or inputs may
               have other shapes than the model declares; else None
+    compiler  compiled it; compiles it again after its driver has died
     failures  failures of its device so far
-    options   options that it was compiled with
+    durations what its device measured, if the session measures
     """
 
     node_ids: tuple[int, ...]
     report: ClusterReport
     lowered: Lowered
     compilation: Compilation
+    compiler: Compiler
     fallback: Fallback
     cpu: CpuModel | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
-    options: CompileOptions = field(default_factory=CompileOptions, compare=False)
+    durations: list[Duration] = field(default_factory=list, compare=False)
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -77,7 +87,7 @@ class CompiledCluster:
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """Returns a runner for inputs and outputs with these names in this order."""
         border = self.lowered.border.bind(input_names, output_names)
-        return Runner(self, border, tuple(input_names), tuple(output_names))
+        return Runner(self, border, tuple(input_names), tuple(output_names), self.compilation)
 
 
 @dataclass(slots=True)
@@ -88,6 +98,7 @@ class Runner:
     border: BoundBorder
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    _compilation: Compilation
     _fallback_executor: Executor | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
@@ -95,13 +106,15 @@ class Runner:
     def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         """Computes the outputs into the arrays that `allocate` returns.
 
-        If the device fails, this and all later runs use the option `fallback`, and a warning is
-        logged. Raises RuntimeFailure if there is no fallback.
+        If the device fails, after a second try where that may help, this and all later runs use the
+        option `fallback`, and a warning is logged. Raises RuntimeFailure if there is no fallback.
         A run with other shapes than the model declares uses the CPU provider; the first one logs a
         warning. Raises OtherSizes if the cluster has no CPU model.
         """
-        if self._fallback_executor is not None:
-            self._fallback_executor(inputs, allocate, stop)
+        executor = self._fallback_executor or self._fallback_if_left_out()
+        if executor is not None:
+            self.cluster.failures.fallback_runs += 1
+            executor(inputs, allocate, stop)
             return
         buffers: dict[int, Array] = {}
 
@@ -111,11 +124,48 @@ class Runner:
             return buffers[index]
 
         try:
-            self.border.run(self.cluster.compilation, inputs, allocate_once, RunOptions(stop=stop))
+            self._run_on_device(inputs, allocate_once, stop)
         except RuntimeFailure as failure:
-            self._fallback_for(failure)(inputs, allocate_once, stop)
+            executor = self._fallback_for(failure.of_cluster(self.cluster.report.nodes))
+            self.cluster.failures.fallback_runs += 1
+            executor(inputs, allocate_once, stop)
         except OtherSizes as other:
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
+
+    def _run_on_device(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        compiler = self.cluster.compiler
+        measure = self.cluster.durations.append if compiler.measure else None
+        options = replace(compiler.limits, stop=stop, measure=measure)
+        compilation = self._compilation
+        try:
+            self.border.run(compilation, inputs, allocate, options)
+        except RuntimeFailure as failure:
+            if not repeatable(failure):
+                raise
+            logger.info("once more on %s: %s", self.cluster.report.device, failure)
+            if result_code(failure) is ResultCode.DEAD_OBJECT:
+                self._compile_again(compilation, failure)
+            time.sleep(RETRY_DELAY)
+            self.border.run(self._compilation, inputs, allocate, options)
+
+    def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> None:
+        """Replaces the compilation of a driver that has died, once for all threads."""
+        with self._lock:
+            if self._compilation is dead:
+                try:
+                    self._compilation = self.cluster.compiler.compile(self.cluster.lowered)
+                except Declined:
+                    raise failure from None
+
+    def _fallback_if_left_out(self) -> Executor | None:
+        """Returns the fallback if the device is left out for its failures elsewhere; else None."""
+        compiler = self.cluster.compiler
+        if compiler.health.left_out(compiler.device.name) is None:
+            return None
+        with self._lock:
+            if self._fallback_executor is None:
+                self._fallback_executor = self._fallback()
+        return self._fallback_executor
 
     def _cpu_executor_for(self, other: OtherSizes) -> Executor:
         """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
@@ -132,29 +182,35 @@ class Runner:
         with self._lock:
             self.cluster.failures.add(failure)
             if self._fallback_executor is None:
-                executor = self._reference_executor()
-                if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
-                    executor = cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
+                self.cluster.compiler.health.report(self.cluster.report.device, failure)
+                executor = self._fallback()
                 if executor is None:
                     raise failure
                 report = self.cluster.report
                 logger.warning(
-                    "device %s failed in the cluster of %s (%s); fallback=%s from now on",
+                    "device %s failed (%s); fallback=%s from now on",
                     report.device,
-                    ", ".join(report.nodes),
                     failure,
                     self.cluster.fallback,
                 )
                 self._fallback_executor = executor
         return self._fallback_executor
 
+    def _fallback(self) -> Executor | None:
+        """Returns what runs the cluster in place of its device; None if nothing may."""
+        if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
+            return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
+        return self._reference_executor()
+
     def _reference_executor(self) -> Executor | None:
         """Returns an engine on the reference device; None if it failed itself or is not allowed."""
-        elsewhere = self.cluster.fallback is not Fallback.REFERENCE
-        if elsewhere or self.cluster.report.device == REFERENCE_DEVICE:
-            return None
         runtime, reference = fallback_device()
-        compilation = runtime.compile(self.cluster.lowered.model, reference, self.cluster.options)
+        compiler = self.cluster.compiler
+        failed_itself = compiler.health is health_of(runtime) and compiler.device == reference
+        if self.cluster.fallback is not Fallback.REFERENCE or failed_itself:
+            return None
+        options = CompileOptions(precise=compiler.options.precise)
+        compilation = runtime.compile(self.cluster.lowered.model, reference, options)
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
             self.border.run(compilation, inputs, allocate, RunOptions(stop=stop))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ep_nnapi.capability.node import NO_ELEMENTS, CapableNode, judge
 from ep_nnapi.costs.work import work
-from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError
+from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError, Unresponsive
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, Runtime
+from ep_nnapi.nnapi.digest import model_digest
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
+from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
@@ -49,12 +51,24 @@ class Declined(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """Lowers and compiles clusters for one target and device."""
+    """Lowers and compiles clusters for one target and device.
+
+    options   of every compilation; a compilation with a cache gets the token of its model
+    limits    of every run
+    measure   True if the device measures its runs, where it can
+    """
 
     target: Target
     runtime: Runtime
     device: Device
     options: CompileOptions = field(default_factory=CompileOptions)
+    limits: RunOptions = field(default_factory=RunOptions)
+    measure: bool = False
+
+    @property
+    def health(self) -> DeviceHealth:
+        """The failures of the runtime's devices."""
+        return health_of(self.runtime)
 
     def lower(
         self, members: Sequence[CapableNode], inputs: Sequence[Value], outputs: Sequence[Value]
@@ -65,12 +79,13 @@ class Compiler:
         Raises Declined if the device declines other operations, if the model has no inputs, or if a
         permute cannot be moved: then it names the nodes before or after it, to split the cluster.
         """
+        self._check_health(members)
         _check_elements(members, outputs)
         calls = [call for m in members for call in m.calls]
         refused: set[Permute] = set()
         while True:
             try:
-                lowered = lower(calls, inputs, outputs, self.target, refused=refused)
+                lowered = self.share(lower(calls, inputs, outputs, self.target, refused=refused))
             except UnsupportedPermute as unsupported:
                 raise Declined(
                     _side_with_less_work(members, unsupported),
@@ -90,6 +105,16 @@ class Compiler:
                 raise self._declined(lowered, declined - lowered.permutes.keys())
             refused.update(lowered.permutes[i] for i in declined)
 
+    def share(self, lowered: Lowered) -> Lowered:
+        """Returns the lowered cluster with its constants where the runtime reads them.
+
+        Raises Declined if there is no memory for them.
+        """
+        try:
+            return replace(lowered, model=self.runtime.share(lowered.model))
+        except RuntimeFailure as failure:
+            raise self._compilation_failure(failure) from None
+
     def check_supported(self, lowered: Lowered) -> None:
         """Raises Declined with the unsupported nodes unless the device supports all operations."""
         declined = self._unsupported_operations(lowered)
@@ -99,7 +124,7 @@ class Compiler:
     def _unsupported_operations(self, lowered: Lowered) -> set[int]:
         """Returns the indexes of the operations that the device does not support."""
         try:
-            answers = self.runtime.supported(lowered.model, self.device)
+            answers = repeated(lambda: self.runtime.supported(lowered.model, self.device))
         except (RuntimeFailure, SpecError) as failure:
             raise self._compilation_failure(failure) from None
         return {i for i, yes in enumerate(answers) if not yes}
@@ -112,8 +137,14 @@ class Compiler:
 
     def compile(self, lowered: Lowered) -> Compilation:
         """Returns the compiled model; raises Declined if the device fails to compile it."""
+        options = self.options
+        if options.cache_dir is not None:
+            options = replace(options, token=model_digest(lowered.model))
         try:
-            return self.runtime.compile(lowered.model, self.device, self.options)
+            return repeated(lambda: self.runtime.compile(lowered.model, self.device, options))
+        except Unresponsive as failure:
+            self.health.report(self.device.name, failure)
+            raise self._compilation_failure(failure) from None
         except (RuntimeFailure, SpecError) as failure:
             raise self._compilation_failure(failure) from None
 
@@ -139,6 +170,13 @@ class Compiler:
                 raise Declined((verdict.node,), verdict.reason, verdict.detail)
             members.append(verdict)
         return self.lower(members, graph.inputs, graph.outputs)
+
+    def _check_health(self, members: Sequence[CapableNode]) -> None:
+        """Raises Declined for all nodes if the device is left out because it keeps failing."""
+        why = self.health.left_out(self.device.name)
+        if why is not None:
+            names = [part.name for m in members for part in m.node.originals]
+            raise Declined(names, Reason.DRIVER, why)
 
     def _compilation_failure(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
-from ep_nnapi.options import HOST
+from ep_nnapi.options import DEFAULT_RUNTIME, HOST
+from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.target import NnapiFlag
 
 
@@ -22,38 +24,54 @@ RUNTIMES: dict[str, Callable[[], Runtime]] = {HOST: _host}
 
 
 def open_runtime(name: str) -> Runtime:
-    """Returns the runtime with the name `name`, a value of the option `runtime`."""
-    return RUNTIMES[name]()
+    """Returns the runtime with the name `name`, a value of the option `runtime`, for one session.
+
+    Raises OptionError if it is a library that cannot be loaded.
+    """
+    if name in RUNTIMES:
+        return RUNTIMES[name]()
+    return LibraryRuntime(load(name))
 
 
-def devices(runtime: str = HOST) -> tuple[Device, ...]:
-    """Returns the devices of a runtime, as printed by `ep-nnapi devices`; default: "host"."""
+def devices(runtime: str = DEFAULT_RUNTIME) -> tuple[Device, ...]:
+    """Returns the devices of a runtime, as printed by `ep-nnapi devices`."""
     return tuple(open_runtime(runtime).devices())
 
 
 def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:
     """Returns the device that clusters are compiled for.
 
-    It is the device named `name`; if that is None, the first one that is not a CPU, else the first
-    one. CPU_ONLY and CPU_DISABLED restrict the choice as Android documents them.
+    It is the device named `name`, else the first of the type `name`; if that is None, the first one
+    that is not a CPU, else the first one. Devices that keep failing come last, and none is taken
+    that the flags CPU_ONLY and CPU_DISABLED exclude, as Android documents them.
     Raises OptionError if the name is unknown or no device is left.
     """
     left = runtime.devices()
     if name is not None:
-        found = [d for d in left if d.name == name]
-        names = ", ".join(d.name for d in left)
-        if not found:
-            near = suggestion(name, (d.name for d in left))
-            raise OptionError(f"device {name!r} is unknown; there are {names}{near}")
-        left = tuple(found)
+        left = _named(left, name)
     if NnapiFlag.CPU_ONLY in flags:
         left = tuple(d for d in left if d.name == REFERENCE_DEVICE)
     elif NnapiFlag.CPU_DISABLED in flags:
         left = tuple(d for d in left if d.type is not DeviceCode.CPU)
     if not left:
         flag = flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)
+        if not flag:
+            raise OptionError("the runtime has no device")
         raise OptionError(f"flag {flag.name} leaves no device; drop it or name another device")
-    return min(left, key=lambda d: d.type is DeviceCode.CPU)
+    health = health_of(runtime)
+    return min(left, key=lambda d: (bool(health.left_out(d.name)), d.type is DeviceCode.CPU))
+
+
+def _named(found: Sequence[Device], name: str) -> tuple[Device, ...]:
+    """Returns the device with that name, or else the devices of that type."""
+    named = tuple(d for d in found if d.name == name)
+    typed = tuple(d for d in found if d.type.name.lower() == name.lower())
+    if not named and not typed:
+        names = [d.name for d in found]
+        raise OptionError(
+            f"device {name!r} is unknown; there are {', '.join(names)}{suggestion(name, names)}"
+        )
+    return named or typed
 
 
 def fallback_device() -> tuple[Runtime, Device]:

@@ -75,10 +75,10 @@ class DynamicCluster:
             self.report,
             lowered,
             compilation,
+            self.compiler,
             self.fallback,
             cpu,
             self.failures,
-            options=self.compiler.options,
         )
 
     def _with_contents(self, value: Value, array: Array) -> Value:

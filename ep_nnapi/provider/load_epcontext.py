@@ -55,7 +55,7 @@ def load(
         (CONTEXT_OP,),
     )
     try:
-        lowered = _lowered(node, graph.path, compiler.target.feature_level)
+        lowered = compiler.share(_lowered(node, graph.path, compiler.target.feature_level))
         compiler.check_supported(lowered)
         compilation = compiler.compile(lowered)
     except ModelError as error:
@@ -64,9 +64,7 @@ def load(
     except Declined as declined:
         refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
         return UnusableCluster((node.id,), report, refused)
-    return CompiledCluster(
-        (node.id,), report, lowered, compilation, options.fallback, options=compiler.options
-    )
+    return CompiledCluster((node.id,), report, lowered, compilation, compiler, options.fallback)
 
 
 def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:

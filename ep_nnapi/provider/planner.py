@@ -208,9 +208,7 @@ class Planner:
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model)
-        return CompiledCluster(
-            ids, report, lowered[0], compilation, fallback, cpu, options=self.compiler.options
-        )
+        return CompiledCluster(ids, report, lowered[0], compilation, self.compiler, fallback, cpu)
 
     def _report(
         self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,15 +11,18 @@ from contextlib import contextmanager
 from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.options import Options, Relaxed, parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
-from ep_nnapi.report import Report, combine
+from ep_nnapi.report import GraphReport, Report, combine
+
+logger = logging.getLogger(__name__)
 
 PROVIDER_ID = "provider_id"
 """Session option that names a provider which this process has made, in place of options."""
@@ -39,6 +44,7 @@ class Provider:
     def plan(self, graph: Graph) -> tuple[Cluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         plan = self._planner.plan(graph)
+        _log_summary(plan.report, self._planner.compiler)
         with self._lock:
             before = self._plans.get(graph.key)
             self._plans[graph.key] = merge_plans(before, plan, graph) if before else plan
@@ -66,17 +72,54 @@ class Provider:
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 
+def _log_summary(report: GraphReport, compiler: Compiler) -> None:
+    """Logs one line for a graph, as ONNX Runtime's own provider does in GetCapability."""
+    logger.info(
+        "nodes in the graph: %d, supported: %d, taken: %d, clusters: %d, "
+        "on device %s at feature level %d",
+        report.nodes,
+        report.capable,
+        sum(len(c.nodes) for c in report.clusters),
+        len(report.clusters),
+        compiler.device.name,
+        compiler.target.feature_level,
+    )
+
+
 def planner_of(options: Options) -> Planner:
     """Returns the planner for these options: their target, runtime, device and cost model.
 
     Raises OptionError if they do not fit the runtime, its devices or the calibration.
     """
     runtime = open_runtime(options.runtime)
-    target = options.lowering_target(runtime.feature_level)
-    device = choose_device(runtime, options.device, target.flags)
-    compile_options = CompileOptions(precise=options.relaxed is Relaxed.PRECISE)
-    compiler = Compiler(target, runtime, device, compile_options)
+    offered = options.lowering_target(runtime.feature_level)
+    device = choose_device(runtime, options.device, offered.flags)
+    target = options.lowering_target(device.feature_level, f"device {device.name}")
+    limits = RunOptions(timeout_ns=_nanoseconds(options.execution_timeout))
+    compiler = Compiler(target, runtime, device, _compile_options(options), limits)
     return Planner(compiler, options, cost_model(options, device))
+
+
+def _compile_options(options: Options) -> CompileOptions:
+    """Returns the options of compilations; creates the cache's folder if there is none."""
+    if options.cache_dir is not None:
+        try:
+            os.makedirs(options.cache_dir, exist_ok=True)
+        except OSError as error:
+            raise OptionError(
+                f"cache_dir {options.cache_dir} cannot be created: {error.strerror}"
+            ) from None
+    return CompileOptions(
+        PreferenceCode[options.preference.name],
+        PriorityCode[options.priority.name],
+        options.cache_dir,
+        timeout_ns=_nanoseconds(options.compilation_timeout),
+        precise=options.relaxed is Relaxed.PRECISE,
+    )
+
+
+def _nanoseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else max(1, round(seconds * 1e9))
 
 
 def open_provider(entries: Mapping[str, str]) -> Provider:

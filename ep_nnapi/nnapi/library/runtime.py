@@ -24,21 +24,18 @@ class LibraryRuntime:
     """The runtime behind a library's C API; see `Runtime` for the methods.
 
     One object for each session: its models share their weights. Thread-safe.
+
+    functions   the library's; one object for all sessions of this process
     """
 
     def __init__(self, functions: Functions) -> None:
-        self._functions = functions
+        self.functions = functions
         self._weights = SharedWeights(functions)
-
-    @property
-    def path(self) -> str:
-        """The path that the library was loaded by."""
-        return self._functions.path
 
     @property
     def feature_level(self) -> int:
         """The runtime's feature level, 1 to 8."""
-        return self._functions.feature_level
+        return self.functions.feature_level
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; the nameless default one below feature level 3."""
@@ -60,7 +57,7 @@ class LibraryRuntime:
         answers = (ctypes.c_bool * len(model.operations))()
         devices = (ctypes.c_void_p * 1)(handle)
         name = "Model_getSupportedOperationsForDevices"
-        self._functions.call(name, written.value, devices, 1, answers)
+        self.functions.call(name, written.value, devices, 1, answers)
         return tuple(answers)
 
     def compile(
@@ -69,14 +66,14 @@ class LibraryRuntime:
         """Compile `model` for `device` only."""
         handle = self._find(device)
         model, written = self._written(model)
-        made = compile_model(self._functions, written, handle, options or CompileOptions())
-        return LibraryCompilation.of(self._functions, made, model, handle is not None)
+        made = compile_model(self.functions, written, handle, options or CompileOptions())
+        return LibraryCompilation.of(self.functions, made, model, handle is not None)
 
     def _written(self, model: Model) -> tuple[Model, Handle]:
         """The model with shared weights, and its NNAPI model."""
         validate(model, self.feature_level)
         shared = self.share(model)
-        return shared, write_model(self._functions, self._weights, shared)
+        return shared, write_model(self.functions, self._weights, shared)
 
     def _find(self, device: Device) -> int | None:
         """The device's handle; None for the default device."""
@@ -89,16 +86,16 @@ class LibraryRuntime:
     @cached_property
     def _devices(self) -> Mapping[Device, int | None]:
         """The devices and their handles, in the library's order."""
-        if not self._functions.has(*NEEDED[3]):
+        if not self.functions.has(*NEEDED[3]):
             return {Device(DEFAULT_DEVICE, DeviceCode.UNKNOWN, "", self.feature_level): None}
         count = ctypes.c_uint32()
-        self._functions.call("getDeviceCount", ctypes.byref(count))
+        self.functions.call("getDeviceCount", ctypes.byref(count))
         devices = dict(map(self._device, range(count.value)))
         return {d: handle for d, handle in devices.items() if d.feature_level >= 1}
 
     def _device(self, index: int) -> tuple[Device, int]:
         out = ctypes.c_void_p()
-        self._functions.call("getDevice", index, ctypes.byref(out))
+        self.functions.call("getDevice", index, ctypes.byref(out))
         handle = out.value or 0
         name, version = ctypes.c_char_p(), ctypes.c_char_p()
         kind, level = ctypes.c_int32(), ctypes.c_int64()
@@ -108,7 +105,7 @@ class LibraryRuntime:
             ("Device_getType", kind),
             ("Device_getFeatureLevel", level),
         ):
-            self._functions.call(function, handle, ctypes.byref(into))
+            self.functions.call(function, handle, ctypes.byref(into))
         code = DeviceCode(kind.value) if kind.value in set(DeviceCode) else DeviceCode.UNKNOWN
         texts = ((text.value or b"").decode(errors="replace") for text in (name, version))
         reported = min(feature_level_of_code(level.value), self.feature_level)

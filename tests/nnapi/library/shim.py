@@ -44,7 +44,7 @@ class Shim:
     _control: ctypes.CDLL = field(repr=False)
 
     def fault(self, name: str, code: int = 0, *, nth: int = 0, milliseconds: int = 0) -> None:
-        """The nth call from now (0: every call) blocks for a time, then returns `code` (0: goes on)."""
+        """The nth call from now (0: every call) blocks, then returns `code` (0: it goes on)."""
         self._control.shim_fault(_c(name), nth, code, milliseconds)
 
     def random(self, seed: int, per_mille: int) -> None:

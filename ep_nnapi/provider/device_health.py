@@ -1,0 +1,91 @@
+"""Failures of devices in this process: repetition of calls, and devices that are left out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from ep_nnapi.errors import RuntimeFailure, Unresponsive
+from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.library import LibraryRuntime
+from ep_nnapi.nnapi.result import result_code
+from ep_nnapi.nnapi.runtime import Runtime
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MOST_FAILURES = 3
+"""Clusters that a device may fail in before it is left out for the rest of the process."""
+
+TRANSIENT = frozenset(
+    {
+        ResultCode.MISSED_DEADLINE_TRANSIENT,
+        ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
+        ResultCode.DEAD_OBJECT,
+    }
+)
+"""Result codes after which another try may succeed.
+
+Source: NDK ResultCode: the first two name a state that passes; DEAD_OBJECT is a driver that has
+ended, which Android starts again.
+"""
+
+RETRY_DELAY = 0.02
+"""Seconds before another try; the NDK speaks of a short delay."""
+
+
+class DeviceHealth:
+    """The failures of the devices of one runtime."""
+
+    def __init__(self) -> None:
+        self._failures: Counter[str] = Counter()
+        self._left_out: dict[str, str] = {}
+
+    def left_out(self, device: str) -> str | None:
+        """Why a device is not used any more; None if it is."""
+        return self._left_out.get(device)
+
+    def report(self, device: str, failure: RuntimeFailure) -> None:
+        """Counts a failure that made a cluster leave the device; the last straw is logged.
+
+        A call that does not return is enough: the driver still holds what it was given.
+        """
+        self._failures[device] += 1
+        count = self._failures[device]
+        if self._left_out.get(device) or (
+            count < MOST_FAILURES and not isinstance(failure, Unresponsive)
+        ):
+            return
+        times = "does not respond" if isinstance(failure, Unresponsive) else f"failed {count} times"
+        self._left_out[device] = f"{device} {times} and is left out; the last time {failure}"
+        logger.warning("device %s, in this process", self._left_out[device])
+
+
+_HEALTH: WeakKeyDictionary[object, DeviceHealth] = WeakKeyDictionary()
+
+
+def health_of(runtime: Runtime) -> DeviceHealth:
+    """Returns the health of a runtime's devices; all sessions on one library share it."""
+    key: object = runtime.functions if isinstance(runtime, LibraryRuntime) else runtime
+    return _HEALTH.setdefault(key, DeviceHealth())
+
+
+def repeatable(failure: RuntimeFailure) -> bool:
+    """Returns True if the NDK says that another try may succeed."""
+    return not isinstance(failure, Unresponsive) and result_code(failure) in TRANSIENT
+
+
+def repeated(call: Callable[[], T]) -> T:
+    """Returns the result of `call`, which is made once more after a transient failure."""
+    try:
+        return call()
+    except RuntimeFailure as failure:
+        if not repeatable(failure):
+            raise
+        logger.info("once more after a short delay: %s", failure)
+    time.sleep(RETRY_DELAY)
+    return call()

@@ -1,0 +1,135 @@
+"""Sessions whose runtime is an NNAPI library: this project's own, through the C API."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.library import loading
+from models import zoo
+from tests.end_to_end.test_zoo import built
+
+DIGITS = "models/digits.onnx"
+LIBRARY = ep_nnapi.libneuralnetworks_path()
+IMAGES = np.load("models/digits/samples.npz")["images"]
+
+
+def session(model: str | bytes, **options: object) -> ort.InferenceSession:
+    chosen = ort.SessionOptions()
+    ep_nnapi.append_execution_provider(chosen, **options)
+    return ort.InferenceSession(model, chosen)
+
+
+def scores(**options: object) -> np.ndarray:
+    made = session(DIGITS, **options)
+    return np.concatenate([made.run(None, {"image": i[None]})[0] for i in IMAGES])
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 8])
+def test_digits_are_bit_identical_to_the_host_runtime(level: int) -> None:
+    got = scores(runtime=LIBRARY, feature_level=level)
+    np.testing.assert_array_equal(got, scores(feature_level=level))
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+@pytest.mark.parametrize("flags", [0, ep_nnapi.NnapiFlag.USE_FP16], ids=["", "relaxed"])
+def test_the_zoo_is_bit_identical_to_the_host_runtime(name: str, flags: int) -> None:
+    """Relaxed: the C API computes in float32, as Android's own CPU device does."""
+    model = built(name, published=False)
+    data, feeds = model.SerializeToString(), zoo.sample_inputs(model)
+    got = session(data, flags=flags, runtime=LIBRARY).run(None, feeds)
+    want = session(data, flags=flags, relaxed="precise").run(None, feeds)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_fresh_process_without_anything_loaded() -> None:
+    code = (
+        "import numpy, onnxruntime, ep_nnapi\n"
+        "options = onnxruntime.SessionOptions()\n"
+        f"ep_nnapi.append_execution_provider(options, runtime={LIBRARY!r})\n"
+        f"session = onnxruntime.InferenceSession({DIGITS!r}, options)\n"
+        "image = numpy.load('models/digits/samples.npz')['images'][3:4]\n"
+        "print(session.run(None, {'image': image})[0].argmax())\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "3\n"), done.stderr
+
+
+OPTIONS = {
+    "preference": "sustained_speed",
+    "priority": "high",
+    "compilation_timeout": 100,
+    "execution_timeout": 100.0,
+    "device": "cpu",
+}
+
+
+@pytest.mark.parametrize("runtime", ["host", LIBRARY], ids=["host", "library"])
+def test_every_option_of_compilations_and_runs(runtime: str, tmp_path: object) -> None:
+    want = scores()
+    for _ in range(2):  # the second session from the cache
+        got = scores(runtime=runtime, cache_dir=f"{tmp_path}/cache", **OPTIONS)
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"runtime": DIGITS}, "cannot be loaded"),
+        ({"runtime": "/no/such.so"}, "it must be host, system or the path of a file"),
+        ({"runtime": LIBRARY, "device": "gpu"}, "device 'gpu' is unknown; there are nnapi-ref"),
+        ({"runtime": LIBRARY, "flags": "CPU_DISABLED"}, "CPU_DISABLED leaves no device"),
+        ({"cache_dir": f"{DIGITS}/cache"}, "cannot be created"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_used_is_refused_at_once(options: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        session(DIGITS, **options)
+
+
+def test_the_systems_library_is_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The linker's own search first, then the folders of Android's releases."""
+    assert loading.SYSTEM_PATHS[0] == "libneuralnetworks.so"
+    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/no/libneuralnetworks.so", LIBRARY))
+    assert loading.load.__wrapped__("system").path == LIBRARY
+    monkeypatch.setattr(loading, "SYSTEM_PATHS", ("/no/libneuralnetworks.so",))
+    with pytest.raises(OptionError, match=r"there is no libneuralnetworks.so, which Android has"):
+        loading.load.__wrapped__("system")
+
+
+def test_a_library_without_nnapi_functions_is_refused() -> None:
+
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    libm = next(line.split()[-1] for line in maps if "/libm" in line)
+    with pytest.raises(OptionError, match="it has no ANeuralNetworksModel_create"):
+        session(DIGITS, runtime=libm)
+
+
+def test_the_command_line_runs_on_a_library(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--runtime", LIBRARY, "--input", "models/digits/samples.npz", "--no-latency"]
+    assert main(["run", DIGITS, *arguments]) == 0
+    assert "19 of 20 right" in capsys.readouterr().out
+    assert main(["check", DIGITS, "--runtime", "phone"]) == 2
+    assert "runtime is 'phone'" in capsys.readouterr().err
+
+
+def test_one_line_for_each_graph_says_what_was_taken(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        session(DIGITS, exclude="MaxPool", runtime=LIBRARY)
+    (line,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.provider"]
+    assert line == (
+        "nodes in the graph: 8, supported: 6, taken: 6, clusters: 3, "
+        "on device nnapi-reference at feature level 8"
+    )
