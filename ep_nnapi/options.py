@@ -5,62 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from enum import StrEnum
 
 from ep_nnapi import option_parsers as parsers
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.option_parsers import Category, Option, option, to_text
+from ep_nnapi.option_values import (
+    DynamicShapes,
+    Fallback,
+    Partitioning,
+    Preference,
+    Priority,
+    Relaxed,
+)
 from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags
 
 HOST = "host"
 SYSTEM = "system"
 DEFAULT_RUNTIME = SYSTEM if hasattr(sys, "getandroidapilevel") else HOST
 """The runtime where none is chosen: Android's own library there, the host runtime elsewhere."""
-
-
-class Fallback(StrEnum):
-    """Where a cluster runs after its device has failed."""
-
-    REFERENCE = "reference"
-    CPU = "cpu"
-    NONE = "none"
-
-
-class DynamicShapes(StrEnum):
-    """Treatment of symbolic dimensions: compile for each run's sizes, or reject them."""
-
-    SPECIALIZE = "specialize"
-    OFF = "off"
-
-
-class Partitioning(StrEnum):
-    """Selection among the capable nodes: all, or those estimated to be worth it."""
-
-    MAXIMAL = "maximal"
-    WORTH_IT = "worth_it"
-
-
-class Relaxed(StrEnum):
-    """Host computation of float32 under USE_FP16: rounded to float16 (emulate), or not."""
-
-    EMULATE = "emulate"
-    PRECISE = "precise"
-
-
-class Preference(StrEnum):
-    """Execution preference of compilations, by the names of the NDK's PreferenceCode."""
-
-    LOW_POWER = "low_power"
-    FAST_SINGLE_ANSWER = "fast_single_answer"
-    SUSTAINED_SPEED = "sustained_speed"
-
-
-class Priority(StrEnum):
-    """Priority of compilations among those on a device, by the names of the NDK's PriorityCode."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import ep_nnapi
-from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.runtime import Runtime
 
@@ -33,10 +33,10 @@ def library() -> Runtime:
 
 def runtime() -> Runtime:
     """The runtime that the tests run on."""
-    return library() if on_library() else HostRuntime()
+    return library() if on_library() else host_runtime()
 
 
-RUNTIMES = {HOST: HostRuntime, LIBRARY: library}
+RUNTIMES = {HOST: host_runtime, LIBRARY: library}
 
 
 @contextmanager

@@ -27,8 +27,9 @@ ALLOWED = {
     "errors": "",
     "files": "errors",
     "target": "errors",
+    "option_values": "",
     "option_parsers": "errors target",
-    "options": "errors option_parsers target",
+    "options": "errors option_parsers option_values target",
     "report": "errors",
     # a graph and what is known of it
     "graph": "errors networkx numpy onnx onnxruntime",
@@ -41,7 +42,7 @@ ALLOWED = {
     "ops.lib.node": "errors graph nnapi.call target numpy",
     "ops": "ops",
     "capability": "epcontext errors graph lowering nnapi.call nnapi.operand nnapi.shapes nnapi.spec"
-    " ops options quantization sizes target numpy",
+    " ops option_values options quantization sizes target numpy",
     # one cluster
     "lowering": "errors graph nnapi.call nnapi.codes nnapi.model nnapi.runtime nnapi.signature"
     " nnapi.spec nnapi.traits target networkx numpy",
@@ -50,14 +51,15 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
-    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime options"
-    " report sessions sizes target networkx numpy onnx onnxruntime partitioner",
+    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime option_values"
+    " options report sessions sizes target networkx numpy onnx onnxruntime partitioner",
     "ort": "errors graph nnapi.forks nnapi.interrupts options provider target numpy onnxruntime",
     "ort._build": "cffi",
     # what a user calls
-    "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers options ort"
-    " provider quantization report sessions sizes target PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors files graph nnapi.runtime options ort provider"
+    "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers"
+    " option_values options ort provider quantization report sessions sizes target PIL google"
+    " numpy onnx onnxruntime",
+    "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
     " report sessions sizes google networkx numpy onnx onnxruntime",
     "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops option_parsers"
     " options preparation provider report rich",

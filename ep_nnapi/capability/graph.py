@@ -15,7 +15,8 @@ from ep_nnapi.epcontext.names import is_own
 from ep_nnapi.errors import Note, Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.option_values import DynamicShapes
+from ep_nnapi.options import Options
 from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent

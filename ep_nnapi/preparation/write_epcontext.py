@@ -20,7 +20,8 @@ from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.epcontext.serialize import ALIGNMENT
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
-from ep_nnapi.options import DynamicShapes, Options
+from ep_nnapi.option_values import DynamicShapes
+from ep_nnapi.options import Options
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.report import Report
 

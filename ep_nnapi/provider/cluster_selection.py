@@ -10,7 +10,8 @@ import networkx as nx
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.options import Options, Partitioning
+from ep_nnapi.option_values import Partitioning
+from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_size import budget_of, lower_limits
 from partitioner import Budget, Costs, GivenUp, Partition, limited, savings, worth_it
 

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
-from ep_nnapi.options import Fallback
+from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable

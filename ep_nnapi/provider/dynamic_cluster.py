@@ -16,7 +16,7 @@ from ep_nnapi.graph.value import Array, Constant, Value
 from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.options import Fallback
+from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Executor,

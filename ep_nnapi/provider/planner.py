@@ -23,7 +23,8 @@ from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
-from ep_nnapi.options import Fallback, Options
+from ep_nnapi.option_values import Fallback
+from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster

@@ -14,7 +14,8 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
-from ep_nnapi.options import Options, Relaxed, parse
+from ep_nnapi.option_values import Relaxed
+from ep_nnapi.options import Options, parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster

@@ -46,7 +46,8 @@ def test_the_fallback_computes_what_the_device_did_not(
     assert next(device.calls) == 2
     assert bound.cluster.failures.count == 1
     (warning,) = (r.getMessage() for r in caplog.records)
-    assert "device faulty failed in the cluster of Abs_a, Neg_b, Exp_c, Tanh_y" in warning
+    assert "device faulty failed" in warning
+    assert "in the cluster of Abs_a, Neg_b, Exp_c, Tanh_y" in warning
     assert f"fallback={fallback} from now on" in warning
 
 

@@ -1,0 +1,48 @@
+"""Values of the options that take one of a few names."""
+
+from enum import StrEnum
+
+
+class Fallback(StrEnum):
+    """Where a cluster runs after its device has failed."""
+
+    REFERENCE = "reference"
+    CPU = "cpu"
+    NONE = "none"
+
+
+class DynamicShapes(StrEnum):
+    """Treatment of symbolic dimensions: compile for each run's sizes, or reject them."""
+
+    SPECIALIZE = "specialize"
+    OFF = "off"
+
+
+class Partitioning(StrEnum):
+    """Selection among the capable nodes: all, or those estimated to be worth it."""
+
+    MAXIMAL = "maximal"
+    WORTH_IT = "worth_it"
+
+
+class Relaxed(StrEnum):
+    """Host computation of float32 under USE_FP16: rounded to float16 (emulate), or not."""
+
+    EMULATE = "emulate"
+    PRECISE = "precise"
+
+
+class Preference(StrEnum):
+    """Execution preference of compilations, by the names of the NDK's PreferenceCode."""
+
+    LOW_POWER = "low_power"
+    FAST_SINGLE_ANSWER = "fast_single_answer"
+    SUSTAINED_SPEED = "sustained_speed"
+
+
+class Priority(StrEnum):
+    """Priority of compilations among those on a device, by the names of the NDK's PriorityCode."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
