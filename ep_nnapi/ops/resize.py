@@ -131,7 +131,7 @@ def resize_11(n: Node) -> Iterator[Call]:
     n.require(
         sampling.transform != "tf_crop_and_resize" or n.input(0).shape != n.output().shape,
         Reason.ATTRIBUTE,
-        "roi is brought to the size of the image, where ONNX Runtime copies the image; use Slice",
+        "roi is resized to the size of the image, where ONNX Runtime copies the image; use Slice",
     )
     for axis in axes:
         _require_exact(n, sampling, axis)
@@ -151,7 +151,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
     n.require(
         not (symmetric and sampling.mode == "nearest" and is_near_tie(axis, at, sampling.rounding)),
         Reason.ATTRIBUTE,
-        "half_pixel_symmetric is between two elements, of which rounding errors choose one; "
+        "half_pixel_symmetric has positions between two elements, where rounding errors decide; "
         "use half_pixel",
     )
 

@@ -70,12 +70,12 @@ REFUSED = {
     "weights by block": (
         weights(S8, np.full((2, 6), 0.1, np.float32), axis=0, block_size=4),
         "QUANTIZATION",
-        "w has a scale for each block of 4; use one for each channel or tensor",
+        "w has a scale for each block of 4; quantize per channel or per tensor",
     ),
     "activations by channel": (
         around(U8, [0.1, 0.2, 0.3, 0.4], np.uint8([1, 2, 3, 4]), axis=1),
         "QUANTIZATION",
-        "has a scale for each channel",
+        "has per-channel scales",
     ),
     "no scale": (around(U8, 0, np.uint8(1)), "QUANTIZATION", "has the scale 0; NNAPI's are"),
     "a negative scale": (around(U8, -1, np.uint8(1)), "QUANTIZATION", "has the scale -1"),

@@ -67,7 +67,7 @@ def test_batch_normalization_of_halves_matches():
 def test_batch_normalization_in_training_is_refused():
     x, given = f32(2, 3, 4, 5), statistics(3)
     training = node("BatchNormalization", x, *given, outputs=3, training_mode=1)
-    rejects(training, FL8, Reason.ATTRIBUTE, "it trains")
+    rejects(training, FL8, Reason.ATTRIBUTE, "training mode")
     rejects(node("BatchNormalization", x, *given, outputs=5, opset=9), FL8, Reason.ATTRIBUTE, "")
 
 

@@ -237,7 +237,7 @@ def test_what_is_not_computed_is_refused():
         mode="linear",
         opset=19,
     )
-    rejects(case, FL8, Reason.ATTRIBUTE, "outside of the image")
+    rejects(case, FL8, Reason.ATTRIBUTE, "outside the image")
 
 
 @pytest.mark.parametrize("name", ["mode", "coordinate_transformation_mode", "nearest_mode"])
