@@ -50,6 +50,8 @@ def assign_layouts(
     ONNX's layout is used. Complexity: one minimum cut for each connected region of calls that work
     in either layout; regions end at convolutions, so they are small.
     """
+    if not any(c.spec == TRANSPOSE or _has_views(c) for c in calls):
+        return list(calls)
     tensors = _tensors(calls, outputs)
     rewrites = _nhwc_rewrites(calls, tensors, outputs, feature_level)
     result = list(calls)
@@ -58,6 +60,10 @@ def assign_layouts(
             for i, call in rewrites[chosen].items():
                 result[i] = call
     return result
+
+
+def _has_views(call: Call) -> bool:
+    return any(isinstance(a, View) for a in (*call.inputs, *call.outputs))
 
 
 def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _TensorUses]:
@@ -89,7 +95,7 @@ def _nhwc_rewrites(
     """Returns for each call that can work in NHWC the rewritten calls, itself first."""
     found = {}
     for i, call in enumerate(calls):
-        if any(isinstance(a, View) for a in (*call.inputs, *call.outputs)):
+        if _has_views(call):
             continue
         candidate = permuted_call(call, NHWC)
         if candidate is not None and _legal(candidate, feature_level):

@@ -81,6 +81,10 @@ class PermuteInserter:
     _layouts: dict[str, dict[Perm, Value]] = field(default_factory=dict)
     _transposed: dict[str, _Transposed] = field(default_factory=dict)
     _copies: dict[str, Value] = field(default_factory=dict)
+    _inputs: dict[str, Value] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._inputs = {v.name: v for v in self.inputs}
 
     def add(self, call: Call) -> None:
         """Adds a call after the permutes that its operands need; raises UnsupportedPermute."""
@@ -91,7 +95,9 @@ class PermuteInserter:
         inputs = tuple(self._operand(a, call.origin, any_layout=any_layout) for a in call.inputs)
         outputs = tuple(self._produced(o) for o in call.outputs)
         self._writers.update((v.name, call.origin) for v in writes(call))
-        self.calls.append(replace(call, inputs=inputs, outputs=outputs))
+        if (inputs, outputs) != (call.inputs, call.outputs):
+            call = replace(call, inputs=inputs, outputs=outputs)
+        self.calls.append(call)
 
     def boundary_output(self, value: Value) -> BoundaryValue:
         """Returns how the cluster's output `value` leaves the model."""
@@ -169,7 +175,7 @@ class PermuteInserter:
         layouts = self._layouts.setdefault(value.name, {})
         if perm in layouts:
             return layouts[perm]
-        outside = any(value.name == v.name for v in self.inputs)
+        outside = value.name in self._inputs
         as_onnx = tuple(range(value.rank))
         if outside and (not permutes or perm == as_onnx):
             layouts[perm] = self._boundary_input(value, perm)
@@ -191,7 +197,7 @@ class PermuteInserter:
     def _boundary_input(self, value: Value, perm: Perm) -> Value:
         inside = _plain(value, perm)
         as_onnx = perm == tuple(range(value.rank))
-        outside = next(v for v in self.inputs if v.name == value.name)  # its type may differ
+        outside = self._inputs[value.name]  # its type may differ
         self.boundary_inputs.append(BoundaryValue(outside, inside, None if as_onnx else perm))
         return inside
 

@@ -141,14 +141,20 @@ class Call:
     inputs: tuple[Arg, ...]
     outputs: tuple[Value | View, ...]
     origin: tuple[str, ...] = field(default=())
+    _matched: list[Match] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def match(self, feature_level: int) -> Match:
-        """The signature matched at `feature_level`; raises Reject as `OperationSpec.match` does."""
-        return self.spec.match(
+        """The signature, found once; raises Reject as `OperationSpec.match` does."""
+        for found in self._matched:
+            if found.level <= feature_level:
+                return found
+        found = self.spec.match(
             [_TypedArg(a) for a in self.inputs],
             [_TypedArg(o) for o in self.outputs],
             feature_level,
         )
+        self._matched.append(found)
+        return found
 
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a tuple for a repeated parameter."""

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ep_nnapi.errors import NnapiError
-from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, Provider
-from ep_nnapi.ort.graph import first_unclaimed_node, is_inlined_later, read_graph
+from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
 from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
 
@@ -31,7 +30,7 @@ class Ep:
     def __init__(self, provider: Provider, writes_context: bool = False) -> None:
         self._provider = provider
         self._writes_context = writes_context
-        self._clusters: dict[frozenset[str], Cluster] = {}
+        self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
         self._keys: Counter[str] = Counter()
         self._interrupt: BaseException | None = None
 
@@ -63,7 +62,8 @@ class Ep:
             for cluster in self._provider.plan(graph):
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
                 check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
-                self._clusters[_names(nodes[i] for i in cluster.node_ids)] = cluster
+                outputs = (v for i in cluster.node_ids for v in nodes[i].outputs)
+                self._clusters.update((v.name, cluster) for v in outputs if v is not None)
         except Exception as error:
             self._provider.error = error
             raise
@@ -96,21 +96,12 @@ class Ep:
             )
         if self._interrupt is not None:
             raise self._interrupt
-        reader = Reader()
-        nodes = read_graph(cluster_graph, reader).nodes
-        fused = reader.node(fused_node)
-        reader.close()
-        cluster = self._clusters.pop(_names(nodes), None)
-        if cluster is None:
-            raise OrtError(
-                f"nodes to compile were never planned: {', '.join(n.name for n in nodes)}"
-            )
+        fused = Reader().node(fused_node)
+        cluster = self._clusters.get(first_name(fused.outputs))
+        if cluster is None or len(cluster.node_ids) != count_nodes(cluster_graph):
+            names = ", ".join(v.name for v in fused.outputs if v is not None)
+            raise OrtError(f"nodes to compile were never planned: those that compute {names}")
         inputs = [value for value in fused.inputs if value is not None]
         results = [value for value in fused.outputs if value is not None]
         runner = cluster.bind([value.name for value in inputs], [value.name for value in results])
         return FusedNode(runner, inputs, results)
-
-
-def _names(nodes: Iterable[GraphNode]) -> frozenset[str]:
-    """Returns the nodes' first outputs, which identify nodes even if they have no name."""
-    return frozenset(first_name(node.outputs) for node in nodes)

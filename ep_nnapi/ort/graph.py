@@ -68,6 +68,13 @@ def first_unclaimed_node(handle: int) -> int:
     return 0
 
 
+def count_nodes(handle: int) -> int:
+    """Returns the number of nodes of a graph."""
+    facts: GraphFacts = ffi.new("GraphFacts *")
+    check(lib.read_graph(handle, facts))
+    return facts.nodes
+
+
 def _members(handle: int) -> _Members:
     facts: GraphFacts = ffi.new("GraphFacts *")
     check(lib.read_graph(handle, facts))
