@@ -1,41 +1,42 @@
 """Binary container of an EPContext node: the NNAPI model and border of one compiled cluster.
 
-    magic | version | header size | SHA-256 of the header | header (JSON) | weights | end
+    header | tables | weights | end
 
 The weights are embedded, or in a separate file next to the prepared model that is memory-mapped.
 Loading is safe for untrusted data: no code, no pickles, and no path outside of the model's folder.
+docs/context.md specifies the format, `ep_nnapi.epcontext.layout` declares its records.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ep_nnapi.epcontext.serialize import (
-    ALIGNMENT,
-    ConstantPool,
-    check_border,
-    crossing_from_json,
-    crossing_to_json,
-    model_from_json,
-    model_to_json,
+from ep_nnapi.epcontext import version1
+from ep_nnapi.epcontext.layout import (
+    CHECKED_FROM,
+    FORMAT_VERSION,
+    HEADER,
+    MAGIC,
+    MODEL_HAS_CHECKSUM,
+    TABLES,
+    TERMINATOR,
 )
+from ep_nnapi.epcontext.table_reader import TableReader
+from ep_nnapi.epcontext.table_writer import ConstantPool, TableWriter, padded
+from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, read_weights
 from ep_nnapi.errors import ModelError, SpecError
 from ep_nnapi.graph.value import Array
-from ep_nnapi.lowering.border import Border
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.validate import required_level, validate
 
-FORMAT_VERSION = 1
-_MAGIC = b"EP-NNAPI"
-_PRELUDE = struct.Struct("<8sIQ32s")
+_VERSION = struct.Struct("<8sI")
 _MALFORMED = (
     AttributeError,
     LookupError,
@@ -45,74 +46,86 @@ _MALFORMED = (
     TypeError,
     ValueError,
 )
-_TERMINATOR = b"."  # trailing zeros of a string attribute are lost when it is read
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsLocation:
-    """Location of external weights: `offset` in a file of `total` bytes, and their SHA-256."""
-
-    file: str
-    offset: int
-    total: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
     """A cluster's container before it is written, with embedded or external weights.
 
-    header    the JSON header, without the entry "weights"
-    weights   blocks to write one after the other, each padded to `ALIGNMENT`
-    size      bytes of all blocks with their padding
+    weights             blocks to write one after the other, each padded to `ALIGNMENT`
+    size                bytes of all blocks with their padding
+    model_has_checksum  True if the model's file will have a checksum, which readers then demand
     """
 
-    header: dict[str, Any]
+    lowered: Lowered
+    feature_level: int
     weights: tuple[Array, ...]
     size: int
+    model_has_checksum: bool
 
     def with_embedded_weights(self) -> bytes:
         """Returns the container with embedded weights."""
-        blob = b"".join(_aligned(self.weights))
-        digest = hashlib.sha256(blob).hexdigest()
-        where = {"file": None, "size": len(blob), "sha256": digest}
-        return _with_prelude({**self.header, "weights": where}) + blob + _TERMINATOR
+        blob = b"".join(padded(self.weights))
+        digest = hashlib.sha256(blob).digest()
+        return self._program(WeightsLocation("", 0, len(blob), 0, digest)) + blob + TERMINATOR
 
     def with_external_weights(self, location: WeightsLocation) -> bytes:
-        """Returns the container without weights, which are stored at `place`."""
-        where = {**asdict(location), "size": self.size}
-        return _with_prelude({**self.header, "weights": where}) + _TERMINATOR
+        """Returns the container without weights, which are stored at `location`."""
+        return self._program(location) + TERMINATOR
 
     def weight_blocks(self) -> Iterator[bytes]:
         """Yields the weights with their padding, block by block."""
-        yield from _aligned(self.weights)
+        yield from padded(self.weights)
+
+    def _program(self, location: WeightsLocation) -> bytes:
+        """Returns the header and the tables."""
+        writer = TableWriter(self.lowered, ConstantPool())
+        file = writer.text(location.file)
+        ranges, tables = writer.tables()
+        header = np.zeros((), HEADER.dtype)
+        header["magic"] = np.frombuffer(MAGIC, np.uint8)
+        header["version"] = FORMAT_VERSION
+        header["flags"] = MODEL_HAS_CHECKSUM if self.model_has_checksum else 0
+        header["program_size"] = HEADER.dtype.itemsize + len(tables)
+        header["weights_sha256"] = np.frombuffer(location.sha256, np.uint8)
+        header["weights_offset"] = location.offset
+        header["weights_size"] = location.size
+        header["weights_file_size"] = location.total
+        header["weights_file"] = file
+        header["feature_level"] = self.feature_level
+        for table in TABLES:
+            header[table.name] = ranges[table.name]
+        return sealed(header.tobytes() + tables)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerContent:
     """A container's content: the lowered cluster and the feature level it needs.
 
-    size  bytes of weights
-    file  name of the weights' file next to the model; None if the weights are embedded
+    size                bytes of weights
+    file                name of the weights' file next to the model; None if they are embedded
+    model_has_checksum  True if the model's file must have a checksum of itself
     """
 
     lowered: Lowered
     feature_level: int
     size: int
     file: str | None
+    model_has_checksum: bool
 
 
-def pack(lowered: Lowered) -> Container:
+def pack(lowered: Lowered, *, model_has_checksum: bool = False) -> Container:
     """Returns a lowered cluster as a container ready to be written."""
     pool = ConstantPool()
-    header = {
-        "format": FORMAT_VERSION,
-        "feature_level": required_level(lowered.model),
-        "model": model_to_json(lowered.model, pool),
-        "inputs": [crossing_to_json(c) for c in lowered.border.inputs],
-        "outputs": [crossing_to_json(c) for c in lowered.border.outputs],
-    }
-    return Container(header, tuple(pool.arrays), pool.size)
+    TableWriter(lowered, pool)
+    level = required_level(lowered.model)
+    return Container(lowered, level, tuple(pool.arrays), pool.size, model_has_checksum)
+
+
+def sealed(program: bytes) -> bytes:
+    """Returns header and tables with the checksum of their bytes in the header."""
+    digest = hashlib.sha256(program[CHECKED_FROM:]).digest()
+    return program[: CHECKED_FROM - len(digest)] + digest + program[CHECKED_FROM:]
 
 
 def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
@@ -123,93 +136,87 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerCon
     Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
     newer format, needs a higher feature level, or has weights outside of the folder.
     """
-    text, rest = _split_container(data)
+    version = _version(data)
     try:
-        header = json.loads(text)
-        needed = int(header["feature_level"])
-        if needed > feature_level:
-            raise ModelError(
-                f"the context needs feature level {needed}, the runtime offers {feature_level}; "
-                "prepare the model for that level"
-            )
-        weights = _read_weights(header["weights"], rest, folder)
-        model = model_from_json(header["model"], weights)
-        border = Border(
-            tuple(crossing_from_json(c) for c in header["inputs"]),
-            tuple(crossing_from_json(c) for c in header["outputs"]),
-        )
-        validate(model, feature_level)
-        check_border(border, model)
-        file = header["weights"]["file"]
+        if version == 1:
+            content = _unpack_version1(data, folder, feature_level)
+        else:
+            content = _unpack(data, folder, feature_level)
+        validate(content.lowered.model, feature_level)
     except _MALFORMED as error:
         says = " ".join(str(error).split())
         raise ModelError(f"the context is malformed ({says}); prepare the model again") from None
-    return ContainerContent(Lowered(model, border), needed, weights.size, file)
+    return content
 
 
-def _with_prelude(header: Mapping[str, Any]) -> bytes:
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-(len(text) + _PRELUDE.size) % ALIGNMENT)
-    digest = hashlib.sha256(text).digest()
-    return _PRELUDE.pack(_MAGIC, FORMAT_VERSION, len(text), digest) + text
+def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
+    """Returns the header, the program (header and tables), and the bytes that follow it.
+
+    Raises ModelError if the checksum is wrong.
+    """
+    if len(data) < HEADER.dtype.itemsize:
+        raise ModelError(CORRUPT)
+    header = np.frombuffer(data, HEADER.dtype, 1)[0]
+    size = int(header["program_size"])
+    program, rest = data[:size], data[size:]
+    if not HEADER.dtype.itemsize <= size <= len(data) or sealed(program) != program:
+        raise ModelError(CORRUPT)
+    if not rest.endswith(TERMINATOR):
+        raise ModelError("the context is truncated; prepare the model again")
+    return header, program, rest[: -len(TERMINATOR)]
 
 
-def _split_container(data: bytes) -> tuple[bytes, bytes]:
-    """Returns the header's text, after checking its digest, and the bytes that follow it."""
-    if len(data) < _PRELUDE.size or not data.startswith(_MAGIC):
+def _version(data: bytes) -> int:
+    if len(data) < _VERSION.size or not data.startswith(MAGIC):
         raise ModelError(
             "the data is not an ep-nnapi context, or is corrupt; prepare the model again"
         )
-    _, version, size, digest = _PRELUDE.unpack_from(data)
+    version = int(_VERSION.unpack_from(data)[1])
     if version > FORMAT_VERSION:
         raise ModelError(
             f"the context has format {version}, this version reads {FORMAT_VERSION}; "
             "upgrade ep-nnapi or prepare the model again"
         )
-    text = data[_PRELUDE.size : _PRELUDE.size + size]
-    if version < 1 or len(text) != size or hashlib.sha256(text).digest() != digest:
-        raise ModelError("the context is corrupt or truncated; prepare the model again")
-    rest = data[_PRELUDE.size + size :]
-    if not rest.endswith(_TERMINATOR):
-        raise ModelError("the context is truncated; prepare the model again")
-    return text, rest[: -len(_TERMINATOR)]
+    if version < 1:
+        raise ModelError(CORRUPT)
+    return version
 
 
-def _read_weights(where: Mapping[str, Any], rest: bytes, folder: Path | None) -> Array:
-    """Returns the weights as bytes, memory-mapped if external, after checking their digest."""
-    if where["file"] is None:
-        weights = np.frombuffer(rest, np.uint8)
-    else:
-        if rest:
-            raise ModelError(
-                "the context is corrupt: data follows its header; prepare the model again"
-            )
-        weights = _map_weights(where, folder)
-    if weights.size != where["size"]:
-        raise ModelError("the context's weights are truncated; prepare the model again")
-    if hashlib.sha256(weights.data).hexdigest() != where["sha256"]:
-        raise ModelError("the context's weights are corrupt; prepare the model again")
-    return weights
+def _unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
+    header, program, rest = split(data)
+    _check_level(int(header["feature_level"]), feature_level)
+    if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
+        raise ValueError("it sets bits that have no meaning")
+    reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
+    location = WeightsLocation(
+        reader.text(header["weights_file"].tolist()),
+        int(header["weights_offset"]),
+        int(header["weights_size"]),
+        int(header["weights_file_size"]),
+        header["weights_sha256"].tobytes(),
+    )
+    weights = read_weights(location, rest, folder)
+    return ContainerContent(
+        reader.lowered(weights),
+        int(header["feature_level"]),
+        weights.size,
+        location.file or None,
+        bool(header["flags"]),
+    )
 
 
-def _map_weights(where: Mapping[str, Any], folder: Path | None) -> Array:
-    name, offset, size = str(where["file"]), int(where["offset"]), int(where["size"])
-    if folder is None:
-        raise ModelError(f"the weights are in {name!r}; load the prepared model from its file")
-    path = folder / name
-    if Path(name).name != name or path.resolve().parent != folder.resolve():
-        raise ModelError(f"the context's weights {name!r} are outside of the model's folder")
-    if not path.is_file():
-        raise ModelError(f"{path}: no such file; it holds the prepared model's weights")
-    total = path.stat().st_size
-    if offset < 0 or size < 0 or offset + size > total:
-        raise ModelError(f"{path} is truncated; prepare the model again")
-    if total != where["total"]:
-        raise ModelError(f"{path} is corrupt: it has another size; prepare the model again")
-    return np.memmap(path, np.uint8, "r", offset, (size,)) if size else np.zeros(0, np.uint8)
+def _unpack_version1(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
+    header, rest = version1.read_header(data)
+    needed = int(header["feature_level"])
+    _check_level(needed, feature_level)
+    weights = version1.weights_of(header, rest, folder)
+    lowered = version1.read_lowered(header, weights)
+    return ContainerContent(lowered, needed, weights.size, header["weights"]["file"], True)
 
 
-def _aligned(arrays: Sequence[Array]) -> Iterator[bytes]:
-    for array in arrays:
-        yield array.tobytes()
-        yield b"\0" * (-array.size % ALIGNMENT)
+def _check_level(needed: int, offered: int) -> None:
+    if needed > offered:
+        raise ModelError(
+            f"the context needs feature level {needed}, the runtime offers {offered}; "
+            "prepare the model for that level"
+        )

@@ -15,9 +15,10 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
-from ep_nnapi.epcontext.container import FORMAT_VERSION, Container, WeightsLocation, pack
+from ep_nnapi.epcontext.container import Container, pack
+from ep_nnapi.epcontext.layout import ALIGNMENT, FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
-from ep_nnapi.epcontext.serialize import ALIGNMENT
+from ep_nnapi.epcontext.weights import WeightsLocation
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.option_values import DynamicShapes
@@ -54,7 +55,11 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
         # partition again: nodes with static shapes must form clusters without the dynamic ones
         static = replace(options, dynamic_shapes=DynamicShapes.OFF)
         clusters = partitioned_at(str(model), static, level).clusters
-    compiled = [_Compiled(c, pack(c.lowered)) for c in clusters if isinstance(c, CompiledCluster)]
+    compiled = [
+        _Compiled(c, pack(c.lowered, model_has_checksum=True))
+        for c in clusters
+        if isinstance(c, CompiledCluster)
+    ]
     if not compiled:
         raise ModelError(_why_not_compiled(proto, provider.report))
     contexts = _embedded(compiled) if embed else _write_weights(compiled, out)
@@ -111,7 +116,7 @@ def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
     unnamed.rename(out.with_name(file))
     for one, (offset, digest) in zip(compiled, places, strict=True):
         yield one.packed.with_external_weights(
-            WeightsLocation(file, offset, total, digest.hexdigest())
+            WeightsLocation(file, offset, one.packed.size, total, digest.digest())
         )
 
 
@@ -189,7 +194,7 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
     """Adds the opset import, and metadata for the container format and the feature level."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
-    needed = max(one.packed.header["feature_level"] for one in compiled)
+    needed = max(one.packed.feature_level for one in compiled)
     for key, value in (("format", FORMAT_VERSION), ("feature_level", needed)):
         entry = proto.metadata_props.add()
         entry.key, entry.value = f"ep_nnapi.{key}", str(value)

@@ -75,10 +75,11 @@ def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
     data = node.attributes.get("ep_cache_context")
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")
-    if path:
-        verify_checksum(Path(path))
     folder = Path(path).parent if path else None
-    lowered = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level).lowered
+    content = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level)
+    if path and content.model_has_checksum:
+        verify_checksum(Path(path))
+    lowered = content.lowered
     entering = {c.name for c in lowered.border.inputs}
     leaving = {c.name for c in lowered.border.outputs}
     if not entering <= {v.name for v in inputs_of(node)} or leaving != {

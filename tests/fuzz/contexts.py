@@ -5,7 +5,6 @@ Forged means that every checksum is right: whoever writes a file can write its c
 
 from __future__ import annotations
 
-import json
 import random
 import tempfile
 from pathlib import Path
@@ -13,11 +12,11 @@ from pathlib import Path
 import onnx
 
 from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
-from ep_nnapi.epcontext.container import _split_container, _with_prelude
+from ep_nnapi.epcontext.container import split
 from ep_nnapi.errors import ModelError
 from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.pipeline import save_prepared
-from tests.fuzz.forging import forged
+from tests.epcontext.forging import forged
 from tests.fuzz.trial import Ended, Result, limit_memory, on_nnapi
 from tests.preparation.damage import damaged
 from tests.random_graphs.trial import Subject, draw
@@ -65,10 +64,11 @@ def _forge(path: Path, rng: random.Random) -> None:
     if not nodes:
         return
     attribute = next(a for a in rng.choice(nodes).attribute if a.name == "ep_cache_context")
-    text, rest = _split_container(attribute.s)
-    if rng.random() < 0.2:
-        rest = damaged(rest, rng)[1] if rest else rest
-    attribute.s = _with_prelude(forged(json.loads(text), rng)) + rest + b"."
+    data = forged(attribute.s, rng)
+    _, program, weights = split(data)
+    if weights and rng.random() < 0.2:
+        data = program + damaged(weights, rng)[1] + b"."
+    attribute.s = data
     del proto.metadata_props[:]
     add_placeholder(proto)
     onnx.save(proto, path)

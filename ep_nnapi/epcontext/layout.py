@@ -1,0 +1,174 @@
+"""Records of a container, format version 2: every field with its type, offset and meaning.
+
+All numbers are little-endian, and every field is aligned to its own size. docs/context.md and
+native/format.h are generated from these records: `python -m tests.epcontext.test_layout`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+FORMAT_VERSION = 2
+MAGIC = b"EP-NNAPI"
+ALIGNMENT = 64
+"""Alignment of the weights and of each constant in bytes: a cache line, enough for SIMD loads."""
+
+TERMINATOR = b"."
+"""Last byte of a container: trailing zeros of a string attribute are lost when it is read."""
+
+MODEL_HAS_CHECKSUM = 1
+"""Flag of the header: the model's file has a checksum of itself (`ep_nnapi.epcontext.checksum`)."""
+
+MAX_DEPTH = 64
+"""Limit for the nesting of referenced models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a record.
+
+    type   u8, i32, u32, i64, u64, f64; with [n] an array; range: two u32, `first` and `count`
+    """
+
+    name: str
+    type: str
+    meaning: str
+
+    @property
+    def numpy(self) -> Any:  # noqa: ANN401 (what numpy takes as a field's type)
+        """The field's type for numpy."""
+        scalar, _, count = self.type.rstrip("]").partition("[")
+        if scalar == "range":
+            return np.dtype([("first", "<u4"), ("count", "<u4")])
+        found = np.dtype(f"<{scalar[0]}{int(scalar[1:]) // 8}")
+        return np.dtype((found, int(count))) if count else found
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of fixed size."""
+
+    name: str
+    meaning: str
+    fields: tuple[Field, ...]
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The record as a numpy type; its fields lie one after the other."""
+        return np.dtype([(f.name, f.numpy) for f in self.fields])
+
+
+OPERAND = Record(
+    "operand",
+    "An operand of a model.",
+    (
+        Field("type", "i32", "the NDK's OperandCode"),
+        Field("value", "u32", "source of the value, a value kind"),
+        Field("scale", "f64", "scale, for NNAPI rounded to float; 0 if there is none"),
+        Field("zero_point", "i32", "zero point; 0 if there is none"),
+        Field("channel_dimension", "u32", "dimension of the scales per channel; 0 without them"),
+        Field("dimensions", "range", "sizes, in `numbers`; 0 for an unknown one"),
+        Field("channel_scales", "range", "scales per channel, in `scales`; none for other types"),
+        Field("offset", "u64", "constant: first byte in the weights; model: its index in `models`"),
+        Field("size", "u64", "constant: number of bytes; else 0"),
+    ),
+)
+OPERATION = Record(
+    "operation",
+    "An operation of a model.",
+    (
+        Field("type", "i32", "the NDK's OperationCode"),
+        Field("inputs", "range", "operands of the model, by index in it, in `numbers`"),
+        Field("outputs", "range", "operands of the model, by index in it, in `numbers`"),
+        Field("origin", "range", "names of the ONNX nodes it was lowered from, in `names`"),
+    ),
+)
+MODEL = Record(
+    "model",
+    "An NNAPI model. The first is the cluster's; others are values of operands of earlier ones.",
+    (
+        Field("operands", "range", "its operands, in `operands`"),
+        Field("operations", "range", "its operations, in `operations`"),
+        Field("inputs", "range", "its inputs, by index among its operands, in `numbers`"),
+        Field("outputs", "range", "its outputs, by index among its operands, in `numbers`"),
+        Field("relaxed", "u32", "1 if float32 may be computed as float16, else 0"),
+    ),
+)
+CROSSING = Record(
+    "crossing",
+    "An ONNX tensor at the cluster's border, and the operand that it becomes or comes from.",
+    (
+        Field("name", "range", "the tensor's name: bytes of `text`"),
+        Field("element_type", "i32", "ONNX's TensorProto.DataType of the tensor"),
+        Field("operand", "u32", "position among the first model's inputs or outputs"),
+        Field("shape", "range", "the tensor's sizes, in `sizes`"),
+        Field("permutation", "range", "axis i of the operand is this axis; none: same layout"),
+    ),
+)
+TEXT_RANGE = Record("name", "A name.", (Field("text", "range", "its bytes in `text`, UTF-8"),))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a container; `element` is a record or the type of a number."""
+
+    name: str
+    element: Record | str
+    meaning: str
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy type of an element."""
+        element = self.element
+        return element.dtype if isinstance(element, Record) else Field("", element, "").numpy
+
+
+TABLES = (
+    Table("models", MODEL, "the cluster's model, then the models that it refers to"),
+    Table("operands", OPERAND, "the operands of all models"),
+    Table("operations", OPERATION, "the operations of all models"),
+    Table("inputs", CROSSING, "the ONNX tensors that enter the cluster"),
+    Table("outputs", CROSSING, "the ONNX tensors that leave the cluster"),
+    Table("numbers", "u32", "dimensions, indexes and permutations"),
+    Table("sizes", "i64", "sizes of ONNX tensors"),
+    Table("scales", "f64", "scales per channel"),
+    Table("names", TEXT_RANGE, "names of ONNX nodes"),
+    Table("text", "u8", "the bytes of all names"),
+)
+HEADER = Record(
+    "header",
+    "The first record of a container.",
+    (
+        Field("magic", "u8[8]", f"`{MAGIC.decode()}`"),
+        Field("version", "u32", f"format version, {FORMAT_VERSION}"),
+        Field("reserved", "u32", "0"),
+        Field("sha256", "u8[32]", "SHA-256 of all bytes of the program after this field"),
+        Field("program_size", "u64", "bytes of header and tables, a multiple of 64"),
+        Field("weights_sha256", "u8[32]", "SHA-256 of the weights"),
+        Field("weights_offset", "u64", "first byte of the weights in their file; 0 if embedded"),
+        Field("weights_size", "u64", "bytes of the weights"),
+        Field("weights_file_size", "u64", "bytes of the whole file of weights; 0 if embedded"),
+        Field("weights_file", "range", "name of that file: bytes of `text`; empty if embedded"),
+        Field("feature_level", "u32", "the NNAPI feature level that the models need, 1 to 8"),
+        Field("flags", "u32", "1: the model's file has a checksum of itself; else 0"),
+        *(
+            Field(t.name, "range", f"the table `{t.name}`: its offset, and its count")
+            for t in TABLES
+        ),
+    ),
+)
+RECORDS = (HEADER, MODEL, OPERAND, OPERATION, CROSSING, TEXT_RANGE)
+CHECKED_FROM = sum(f.numpy.itemsize for f in HEADER.fields[:4])
+"""Offset of the bytes that the header's field `sha256` covers."""
+
+COMPUTED, CONSTANT, OMITTED, REFERENCED_MODEL = range(4)
+VALUE_KINDS = {
+    "COMPUTED": (COMPUTED, "none: a model's input, or written by an operation"),
+    "CONSTANT": (CONSTANT, "a constant in the weights"),
+    "OMITTED": (OMITTED, "an omitted optional operand"),
+    "MODEL": (REFERENCED_MODEL, "a model with a higher index than the operand's own"),
+}

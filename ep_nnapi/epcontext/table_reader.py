@@ -1,0 +1,170 @@
+"""Reading of a container's tables, which are validated as untrusted data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ep_nnapi.epcontext.layout import (
+    COMPUTED,
+    CONSTANT,
+    MAX_DEPTH,
+    OMITTED,
+    REFERENCED_MODEL,
+    TABLES,
+)
+from ep_nnapi.graph.value import Array, DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
+from ep_nnapi.nnapi.spec import BY_CODE
+
+_Range: TypeAlias = tuple[int, int]
+
+
+class TableReader:
+    """Reads the tables of a container; raises ValueError for malformed ones.
+
+    program  header and tables
+    ranges   offset and count of each table
+    """
+
+    def __init__(self, program: bytes, ranges: Mapping[str, _Range]) -> None:
+        self._rows = {t.name: _rows(program, t.name, t.dtype, ranges[t.name]) for t in TABLES[:-1]}
+        first, count = ranges["text"]
+        if first + count > len(program):
+            raise ValueError("the table text lies outside of the context")
+        self._text = program[first : first + count]
+
+    def text(self, part: _Range) -> str:
+        """Returns a text."""
+        return str(_part(self._text, part), "utf-8")
+
+    def lowered(self, weights: Array) -> Lowered:
+        """Returns the lowered cluster, its constants as views of `weights`."""
+        models = self._models(weights)
+        ends = [
+            tuple(self._crossing(row, models[0], indexes) for row in self._rows[side])
+            for side, indexes in (("inputs", models[0].inputs), ("outputs", models[0].outputs))
+        ]
+        border = Border(ends[0], ends[1])
+        check_border(border, models[0])
+        return Lowered(models[0], border)
+
+    def _models(self, weights: Array) -> list[Model]:
+        """Returns the models; later ones are made first, as others refer to them."""
+        rows = self._rows["models"]
+        if not rows:
+            raise ValueError("it has no model")
+        models: dict[int, Model] = {}
+        depths: dict[int, int] = {}
+        for index in reversed(range(len(rows))):
+            operands, operations, inputs, outputs, relaxed = rows[index]
+            if relaxed > 1:
+                raise ValueError(f"relaxed is {relaxed}")
+            found = self._part("operands", operands)
+            inner = [row[7] for row in found if row[1] == REFERENCED_MODEL]
+            if min(inner, default=index + 1) <= index:
+                raise ValueError(f"model {index} refers to an earlier one or to itself")
+            depths[index] = 1 + max((depths[i] for i in inner), default=-1)
+            if depths[index] > MAX_DEPTH:
+                raise ValueError(f"models are nested more than {MAX_DEPTH} deep")
+            models[index] = Model(
+                tuple(self._operand(row, models, weights) for row in found),
+                tuple(map(self._operation, self._part("operations", operations))),
+                self._numbers(inputs),
+                self._numbers(outputs),
+                bool(relaxed),
+            )
+        return [models[i] for i in range(len(rows))]
+
+    def _part(self, table: str, part: _Range) -> list[Any]:
+        return _part(self._rows[table], part)  # type: ignore[no-any-return]
+
+    def _numbers(self, part: _Range) -> tuple[int, ...]:
+        return tuple(self._part("numbers", part))
+
+    def _operation(self, row: tuple[Any, ...]) -> Operation:
+        code, inputs, outputs, origin = row
+        names = tuple(self.text(text) for (text,) in self._part("names", origin))
+        return Operation(BY_CODE[code], self._numbers(inputs), self._numbers(outputs), names)
+
+    def _operand(
+        self, row: tuple[Any, ...], models: Mapping[int, Model], weights: Array
+    ) -> Operand:
+        code, kind, scale, zero_point, dimension, dimensions, channel_scales, offset, size = row
+        value: Data | Omitted | Model | None = None
+        if kind == CONSTANT:
+            if offset + size > weights.size:
+                raise ValueError("a constant lies outside of the weights")
+            value = Data(weights[offset : offset + size])
+        elif kind == REFERENCED_MODEL:
+            value = models[offset]
+        elif kind == OMITTED:
+            value = Omitted.NO_VALUE
+        elif kind != COMPUTED:
+            raise ValueError(f"an operand's value is of kind {kind}")
+        scales = tuple(self._part("scales", channel_scales))
+        channels = ChannelQuantization(dimension, scales) if scales else None
+        return Operand(
+            OperandCode(code), self._numbers(dimensions), scale, zero_point, channels, value
+        )
+
+    def _crossing(self, row: tuple[Any, ...], model: Model, indexes: Sequence[int]) -> Crossing:
+        name, element_type, position, shape, permutation = row
+        operand = model.operands[indexes[position]]
+        return Crossing(
+            self.text(name),
+            DType(element_type),
+            tuple(self._part("sizes", shape)),
+            position,
+            self._numbers(permutation) or None,
+            operand.dimensions,
+            operand.type.numpy,
+        )
+
+
+def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> list[Any]:
+    """Returns the rows of one table."""
+    offset, count = place
+    if offset % 8 or offset + count * dtype.itemsize > len(program):
+        raise ValueError(f"the table {name} lies outside of the context")
+    return np.frombuffer(program, dtype, count, offset).tolist()  # type: ignore[no-any-return]
+
+
+def _part(values: Any, part: _Range) -> Any:  # noqa: ANN401 (a list or bytes)
+    first, count = part
+    if first + count > len(values):
+        raise ValueError(f"a range of {count} from {first} lies outside of its table")
+    return values[first : first + count]
+
+
+def check_border(border: Border, model: Model) -> None:
+    """Raises ValueError unless every crossing matches its operand's shape, type and layout."""
+    sides: tuple[tuple[Sequence[Crossing], Sequence[int]], ...] = (
+        (border.inputs, model.inputs),
+        (border.outputs, model.outputs),
+    )
+    for crossings, indexes in sides:
+        if {c.operand for c in crossings} != set(range(len(indexes))):
+            raise ValueError("the border does not fit the model")
+        for c in crossings:
+            if not _fits(c, model.operands[indexes[c.operand]]):
+                raise ValueError(f"{c.name} does not fit its operand")
+
+
+def _fits(crossing: Crossing, operand: Operand) -> bool:
+    shape, perm = crossing.shape, crossing.perm
+    return (
+        operand.type.tensor
+        and crossing.nnapi_shape == operand.dimensions
+        and crossing.nnapi_dtype == operand.type.numpy
+        and crossing.dtype.readable
+        and min(shape, default=1) > 0
+        and prod(shape) == prod(crossing.nnapi_shape)
+        and (perm is None or sorted(perm) == list(range(len(shape))))
+    )

@@ -1,0 +1,139 @@
+/* The records of a container. Generated from ep_nnapi/epcontext/layout.py:
+ * python -m tests.epcontext.test_layout writes it. docs/context.md specifies it. */
+#ifndef NNAPI_CONTEXT_FORMAT_H
+#define NNAPI_CONTEXT_FORMAT_H
+
+#include <stdint.h>
+
+#define CTX_MAGIC "EP-NNAPI"
+enum {
+  CTX_VERSION = 2,
+  CTX_ALIGNMENT = 64,
+  CTX_MAX_DEPTH = 64,
+  CTX_TERMINATOR = 46,
+  CTX_CHECKED_FROM = 48,
+  CTX_MODEL_HAS_CHECKSUM = 1,
+  CTX_VALUE_COMPUTED = 0,
+  CTX_VALUE_CONSTANT = 1,
+  CTX_VALUE_OMITTED = 2,
+  CTX_VALUE_MODEL = 3,
+};
+
+/* The NDK's OperandCode. */
+enum {
+  CTX_FLOAT32 = 0,
+  CTX_INT32 = 1,
+  CTX_UINT32 = 2,
+  CTX_TENSOR_FLOAT32 = 3,
+  CTX_TENSOR_INT32 = 4,
+  CTX_TENSOR_QUANT8_ASYMM = 5,
+  CTX_BOOL = 6,
+  CTX_TENSOR_QUANT16_SYMM = 7,
+  CTX_TENSOR_FLOAT16 = 8,
+  CTX_TENSOR_BOOL8 = 9,
+  CTX_FLOAT16 = 10,
+  CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL = 11,
+  CTX_TENSOR_QUANT16_ASYMM = 12,
+  CTX_TENSOR_QUANT8_SYMM = 13,
+  CTX_TENSOR_QUANT8_ASYMM_SIGNED = 14,
+  CTX_MODEL = 15,
+};
+
+/* ONNX's TensorProto.DataType, as far as tensors cross the border. */
+enum {
+  CTX_ONNX_FLOAT = 1,
+  CTX_ONNX_UINT8 = 2,
+  CTX_ONNX_INT8 = 3,
+  CTX_ONNX_UINT16 = 4,
+  CTX_ONNX_INT16 = 5,
+  CTX_ONNX_INT32 = 6,
+  CTX_ONNX_INT64 = 7,
+  CTX_ONNX_BOOL = 9,
+  CTX_ONNX_FLOAT16 = 10,
+  CTX_ONNX_DOUBLE = 11,
+  CTX_ONNX_UINT32 = 12,
+  CTX_ONNX_UINT64 = 13,
+};
+
+typedef struct {
+  uint32_t first;
+  uint32_t count;
+} ctx_range;
+
+/* An NNAPI model. The first is the cluster's; others are values of operands of earlier ones. */
+typedef struct {
+  ctx_range operands; /* its operands, in `operands` */
+  ctx_range operations; /* its operations, in `operations` */
+  ctx_range inputs; /* its inputs, by index among its operands, in `numbers` */
+  ctx_range outputs; /* its outputs, by index among its operands, in `numbers` */
+  uint32_t relaxed; /* 1 if float32 may be computed as float16, else 0 */
+} ctx_model;
+_Static_assert(sizeof(ctx_model) == 36, "model");
+
+/* An operand of a model. */
+typedef struct {
+  int32_t type; /* the NDK's OperandCode */
+  uint32_t value; /* source of the value, a value kind */
+  double scale; /* scale, for NNAPI rounded to float; 0 if there is none */
+  int32_t zero_point; /* zero point; 0 if there is none */
+  uint32_t channel_dimension; /* dimension of the scales per channel; 0 without them */
+  ctx_range dimensions; /* sizes, in `numbers`; 0 for an unknown one */
+  ctx_range channel_scales; /* scales per channel, in `scales`; none for other types */
+  uint64_t offset; /* constant: first byte in the weights; model: its index in `models` */
+  uint64_t size; /* constant: number of bytes; else 0 */
+} ctx_operand;
+_Static_assert(sizeof(ctx_operand) == 56, "operand");
+
+/* An operation of a model. */
+typedef struct {
+  int32_t type; /* the NDK's OperationCode */
+  ctx_range inputs; /* operands of the model, by index in it, in `numbers` */
+  ctx_range outputs; /* operands of the model, by index in it, in `numbers` */
+  ctx_range origin; /* names of the ONNX nodes it was lowered from, in `names` */
+} ctx_operation;
+_Static_assert(sizeof(ctx_operation) == 28, "operation");
+
+/* An ONNX tensor at the cluster's border, and the operand that it becomes or comes from. */
+typedef struct {
+  ctx_range name; /* the tensor's name: bytes of `text` */
+  int32_t element_type; /* ONNX's TensorProto.DataType of the tensor */
+  uint32_t operand; /* position among the first model's inputs or outputs */
+  ctx_range shape; /* the tensor's sizes, in `sizes` */
+  ctx_range permutation; /* axis i of the operand is this axis; none: same layout */
+} ctx_crossing;
+_Static_assert(sizeof(ctx_crossing) == 32, "crossing");
+
+/* A name. */
+typedef struct {
+  ctx_range text; /* its bytes in `text`, UTF-8 */
+} ctx_name;
+_Static_assert(sizeof(ctx_name) == 8, "name");
+
+/* The first record of a container. */
+typedef struct {
+  uint8_t magic[8]; /* `EP-NNAPI` */
+  uint32_t version; /* format version, 2 */
+  uint32_t reserved; /* 0 */
+  uint8_t sha256[32]; /* SHA-256 of all bytes of the program after this field */
+  uint64_t program_size; /* bytes of header and tables, a multiple of 64 */
+  uint8_t weights_sha256[32]; /* SHA-256 of the weights */
+  uint64_t weights_offset; /* first byte of the weights in their file; 0 if embedded */
+  uint64_t weights_size; /* bytes of the weights */
+  uint64_t weights_file_size; /* bytes of the whole file of weights; 0 if embedded */
+  ctx_range weights_file; /* name of that file: bytes of `text`; empty if embedded */
+  uint32_t feature_level; /* the NNAPI feature level that the models need, 1 to 8 */
+  uint32_t flags; /* 1: the model's file has a checksum of itself; else 0 */
+  ctx_range models; /* the table `models`: its offset, and its count */
+  ctx_range operands; /* the table `operands`: its offset, and its count */
+  ctx_range operations; /* the table `operations`: its offset, and its count */
+  ctx_range inputs; /* the table `inputs`: its offset, and its count */
+  ctx_range outputs; /* the table `outputs`: its offset, and its count */
+  ctx_range numbers; /* the table `numbers`: its offset, and its count */
+  ctx_range sizes; /* the table `sizes`: its offset, and its count */
+  ctx_range scales; /* the table `scales`: its offset, and its count */
+  ctx_range names; /* the table `names`: its offset, and its count */
+  ctx_range text; /* the table `text`: its offset, and its count */
+} ctx_header;
+_Static_assert(sizeof(ctx_header) == 208, "header");
+
+#endif

@@ -1,0 +1,130 @@
+"""docs/context.md and native/format.h have the records of `ep_nnapi.epcontext.layout`.
+
+`python -m tests.epcontext.test_layout` writes their tables anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.epcontext.layout import (
+    ALIGNMENT,
+    CHECKED_FROM,
+    FORMAT_VERSION,
+    MAGIC,
+    MAX_DEPTH,
+    MODEL_HAS_CHECKSUM,
+    RECORDS,
+    TABLES,
+    TERMINATOR,
+    VALUE_KINDS,
+    Field,
+    Record,
+    Table,
+)
+from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.codes import OperandCode
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs" / "context.md"
+HEADER = ROOT / "native" / "format.h"
+C_TYPES = {
+    "u8": "uint8_t",
+    "i32": "int32_t",
+    "u32": "uint32_t",
+    "i64": "int64_t",
+    "u64": "uint64_t",
+    "f64": "double",
+    "range": "ctx_range",
+}
+
+
+def element(table: Table) -> str:
+    return table.element.name if isinstance(table.element, Record) else table.element
+
+
+def documented() -> str:
+    """The tables of docs/context.md."""
+    lines = []
+    for record in RECORDS:
+        lines += ["", f"### {record.name}: {record.dtype.itemsize} bytes", "", record.meaning, ""]
+        lines += ["| offset | type | field | meaning |", "| --- | --- | --- | --- |"]
+        for field in record.fields:
+            offset = record.dtype.fields[field.name][1]
+            lines.append(f"| {offset} | {field.type} | `{field.name}` | {field.meaning} |")
+    lines += ["", "### Tables", "", "| table | elements | what it holds |", "| --- | --- | --- |"]
+    lines += [f"| `{t.name}` | {element(t)} | {t.meaning} |" for t in TABLES]
+    lines += ["", "### Value kinds", "", "| code | value of an operand |", "| --- | --- |"]
+    lines += [f"| {code} | {meaning} |" for code, meaning in VALUE_KINDS.values()]
+    return "\n".join(lines) + "\n"
+
+
+def declared(field: Field) -> str:
+    scalar, bracket, count = field.type.partition("[")
+    return f"  {C_TYPES[scalar]} {field.name}{bracket}{count}; /* {field.meaning} */"
+
+
+def header() -> Iterator[str]:
+    """The lines of native/format.h."""
+    yield "/* The records of a container. Generated from ep_nnapi/epcontext/layout.py:"
+    yield " * python -m tests.epcontext.test_layout writes it. docs/context.md specifies it. */"
+    yield "#ifndef NNAPI_CONTEXT_FORMAT_H\n#define NNAPI_CONTEXT_FORMAT_H\n\n#include <stdint.h>\n"
+    yield f'#define CTX_MAGIC "{MAGIC.decode()}"'
+    constants = {
+        "VERSION": FORMAT_VERSION,
+        "ALIGNMENT": ALIGNMENT,
+        "MAX_DEPTH": MAX_DEPTH,
+        "TERMINATOR": TERMINATOR[0],
+        "CHECKED_FROM": CHECKED_FROM,
+        "MODEL_HAS_CHECKSUM": MODEL_HAS_CHECKSUM,
+        **{f"VALUE_{name}": code for name, (code, _) in VALUE_KINDS.items()},
+    }
+    yield "enum {"
+    yield from (f"  CTX_{name} = {value}," for name, value in constants.items())
+    yield "};\n\n/* The NDK's OperandCode. */\nenum {"
+    yield from (f"  CTX_{code.name} = {code.value}," for code in OperandCode)
+    yield "};\n\n/* ONNX's TensorProto.DataType, as far as tensors cross the border. */\nenum {"
+    yield from (f"  CTX_ONNX_{d.name} = {d.value}," for d in DType if d.readable)
+    yield "};\n\ntypedef struct {\n  uint32_t first;\n  uint32_t count;\n} ctx_range;\n"
+    for record in sorted(RECORDS, key=lambda r: r.name == "header"):
+        yield f"/* {record.meaning} */\ntypedef struct {{"
+        yield from map(declared, record.fields)
+        size = record.dtype.itemsize
+        yield f"}} ctx_{record.name};"
+        yield f'_Static_assert(sizeof(ctx_{record.name}) == {size}, "{record.name}");\n'
+    yield "#endif"
+
+
+def split(text: str) -> tuple[str, str]:
+    """What is before the tables of the document, and they."""
+    before, mark, rest = text.partition("<!-- records -->\n")
+    return before + mark, rest
+
+
+def test_the_document_has_the_records() -> None:
+    assert split(DOCS.read_text(encoding="utf-8"))[1] == documented()
+
+
+def test_the_header_has_the_records() -> None:
+    assert HEADER.read_text(encoding="utf-8") == "\n".join(header()) + "\n"
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: r.name)
+def test_fields_are_aligned_to_their_size(record: Record) -> None:
+    """So that a C compiler pads nothing."""
+    for field in record.fields:
+        size = int(re.search(r"\d+", "32" if field.type == "range" else field.type)[0]) // 8
+        assert record.dtype.fields[field.name][1] % size == 0, field.name
+
+
+def write() -> None:
+    DOCS.write_text(split(DOCS.read_text(encoding="utf-8"))[0] + documented(), encoding="utf-8")
+    HEADER.write_text("\n".join(header()) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
