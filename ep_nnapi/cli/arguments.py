@@ -136,6 +136,13 @@ def add_listing(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `devices` that say which runtime and model it is about."""
+    parser.add_argument("model", nargs="?", help="an .onnx or .ort file: what each takes of it")
+    runtime = next(o for o in OPTIONS if o.name == "runtime")
+    parser.add_argument(_flag(runtime), metavar=runtime.metavar, help=runtime.help)
+
+
 def add_lib(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lib`, each of which replaces the default output (the path)."""
     parser.add_argument("--cflags", action="store_true", help="print compiler flags")

@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
     )
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
+    arguments.add_devices(devices)
     for each in (checking, running, preparing, ops, devices):
         arguments.add_json(each)
     lib_help = "path of libneuralnetworks.so, and flags to build C programs with it"
@@ -208,24 +209,25 @@ def _ops(given: argparse.Namespace) -> int:
 
 
 def _devices(given: argparse.Namespace) -> int:
-    from ep_nnapi.provider.devices import devices
+    from ep_nnapi.cli import device_tables
 
     if given.calibrate is not None:
         return _calibrate(given)
     if given.device is not None:
         raise OptionError("--device is the one to measure; give --calibrate FILE with it")
-    found = devices()
+    options = {} if given.runtime is None else {"runtime": given.runtime}
     if given.json:
-        _dump(printing.devices_data(found))
+        _dump(device_tables.data(given.model, options))
     else:
-        printing.devices(found)
+        device_tables.show(given.model, options)
     return DONE
 
 
 def _calibrate(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.calibrate import calibrate
 
-    found = calibrate(given.calibrate, device=given.device)
+    runtime = {} if given.runtime is None else {"runtime": given.runtime}
+    found = calibrate(given.calibrate, device=given.device, **runtime)
     if given.json:
         _dump(found.to_json())
     else:

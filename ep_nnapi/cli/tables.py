@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.inspect_context import Content
     from ep_nnapi.diagnostics.latency import Latency
     from ep_nnapi.diagnostics.run_and_compare import RunResult
-    from ep_nnapi.nnapi.runtime import Device
     from ep_nnapi.ops import OperatorInfo
     from ep_nnapi.preparation.batch import Preparation
     from ep_nnapi.preparation.manifest import Prepared
@@ -181,25 +180,6 @@ def ops(known: Sequence[OperatorInfo]) -> None:
         for o in known
     )
     table(("operator", "opset", "NNAPI operations", "lowest level", "types", "what it does"), rows)
-
-
-def devices_data(found: Sequence[Device]) -> list[dict[str, object]]:
-    """Returns the devices as plain data for JSON."""
-    return [
-        {
-            "name": d.name,
-            "type": d.type.name,
-            "version": d.version,
-            "feature_level": d.feature_level,
-        }
-        for d in found
-    ]
-
-
-def devices(found: Sequence[Device]) -> None:
-    """Prints one row for each device."""
-    rows = ((d.name, d.type.name, d.version, str(d.feature_level)) for d in found)
-    table(("device", "type", "version", "feature level"), rows)
 
 
 def calibration(found: Calibration) -> None:

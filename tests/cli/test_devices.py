@@ -7,9 +7,11 @@ import re
 
 import pytest
 
+import ep_nnapi
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.provider import devices as runtimes
-from tests.cli.command import DONE, FAILED
+from tests.cli.command import DONE, FAILED, UNUSABLE
+from tests.faulty import FaultyDevice, installed
 
 
 def test_devices(cli):
@@ -29,3 +31,25 @@ def test_a_runtime_that_cannot_be_used_is_exit_3(cli, monkeypatch: pytest.Monkey
     code, out, err = cli("devices")
     assert (code, out) == (FAILED, "")
     assert "ANeuralNetworks_getDeviceCount returned ANEURALNETWORKS_DEAD_OBJECT" in err
+
+
+DIGITS = "models/digits.onnx"
+
+
+def test_the_devices_of_a_library(cli):
+    code, out, _ = cli("devices", "--runtime", ep_nnapi.libneuralnetworks_path())
+    assert (code, out) == (DONE, cli("devices")[1])
+    code, _, err = cli("devices", "--runtime", "/no/such.so")
+    assert code == UNUSABLE
+    assert "it must be host, system or the path of a file" in err
+
+
+def test_what_each_device_takes_of_a_model(cli):
+    with installed(FaultyDevice(declines=frozenset({"MAX_POOL_2D"}))):
+        _, out, _ = cli("devices", DIGITS)
+        found = json.loads(cli("devices", DIGITS, "--json")[1])
+    assert re.search(r"^faulty +ACCELERATOR .* 6 of 8 +3 +2 Conv, .*2 MaxPool$", out, re.M)
+    assert [(d["name"], d["nodes_taken"], d["clusters"], d["declined"]) for d in found] == [
+        ("faulty", 6, 3, "2 MaxPool"),
+        ("nnapi-reference", 8, 1, ""),
+    ]

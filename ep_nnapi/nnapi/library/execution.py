@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
 from ep_nnapi.nnapi.library.binding import Functions, failed
@@ -47,8 +49,10 @@ class Executor:
 
     def __post_init__(self) -> None:
         if self.functions.has("Burst_create", "Burst_free", "Execution_burstCompute"):
-            value = self.compilation.value
-            self._burst = create(self.functions, "Burst_create", value, needs=(self.compilation,))
+            arguments = ("Burst_create", self.compilation.value)
+            # a burst only saves time: a driver without one computes all the same
+            with suppress(RuntimeFailure):
+                self._burst = create(self.functions, *arguments, needs=(self.compilation,))
 
     def run(self, inputs: Given, outputs: Given, options: RunOptions) -> list[Array]:
         """Compute; arguments and result as in `runtime.Compilation.run`, already checked."""
