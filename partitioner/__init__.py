@@ -15,10 +15,9 @@ carry `inputs` and `outputs`, such dicts of what comes from and leaves to outsid
 from partitioner.check import violations
 from partitioner.clusters import Partition, partition
 from partitioner.constraints import Budget
-from partitioner.costs import Costs
 from partitioner.limits import limited, stopped
 from partitioner.tensors import border_bytes
-from partitioner.worth import GivenUp, Worth, savings, worth_it
+from partitioner.worth import Costs, GivenUp, Worth, savings, worth_it
 
 __all__ = [
     "Budget",

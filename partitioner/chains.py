@@ -13,14 +13,13 @@ Cost: O(m) for each node that becomes part of another, at worst.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 from partitioner.graph import Region
 from partitioner.tensors import Tensor, renamed
 
 
 def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
-    """The units as a region (names are nodes of `region`), its tensors, and each node's unit."""
+    """The units as a region, its tensors, and each node's unit."""
     units = _Units(region, tensors)
     waiting = list(range(len(region.preds) - 1, -1, -1))
     while waiting:
@@ -28,7 +27,9 @@ def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[T
         host = units.host(v) if units.into[v] == v else None
         if host is not None:
             waiting += units.move(v, host)
-    smaller, unit = region.contracted([units.find(v) for v in range(len(units.into))])
+    for v, host in reversed(units.moves):
+        units.into[v] = units.into[host]
+    smaller, unit = region.contracted(units.into)
     return smaller, renamed(tensors, unit), unit
 
 
@@ -36,6 +37,7 @@ class _Units:
     """A region whose nodes grow together.
 
     into     the unit that each node was moved to last
+    moves    of nodes to units, in order
     reads    units that each unit reads
     read_by  units that read each unit
     touched  units that touch each tensor
@@ -45,6 +47,7 @@ class _Units:
     def __init__(self, region: Region, tensors: Sequence[Tensor]) -> None:
         self.capable = region.capable
         self.into = list(range(len(region.preds)))
+        self.moves: list[tuple[int, int]] = []
         self.reads = [set(row) for row in region.preds]
         self.read_by = [set(row) for row in region.succs()]
         self.apart = [tensor.price(2) - tensor.price(1) for tensor in tensors]
@@ -54,27 +57,26 @@ class _Units:
             for v in tensor.touched:
                 self.touches[v].add(t)
 
-    def find(self, v: int) -> int:
-        """The unit that `v` is part of."""
-        while self.into[v] != v:
-            v = self.into[v]
-        return v
-
     def host(self, v: int) -> int | None:
         """A unit that `v` can become part of."""
         for near, far in ((self.reads[v], self.read_by[v]), (self.read_by[v], self.reads[v])):
-            if len(near) != 1:
-                continue
-            (host,) = near
-            if self.capable[host] != self.capable[v]:
-                continue
-            others = sum(1 for _ in islice((w for w in far if self.capable[w]), 2))  # 2: or more
-            if not self.capable[v] or not others or (others == 1 and self._pays(v, host)):
-                return host
+            if len(near) == 1:
+                (host,) = near
+                if self.capable[host] == self.capable[v] and self._can_move(v, host, far):
+                    return host
         return None
 
+    def _can_move(self, v: int, host: int, far: set[int]) -> bool:
+        """Return True if `v` can be kept with `host`, with `far` on its other side."""
+        others = 0
+        for w in far if self.capable[v] else ():
+            others += self.capable[w]
+            if others > 1:
+                return False
+        return not others or self._pays(v, host)
+
     def _pays(self, v: int, host: int) -> bool:
-        """Whether moving `v` to the cluster of `host` costs no bytes, wherever others are."""
+        """Return True if moving `v` to the cluster of `host` never costs bytes."""
         balance = 0
         for t in self.touches[v]:
             if host not in self.touched[t]:
@@ -86,6 +88,7 @@ class _Units:
     def move(self, v: int, host: int) -> list[int]:
         """Make `v` part of `host`; returns the units for which that may change something."""
         self.into[v] = host
+        self.moves.append((v, host))
         changed = {host, *self.reads[v], *self.read_by[v]}
         for mine, theirs in ((self.reads, self.read_by), (self.read_by, self.reads)):
             for w in mine[v]:

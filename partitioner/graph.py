@@ -1,7 +1,10 @@
-"""The graph by number: canonical order, regions of it, contraction, disjoint sets.
+"""A DAG by number: canonical order, parts of it, contraction, disjoint sets.
 
-Definition: nodes are numbered in a topological order that depends on names and edges alone.
+Definition: nodes are numbered in a topological order: sources first, then what becomes ready with
+the first of them, and so on; what becomes ready at once is in the order of `sorted_nodes`.
+Guarantee: the numbers depend on names and edges, not on the order in which they were inserted.
 Cost: O(n log n + m) for the numbers, O(n + m) for all else.
+Source: Kahn, "Topological sorting of large networks" (1962).
 """
 
 from __future__ import annotations
@@ -14,14 +17,12 @@ import networkx as nx
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of a graph by itself, its nodes renumbered from 0 in topological order.
+    """A DAG whose nodes are numbers from 0, in a topological order.
 
-    names    its nodes' numbers in what it is a part of
-    preds    what each node reads from inside the region, all smaller numbers, ascending
+    preds    what each node reads, all smaller numbers, ascending
     capable  1 where a node may be taken
     """
 
-    names: Sequence[int]
     preds: Sequence[Sequence[int]]
     capable: bytearray
 
@@ -34,45 +35,43 @@ class Region:
         return succs
 
     def part(self, members: Sequence[int]) -> Region:
-        """The sub-graph of some of its nodes, given in a topological order."""
-        if len(members) == len(self.names):
-            return self
+        """The sub-graph of some nodes, given in ascending order."""
         place = {v: i for i, v in enumerate(members)}
         preds = [[place[u] for u in self.preds[v] if u in place] for v in members]
-        flags = bytearray([self.capable[v] for v in members])
-        return Region([self.names[v] for v in members], preds, flags)
+        return Region(preds, bytearray([self.capable[v] for v in members]))
 
     def contracted(self, label: Sequence[int]) -> tuple[Region, list[int]]:
         """Nodes of one label made one, and the number of each node in that; acyclic by contract.
 
-        label  of each node, the same for capable nodes only; the names are nodes of this region
+        label  of each node, the same for nodes that are alike capable or not
         """
         after: dict[int, set[int]] = {name: set() for name in label}
         for v, row in enumerate(self.preds):
             for u in row:
                 if label[u] != label[v]:
                     after[label[u]].add(label[v])
-        order = _as_ready(after)
+        order = _as_ready({name: sorted(others) for name, others in after.items()})
         number = {name: i for i, name in enumerate(order)}
         preds: list[list[int]] = [[] for _ in order]
         for i, name in enumerate(order):
             for other in after[name]:
                 preds[number[other]].append(i)
         where = [number[name] for name in label]
-        member = dict(zip(where, range(len(where)), strict=True))
-        names = [member[i] for i in range(len(order))]
-        return Region(names, preds, bytearray([self.capable[v] for v in names])), where
+        flags = bytearray(len(order))
+        for v, i in enumerate(where):
+            flags[i] = self.capable[v]
+        return Region(preds, flags), where
 
 
-def _as_ready(after: dict[int, set[int]]) -> list[int]:
-    """A topological order: names as they become ready, those that do at once ascending."""
+def _as_ready(after: dict[int, list[int]]) -> list[int]:
+    """Names in topological order; those that become ready at once stay in the order given."""
     missing = dict.fromkeys(after, 0)
     for others in after.values():
         for name in others:
             missing[name] += 1
     order = [name for name, count in missing.items() if not count]
     for name in order:  # grows
-        for other in sorted(after[name]):
+        for other in after[name]:
             missing[other] -= 1
             if not missing[other]:
                 order.append(other)
@@ -81,75 +80,66 @@ def _as_ready(after: dict[int, set[int]]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """A DAG whose nodes are numbered in canonical topological order.
+    """A DAG by number.
 
-    nodes    number to node; every edge goes from a smaller number to a larger one
-    number   node to number
-    region   all of it; names are numbers
-    outside  the numbers of the nodes that read each tensor from outside the graph, ascending
+    number  of each node, in canonical order
+    inside  the nodes of each number: one, until some are contracted
+    region  the same graph
     """
 
-    nodes: list[Hashable]
     number: dict[Hashable, int]
+    inside: list[list[Hashable]]
     region: Region
-    outside: dict[Hashable, list[int]]
 
     def taking(self, flags: bytearray) -> Indexed:
         """The same with other capable nodes."""
-        region = Region(self.region.names, self.region.preds, flags)
-        return Indexed(self.nodes, self.number, region, self.outside)
+        return Indexed(self.number, self.inside, Region(self.region.preds, flags))
+
+    def contracted(self, label: Sequence[int]) -> Indexed:
+        """The same with nodes of one label made one."""
+        region, where = self.region.contracted(label)
+        number = {node: where[i] for node, i in self.number.items()}
+        inside: list[list[Hashable]] = [[] for _ in region.preds]
+        for node, i in number.items():
+            inside[i].append(node)
+        return Indexed(number, inside, region)
+
+    def members(self, numbers: Iterable[int]) -> tuple[Hashable, ...]:
+        """The nodes of some numbers."""
+        return tuple([node for i in numbers for node in self.inside[i]])
 
 
 def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
-    """Number `dag` by depth (edges on the longest path from a source) and within a depth in turn.
+    """Number the nodes of `dag` in canonical order.
 
-    That is, sources by `sorted_nodes`, then what becomes ready with the first of them, again by
-    `sorted_nodes`, and so on. The numbers depend on names and edges, never on the order in which
-    they were inserted.
+    It sorts by itself: `networkx.lexicographical_topological_sort` takes 4 times as long.
 
     Raises: ValueError if `dag` is undirected, has parallel edges or a cycle, or if a capable node
     is not in it.
     """
     if not dag.is_directed() or dag.is_multigraph():
         raise ValueError(f"the graph must be a DiGraph, not a {type(dag).__name__}")
-    nodes = _topological(dag, {node: i for i, node in enumerate(sorted_nodes(dag))})
-    number = {node: i for i, node in enumerate(nodes)}
-    flags = bytearray(len(nodes))
+    ranked = sorted_nodes(dag)
+    rank = {node: i for i, node in enumerate(ranked)}
+    readers = dict(dag.adjacency())
+    succs = [sorted([rank[w] for w in readers[v]]) for v in ranked]
+    order = _as_ready(dict(enumerate(succs)))
+    if len(order) < len(rank):
+        raise ValueError("the graph has a cycle")
+    place = [0] * len(order)
+    for i, r in enumerate(order):
+        place[r] = i
+    preds: list[list[int]] = [[] for _ in order]
+    for i, r in enumerate(order):
+        for w in succs[r]:
+            preds[place[w]].append(i)
+    number = {ranked[r]: i for i, r in enumerate(order)}
+    flags = bytearray(len(order))
     for node in capable:
         if node not in number:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[number[node]] = 1
-    preds = [sorted([number[u] for u in row]) for row in map(dict(dag.pred).__getitem__, nodes)]
-    outside: dict[Hashable, list[int]] = {}
-    for v, node in enumerate(nodes):
-        for tid in dag.nodes[node].get("inputs", ()):
-            outside.setdefault(tid, []).append(v)
-    return Indexed(nodes, number, Region(range(len(nodes)), preds, flags), outside)
-
-
-def _topological(dag: nx.DiGraph, rank: dict[Hashable, int]) -> list[Hashable]:
-    """Nodes as they become ready, those that do at once by `rank`.
-
-    Raises: ValueError if `dag` has a cycle.
-    """
-    following = dict(dag.adjacency())
-    missing = dict.fromkeys(rank, 0)
-    for row in following.values():
-        for node in row:
-            missing[node] += 1
-    order = [node for node, count in missing.items() if not count]
-    for node in order:  # grows
-        ready = []
-        for follower in following[node]:
-            missing[follower] -= 1
-            if not missing[follower]:
-                ready.append(follower)
-        if len(ready) > 1:
-            ready.sort(key=rank.__getitem__)
-        order += ready
-    if len(order) < len(rank):
-        raise ValueError("the graph has a cycle")
-    return order
+    return Indexed(number, [[node] for node in number], Region(preds, flags))
 
 
 def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
@@ -168,17 +158,13 @@ def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
 
 
 class Union:
-    """Numbers in disjoint sets, each named by its smallest member."""
+    """Numbers in disjoint sets, each named by its smallest member.
+
+    `networkx.utils.UnionFind` takes 6 times as long and names its sets in no fixed way.
+    """
 
     def __init__(self, size: int) -> None:
         self._parent = list(range(size))
-
-    def find(self, v: int) -> int:
-        """The name of the set that holds `v`."""
-        parent = self._parent
-        while parent[v] != v:
-            parent[v] = v = parent[parent[v]]
-        return v
 
     def join(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Make one set of those that hold either of a pair, for each pair."""

@@ -1,4 +1,4 @@
-"""Merging: nodes join the clusters that they read from, one after the other, in several orders.
+"""Greedy merging: nodes join the clusters that they read from, one after the other.
 
 Definition: a node can join a cluster that it reads from unless that cluster also leads to it
 through another block that it reads from. Clusters that it can join do not lead to each other, so
@@ -7,38 +7,137 @@ Guarantee: clusters are connected and convex, the quotient is acyclic, and no tw
 merged, because a path between two blocks never disappears.
 Cost: near-linear while of two blocks that a node reads one leads straight to the other, or both
 are at one level; otherwise a search among the blocks between them, so quadratic at worst.
+Source: ONNX Runtime's partitioning_utils.cc, for the waves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from random import Random
+from collections.abc import Callable, Iterable, Sequence
 
 from partitioner.graph import Region, Union
 
 Fits = Callable[[Sequence[int]], bool]
-SHARES = (0.1, 0.3, 0.5)  # of the clusters that a rebuilding dissolves, in turn
 
 
-def merged(
-    reads: Sequence[Sequence[int]], order: Iterable[int], capable: bytearray, fits: Fits | None
+def forward(region: Region, fits: Fits | None = None) -> list[int]:
+    """The block of each node, by one of its nodes, merged in the order of numbers.
+
+    fits  True if nodes are within the limits of one cluster, where there are limits
+    """
+    return _merged(region.preds, range(len(region.preds)), region.capable, fits)
+
+
+def backward(region: Region, fits: Fits | None = None) -> list[int]:
+    """The same against the order of numbers, with every edge turned round."""
+    order = range(len(region.preds) - 1, -1, -1)
+    return _merged(region.succs(), order, region.capable, fits)
+
+
+def starts(region: Region) -> tuple[list[list[int]], int]:
+    """Partitions to start from: forward, backward, and by the earliest and the latest waves.
+
+    And the number of waves, which no partition has fewer clusters than.
+    """
+    succs, order = region.succs(), range(len(region.preds))
+    early = earliest(region.preds, order, region.capable)
+    late = earliest(succs, order[::-1], region.capable)
+    found = [
+        _merged(region.preds, order, region.capable),
+        _merged(succs, order[::-1], region.capable),
+        _by_waves(region, early),
+        _by_waves(region, late),
+    ]
+    return found, max(early, default=0)
+
+
+def earliest(
+    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
+) -> list[int]:
+    """The first wave that each node can be in, from 1; of an incapable node, the last before it.
+
+    Definition: the wave of a capable node is the largest number of blocks of capable nodes,
+    separated by incapable ones, on a path that ends in it.
+    Guarantee: nodes of one wave make a convex set, and waves can run in ascending order. No
+    partition has fewer clusters than there are waves: each block of the path with most blocks
+    needs a cluster of its own.
+    """
+    wave = [0] * len(reads)
+    for v in order:
+        own = capable[v]
+        wave[v] = max([own, *[wave[u] + (own > capable[u]) for u in reads[v]]])
+    return wave
+
+
+def _by_waves(region: Region, wave: Sequence[int]) -> list[int]:
+    """The connected parts of waves, merged as far as they can be."""
+    union = Union(len(wave))
+    flags = region.capable
+    union.join(
+        (u, v)
+        for v, row in enumerate(region.preds)
+        if flags[v]
+        for u in row
+        if wave[u] == wave[v] and flags[u]
+    )
+    return maximal(region, union.names(), forward)
+
+
+def maximal(
+    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]]
+) -> list[int]:
+    """The partition after clusters that can be merged have been, in the order of `merge`."""
+    smaller, where = region.contracted(label)
+    block = merge(smaller)
+    return [block[i] for i in where]
+
+
+def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
+    """Clusters within limits: those beyond are dissolved, and their nodes merged anew."""
+    members: dict[int, list[int]] = {}
+    for v, b in enumerate(label):
+        members.setdefault(b, []).append(v)
+    beyond = {b for b, nodes in members.items() if len(nodes) > 1 and not fits(nodes)}
+    if not beyond:
+        return list(label)
+    smaller, where = region.contracted([-v - 1 if b in beyond else b for v, b in enumerate(label)])
+    inside: list[list[int]] = [[] for _ in smaller.preds]
+    for v, i in enumerate(where):
+        inside[i].append(v)
+
+    def fit(blocks: Sequence[int]) -> bool:
+        return fits([v for b in blocks for v in inside[b]])
+
+    found = min((merge(smaller, fit) for merge in (forward, backward)), key=lambda b: len(set(b)))
+    return [found[i] for i in where]
+
+
+def _merged(
+    reads: Sequence[Sequence[int]],
+    order: Iterable[int],
+    capable: bytearray,
+    fits: Fits | None = None,
 ) -> list[int]:
     """The block of each node, by one of its nodes, after all of `order`.
 
     reads  what each node reads; or what reads it, to merge backwards
     order  a topological order along those
-    fits   whether nodes are within the limits of one cluster, if there are any
     """
     blocks = _Blocks(len(reads))
-    block = blocks.block
+    block, members = blocks.block, blocks.members
     for v in order:
         row = reads[v]
         if not row:
             continue
-        read = {block[row[0]]} if len(row) == 1 else {block[u] for u in row}
-        if len(read) == 1 and capable[v] and capable[b := next(iter(read))] and fits is None:
-            blocks.join(v, b)  # as below, which it is most often
-            continue
+        b = block[row[0]]
+        if capable[v] and capable[b] and fits is None:
+            for u in row:
+                if block[u] != b:
+                    break
+            else:  # as below, which it is most often
+                block[v] = b
+                members.setdefault(b, [b]).append(v)
+                continue
+        read = {block[u] for u in row}
         joined = [b for b in read if capable[b]] if capable[v] else []
         if joined and len(read) > 1:
             joined = blocks.unfollowed(joined, read)
@@ -60,17 +159,21 @@ class _Blocks:
 
     def __init__(self, size: int) -> None:
         self.block = list(range(size))
-        self._members: dict[int, list[int]] = {}
+        self.members: dict[int, list[int]] = {}
         self._following: dict[int, set[int]] = {}
         self._preceding: dict[int, set[int]] = {}
         self._level = [0] * size
         self._leads: set[tuple[int, frozenset[int]]] = set()  # a block, and some it leads to
 
+    def _size(self, b: int) -> tuple[int, int]:
+        """The nodes of a block, and its name to break ties."""
+        return len(self.members.get(b, ())), b
+
     def fitting(self, joined: Sequence[int], v: int, fits: Fits) -> list[int]:
         """The blocks that a node may join within limits, those of most nodes first."""
         found, nodes = [], [v]
-        for b in sorted(joined, key=lambda b: (-len(self._members.get(b, ())), b)):
-            more = [*nodes, *self._members.get(b, [b])]
+        for b in sorted(joined, key=lambda b: (-self._size(b)[0], b)):
+            more = [*nodes, *self.members.get(b, [b])]
             if fits(more):
                 found.append(b)
                 nodes = more
@@ -83,7 +186,7 @@ class _Blocks:
         return [b for b in candidates if level[b] == highest or not self._reaches(b, blocks)]
 
     def _reaches(self, start: int, blocks: set[int]) -> bool:
-        """Whether a path leads from block `start` to a higher one of `blocks`.
+        """Return True if a path leads from block `start` to a higher one of `blocks`.
 
         Searched from both ends, each step at the one that has fewer edges to follow.
         """
@@ -111,14 +214,13 @@ class _Blocks:
         level = self._level
         block, height = v, 0
         if joined:
-            block = joined[0]
-            if len(joined) > 1:
-                block = max(joined, key=lambda b: (len(self._members.get(b, ())), b))
-                height = max([level[b] for b in joined])
-                for b in joined:
-                    if b != block:
-                        self._absorb(block, b)
-            self.join(v, block)
+            block = max(joined, key=self._size)
+            height = max([level[b] for b in joined])
+            for b in joined:
+                if b != block:
+                    self._absorb(block, b)
+            self.block[v] = block
+            self.members.setdefault(block, [block]).append(v)
         for b in read if len(read) > len(joined) else ():
             if b not in joined:
                 self._following.setdefault(b, set()).add(block)
@@ -128,17 +230,12 @@ class _Blocks:
             level[block] = max(height, level[block])
             self._lift(block)
 
-    def join(self, v: int, block: int) -> None:
-        """Make node `v` a member of a block."""
-        self.block[v] = block
-        self._members.setdefault(block, [block]).append(v)
-
     def _absorb(self, block: int, other: int) -> None:
         """Make the members of `other` members of `block`."""
-        moved = self._members.pop(other, [other])
+        moved = self.members.pop(other, [other])
         for v in moved:
             self.block[v] = block
-        self._members.setdefault(block, [block]).extend(moved)
+        self.members.setdefault(block, [block]).extend(moved)
         for edges in (self._following, self._preceding):
             if other in edges:
                 edges.setdefault(block, set()).update(edges.pop(other))
@@ -154,76 +251,3 @@ class _Blocks:
                 if level[other] < least:
                     level[other] = least
                     stack.append(other)
-
-
-def forward(region: Region, fits: Fits | None = None) -> list[int]:
-    """Merged in the order of numbers."""
-    return merged(region.preds, range(len(region.preds)), region.capable, fits)
-
-
-def backward(region: Region, fits: Fits | None = None) -> list[int]:
-    """Merged against the order of numbers, with every edge turned round."""
-    order = range(len(region.preds) - 1, -1, -1)
-    return merged(region.succs(), order, region.capable, fits)
-
-
-def earliest(
-    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
-) -> list[int]:
-    """The first wave that each node can be in, from 1; of an incapable node, the last before it.
-
-    Definition: the wave of a capable node is the largest number of blocks of capable nodes,
-    separated by incapable ones, on a path that ends in it.
-    Guarantee: nodes of one wave make a convex set, and waves can run in ascending order. No
-    partition has fewer clusters than there are waves: each block of the path with most blocks
-    needs a cluster of its own.
-    Source: ONNX Runtime's partitioning_utils.cc forms its groups by these waves.
-    """
-    wave = [0] * len(reads)
-    for v in order:
-        least = capable[v]
-        for u in reads[v]:
-            w = wave[u] + 1 if capable[v] > capable[u] else wave[u]
-            least = max(w, least)
-        wave[v] = least
-    return wave
-
-
-def starts(region: Region) -> Iterator[list[int]]:
-    """Partitions to start from: forward, backward, and by the earliest and the latest waves."""
-    yield forward(region)
-    succs = region.succs()
-    back = range(len(succs) - 1, -1, -1)
-    yield merged(succs, back, region.capable, None)
-    yield by_waves(region, earliest(region.preds, range(len(succs)), region.capable))
-    yield by_waves(region, earliest(succs, back, region.capable))
-
-
-def by_waves(region: Region, wave: Sequence[int]) -> list[int]:
-    """The connected parts of waves, merged as far as they can be."""
-    union = Union(len(wave))
-    flags = region.capable
-    for v, row in enumerate(region.preds):
-        if flags[v]:
-            w = wave[v]
-            union.join([(u, v) for u in row if wave[u] == w and flags[u]])
-    return maximal(region, union.names(), forward)
-
-
-def maximal(
-    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]]
-) -> list[int]:
-    """The partition after clusters that can be merged have been, in the order of `merge`."""
-    smaller, where = region.contracted(label)
-    block = [smaller.names[b] for b in merge(smaller)]
-    return [block[i] for i in where]
-
-
-def rebuilt(region: Region, label: Sequence[int], random: Random, turn: int) -> list[int]:
-    """Another partition: some clusters dissolved to nodes, then all merged anew."""
-    names = sorted({b for v, b in enumerate(label) if region.capable[v]})
-    share = SHARES[turn // 2 % len(SHARES)]
-    dissolved = {b for b in names if random.random() < share}
-    own: dict[int, int] = {}  # a kept block goes by its first node, so that it is not taken for one
-    kept = [v if b in dissolved else own.setdefault(b, v) for v, b in enumerate(label)]
-    return maximal(region, kept, backward if turn % 2 else forward)

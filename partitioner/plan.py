@@ -4,6 +4,7 @@ Definition: a node is live from its own step to the last step of what reads it. 
 topological, and greedily keeps few nodes live.
 Guarantee: a region has the same partitions at the same costs in any order.
 Cost: O((n + m) log n), and the sum of the live nodes.
+Source: vertex separation orders of dynamic programs over path decompositions.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from partitioner.tensors import Tensor
 class Step:
     """One node of a plan. Nodes that are still read later are *live* and own one bit each.
 
-    node      the node
-    bit       its bit
-    capable   1 if it may be taken
-    reads     bits of what it reads
-    dying     bits of nodes that are not read after this step
-    touches   tensors that it touches, a bit each
-    open      tensors that a later node touches
-    tails     (clusters, bits): live nodes that so many further clusters must follow, most first
+    node     the node
+    bit      its bit
+    capable  1 if it may be taken
+    reads    bits of what it reads
+    dying    bits of nodes that are not read after this step
+    touches  tensors that it touches, a bit each
+    open     tensors that a later node touches
+    tails    (clusters, bits): live nodes that so many further clusters must follow, most first
     """
 
     node: int
@@ -40,105 +41,74 @@ class Step:
     tails: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A region as steps.
-
-    region   the region
-    tensors  by bit
-    order    its nodes, in a topological order that keeps few of them live
-    ends     for each place, the nodes that are live no longer
-    width    live nodes, summed over the places: what one state of a search costs
-    unit     what one cluster counts in a cost: more than any number of bytes
-    """
-
-    region: Region
-    tensors: Sequence[Tensor]
-    order: list[int]
-    ends: list[list[int]]
-    width: int
-    unit: int
-
-    def steps(self) -> list[Step]:
-        """One for each node, in order."""
-        bits = self._bits()
-        preds, flags = self.region.preds, self.region.capable
-        touches, opened = _touches(self.tensors, _places(self.order))
-        rows = zip(self.order, self.ends, touches, opened, self._tails(bits), strict=True)
-        return [
-            Step(
-                v,
-                bits[v],
-                flags[v],
-                sum(bits[u] for u in preds[v]),
-                sum(bits[u] for u in ends),
-                touched,
-                still,
-                tails,
-            )
-            for v, ends, touched, still, tails in rows
-        ]
-
-    def _bits(self) -> list[int]:
-        """A bit for each node that no other node has while both are live."""
-        bits = [0] * len(self.order)
-        free: list[int] = []
-        used = 0
-        for v, ends in zip(self.order, self.ends, strict=True):
-            if free:
-                bits[v] = heappop(free)
-            else:
-                bits[v] = 1 << used
-                used += 1
-            for u in ends:
-                heappush(free, bits[u])
-        return bits
-
-    def _tails(self, bits: Sequence[int]) -> list[tuple[tuple[int, int], ...]]:
-        """For each step, how many further clusters must follow the cluster of each live node.
-
-        Each time a path leaves an incapable node for a capable one, it enters a new cluster.
-        """
-        preds, flags = self.region.preds, self.region.capable
-        tail = [0] * len(bits)
-        later: list[list[int]] = [[0] for _ in bits]  # by readers not yet placed, the last first
-        for v in reversed(self.order):
-            tail[v] = later[v][-1]
-            for u in preds[v]:
-                more = tail[v] + (1 if flags[v] and not flags[u] else 0)
-                later[u].append(max(more, later[u][-1]))
-        by_length: dict[int, int] = {}  # bits of the live nodes with a tail, by its length
-        rows = []
-        for v in self.order:
-            _recount(by_length, bits[v], 0, tail[v])
-            for u in preds[v]:
-                before = later[u].pop()
-                _recount(by_length, bits[u], before, later[u][-1])
-            rows.append(tuple(sorted(by_length.items(), reverse=True)))
-        return rows
-
-
-def planned(region: Region, tensors: Sequence[Tensor]) -> Plan:
-    """The plan for a region."""
+def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
+    """The steps of a region; none if their live nodes sum to more than `most`."""
     succs = region.succs()
     order = _narrow_order(region.preds, succs)
-    place = _places(order)
+    place = {v: i for i, v in enumerate(order)}
+    last = [max((place[w] for w in succs[v]), default=place[v]) for v in range(len(order))]
+    if sum(last) - sum(place.values()) + len(order) > most:
+        return []
     ends: list[list[int]] = [[] for _ in order]
-    width = 0
-    for i, v in enumerate(order):
-        last = max((place[w] for w in succs[v]), default=i)
-        ends[last].append(v)
-        width += last - i + 1
-    unit = 1 + 2 * sum(t.size * len(t.touched) for t in tensors)
-    return Plan(region, tensors, order, ends, width, unit)
+    for v in order:
+        ends[last[v]].append(v)
+    bits = _bits(order, ends)
+    touches = [0] * len(order)
+    for k, tensor in enumerate(tensors):
+        for v in tensor.touched:
+            touches[v] |= 1 << k
+    opened = [0]  # what later steps touch, the last one's first
+    for v in order[:0:-1]:
+        opened.append(opened[-1] | touches[v])
+    return [
+        Step(
+            node=v,
+            bit=bits[v],
+            capable=region.capable[v],
+            reads=sum(bits[u] for u in region.preds[v]),
+            dying=sum(bits[u] for u in dying),
+            touches=touches[v],
+            open=still,
+            tails=tails,
+        )
+        for v, dying, still, tails in zip(
+            order, ends, reversed(opened), _tails(region, order, bits), strict=True
+        )
+    ]
 
 
-def _places(nodes: Sequence[int]) -> list[int]:
-    """The place of each node."""
-    place = [0] * len(nodes)
-    for i, v in enumerate(nodes):
-        place[v] = i
-    return place
+def _bits(order: Sequence[int], ends: Sequence[Sequence[int]]) -> list[int]:
+    """A bit for each node that no other node has while both are live."""
+    bits = [0] * len(order)
+    free = [1]
+    for v, dying in zip(order, ends, strict=True):
+        bits[v] = heappop(free)
+        if not free:
+            free.append(bits[v] << 1)
+        for u in dying:
+            heappush(free, bits[u])
+    return bits
+
+
+def _tails(
+    region: Region, order: Sequence[int], bits: Sequence[int]
+) -> list[tuple[tuple[int, int], ...]]:
+    """For each step, how many further clusters must follow the cluster of each live node.
+
+    Each time a path leaves an incapable node for a capable one, it enters a new cluster.
+    """
+    tail: dict[int, int] = {}  # of nodes that are live, through the readers met so far
+    rows = []
+    for v in reversed(order):
+        by_length: dict[int, int] = {}
+        for u, length in tail.items():
+            if length:
+                by_length[length] = by_length.get(length, 0) | bits[u]
+        rows.append(tuple(sorted(by_length.items(), reverse=True)))
+        own = tail.pop(v, 0)
+        for u in region.preds[v]:
+            tail[u] = max(tail.get(u, 0), own + (region.capable[v] > region.capable[u]))
+    return rows[::-1]
 
 
 def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
@@ -174,31 +144,3 @@ def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int
                 if not missing[w]:
                     heappush(ready, key(w))
     return order
-
-
-def _touches(tensors: Sequence[Tensor], place: Sequence[int]) -> tuple[list[int], list[int]]:
-    """For each step, the tensors it touches and those that later steps touch, as bits."""
-    touches, closed = [0] * len(place), [0] * len(place)
-    for k, tensor in enumerate(tensors):
-        steps = [place[v] for v in tensor.touched]
-        for i in steps:
-            touches[i] |= 1 << k
-        closed[max(steps)] |= 1 << k
-    opened = []
-    still = (1 << len(tensors)) - 1
-    for bits in closed:
-        still &= ~bits
-        opened.append(still)
-    return touches, opened
-
-
-def _recount(by_length: dict[int, int], bit: int, before: int, after: int) -> None:
-    """Move a bit from one length to another; length 0 has no entry."""
-    if before == after:
-        return
-    if before:
-        by_length[before] ^= bit
-        if not by_length[before]:
-            del by_length[before]
-    if after:
-        by_length[after] = by_length.get(after, 0) | bit

@@ -7,7 +7,8 @@ joins. It may join any that lead to it by no other way, and several become one.
 Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
 the best are kept: by a lower bound on the clusters, then by bytes; the lowest bound of those that
 were dropped bounds what was missed. Of equal states the one that compares lower is kept.
-Cost: O(width · states · 2^j) for `width` of the plan and j clusters that a node may join.
+Cost: O(live nodes · states · 2^j) for j clusters that a node may join.
+Source: dynamic programs over path decompositions; beam search where states are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import inf
 
-from partitioner.plan import Plan, Step
+from partitioner.graph import Union
+from partitioner.plan import Step
 from partitioner.tensors import Tensor
 
 # A block as far as its live nodes show it: (how many live nodes of other blocks it must follow,
@@ -28,60 +30,56 @@ Block = tuple[int, int, int, int, int]
 State = tuple[tuple[Block, ...], int]
 # Clusters that each step joined, as bits, the last step first.
 Joins = tuple["Joins", int] | None
+Cost = tuple[int, int]  # clusters, bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search found.
+    """The result of a search.
 
-    cost   clusters times `Plan.unit`, plus bytes; None if nothing is below the limit
+    cost   the lowest; None if nothing is below the limit
     block  for each node, a node of its cluster by which the cluster goes
     least  clusters that every partition cheaper than the one found and than the limit has
-    exact  whether no state was dropped, so that nothing costs less
+    exact  True if no state was dropped, so that nothing costs less
     work   blocks looked at
     """
 
-    cost: int | None
+    cost: Cost | None
     block: list[int]
     least: float
     exact: bool
     work: int
 
 
-def search(plan: Plan, steps: Sequence[Step], states: int, below: int | None = None) -> Found:
+def search(
+    steps: Sequence[Step], tensors: Sequence[Tensor], states: int, below: Cost | None
+) -> Found:
     """The partition of lowest cost, and lower than `below`, found with so many states."""
     least = inf
     work = 0
-    kept: dict[State, tuple[int, Joins]] = {((), 0): (0, None)}
+    kept: dict[State, tuple[Cost, Joins]] = {((), 0): ((0, 0), None)}
     for step in steps:
-        reached: dict[State, tuple[int, Joins]] = {}
-        for state, (cost, joins) in kept.items():
-            for following, price, joined in _choices(state, step, plan):
+        reached: dict[State, tuple[Cost, Joins]] = {}
+        for state, ((clusters, size), joins) in kept.items():
+            for following, more, price, joined in _choices(state, step, tensors):
                 work += 1 + len(following[0])
+                cost = clusters + more, size + price
                 known = reached.get(following)
-                if known is None or cost + price < known[0]:
-                    reached[following] = (cost + price, (joins, joined))
-        ranked = sorted(_ranked(reached, step, plan.unit, below))
+                if known is None or cost < known[0]:
+                    reached[following] = cost, (joins, joined)
+        ranked = []
+        for state, (cost, _) in reached.items():
+            bound = cost[0] - sum([b[4] for b in state[0]]) + _chain(state[0], step.tails)
+            if below is None or (bound, 0) < below:
+                ranked.append((bound, cost[1], cost, state))
+        ranked.sort()
         if len(ranked) > states:
-            least = min(least, ranked[states][0] // plan.unit)
-        kept = {state: reached[state] for _, _, state in ranked[:states]}
+            least = min(least, ranked[states][0])
+        kept = {state: reached[state] for *_, state in ranked[:states]}
     lowest, joins = min(kept.values(), key=lambda found: found[0], default=(None, None))
     if lowest is None or (below is not None and lowest >= below):
         return Found(None, [], least, least == inf, work)
     return Found(lowest, _blocks(steps, joins), least, least == inf, work)
-
-
-def _ranked(
-    reached: dict[State, tuple[int, Joins]], step: Step, unit: int, below: int | None
-) -> list[tuple[int, int, State]]:
-    """States that can lead to a cost below `below`, by bound and cost, best first when sorted."""
-    ranked = []
-    for state, (cost, _) in reached.items():
-        clusters, size = divmod(cost, unit)
-        at_least = clusters - sum([block[4] for block in state[0]]) + _chain(state[0], step.tails)
-        if below is None or at_least * unit < below:
-            ranked.append((at_least * unit + size, cost, state))
-    return ranked
 
 
 def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
@@ -94,20 +92,21 @@ def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
             length -= 1
         if cluster:
             if length == len(ends):
-                ends.append(live)
-            else:
-                ends[length] |= live
+                ends.append(0)
+            ends[length] |= live
             length += 1
-        for further, bits in tails:
-            if bits & live:
-                length += further
-                break
+        length += next((further for further, bits in tails if bits & live), 0)
         longest = max(longest, length)
     return longest
 
 
-def _choices(state: State, step: Step, plan: Plan) -> Iterator[tuple[State, int, int]]:
-    """Every state that the next node can lead to, what it costs, and the clusters joined."""
+def _choices(
+    state: State, step: Step, tensors: Sequence[Tensor]
+) -> Iterator[tuple[State, int, int, int]]:
+    """Every state that the next node can lead to, the clusters and bytes that it costs, its joins.
+
+    A cluster that it costs nothing to join is joined in every choice.
+    """
     blocks, shared = state
     read = [block for block in blocks if block[1] & step.reads]
     behind = reading = 0
@@ -116,20 +115,18 @@ def _choices(state: State, step: Step, plan: Plan) -> Iterator[tuple[State, int,
         reading |= block[1]
     follows = behind | reading
     if not step.capable:
-        yield _aged([*blocks, (0, step.bit, follows, 0, 0)], shared, step), 0, 0
+        yield _aged([*blocks, (0, step.bit, follows, 0, 0)], shared, step), 0, 0, 0
         return
     joinable = [block for block in read if block[4] and not block[1] & behind]
     free = [block for block in joinable if _costs_nothing(block, blocks, follows, step)]
-    open_ = [block for block in joinable if block not in free]
-    for count in range(len(open_), -1, -1):
-        for chosen in combinations(open_, count):
-            joined = [*free, *chosen]
-            following, price, gained = _with_cluster(state, joined, follows, step, plan)
-            yield following, price, gained
+    others = [block for block in joinable if block not in free]
+    for count in range(len(others), -1, -1):
+        for chosen in combinations(others, count):
+            yield _joined(state, [*free, *chosen], follows, step, tensors)
 
 
 def _costs_nothing(block: Block, blocks: Sequence[Block], follows: int, step: Step) -> bool:
-    """Whether joining `block` cannot rule out anything that staying apart allows.
+    """Return True if joining `block` cannot rule out anything that staying apart allows.
 
     Either nobody else reads or follows it; or nobody reads the node, which follows nothing but
     the block and what that follows.
@@ -140,10 +137,10 @@ def _costs_nothing(block: Block, blocks: Sequence[Block], follows: int, step: St
     return bool(step.bit & step.dying) and not follows & ~(live | block[2])
 
 
-def _with_cluster(
-    state: State, joined: Sequence[Block], follows: int, step: Step, plan: Plan
-) -> tuple[State, int, int]:
-    """The state after the node joins clusters, what it costs, and the bits of those."""
+def _joined(
+    state: State, joined: Sequence[Block], follows: int, step: Step, tensors: Sequence[Tensor]
+) -> tuple[State, int, int, int]:
+    """The state after the node joins clusters, clusters and bytes that it costs, their bits."""
     blocks, shared = state
     gained, touched, twice = 0, step.touches, 0
     for block in joined:
@@ -154,19 +151,21 @@ def _with_cluster(
     follows &= ~live
     after = live | follows
     rest: list[Block] = []
-    others, several = shared, 0
+    once, several = shared, 0  # tensors that other clusters touch, and that more than one does
     for block in blocks:
         if not block[1] & gained:
-            several |= others & block[3]
-            others |= block[3]
-            rest.append(
-                (0, block[1], block[2] | after, block[3], block[4]) if block[2] & gained else block
-            )
-    price = plan.unit * (1 - len(joined))
-    if twice | step.touches:
-        price += _repriced(joined, twice | step.touches, (others, several), plan.tensors)
+            several |= once & block[3]
+            once |= block[3]
+            must = block[2] | after if block[2] & gained else block[2]
+            rest.append((0, block[1], must, block[3], block[4]))
+    price = 0
+    for bit in _single_bits(twice | step.touches):
+        before = sum([1 for block in joined if block[3] & bit])
+        others = 2 if several & bit else 1 if once & bit else 0
+        tensor = tensors[bit.bit_length() - 1]
+        price += tensor.price(others + 1) - tensor.price(others + before)
     rest.append((0, live, follows, touched, 1))
-    return _aged(rest, shared, step), price, gained
+    return _aged(rest, shared, step), 1 - len(joined), price, gained
 
 
 def _aged(blocks: Sequence[Block], shared: int, step: Step) -> State:
@@ -175,35 +174,18 @@ def _aged(blocks: Sequence[Block], shared: int, step: Step) -> State:
     once = twice = 0
     kept = []
     for _, live, follows, touched, cluster in blocks:
-        live &= living  # noqa: PLW2901
-        if live:
-            follows &= living  # noqa: PLW2901
+        if still := live & living:
+            must = follows & living
             twice |= once & touched
             once |= touched
-            kept.append((follows.bit_count(), live, follows, touched, cluster))
+            kept.append((must.bit_count(), still, must, touched, cluster))
         else:
             shared |= touched
     unpaid = twice | step.open
     if once & ~unpaid:
-        kept = [(k, live, follows, touched & unpaid, c) for k, live, follows, touched, c in kept]
+        kept = [(k, live, must, touched & unpaid, c) for k, live, must, touched, c in kept]
     kept.sort()
     return tuple(kept), shared & unpaid
-
-
-def _repriced(
-    joined: Sequence[Block], changed: int, others: tuple[int, int], tensors: Sequence[Tensor]
-) -> int:
-    """What the `changed` tensors cost more than before when a node joins clusters.
-
-    others  tensors that other clusters touch, and those that more than one of them touches
-    """
-    difference = 0
-    for bit in _single_bits(changed):
-        tensor = tensors[bit.bit_length() - 1]
-        gone = sum([1 for block in joined if block[3] & bit])
-        rest = 2 if others[1] & bit else 1 if others[0] & bit else 0
-        difference += tensor.price(rest + 1) - tensor.price(rest + gone)
-    return difference
 
 
 def _single_bits(bits: int) -> Iterator[int]:
@@ -219,16 +201,9 @@ def _blocks(steps: Sequence[Step], joins: Joins) -> list[int]:
     while joins:
         joins, bits = joins
         joined_bits.append(bits)
-    block = list(range(len(steps)))
-
-    def find(v: int) -> int:
-        while block[v] != v:
-            block[v] = v = block[block[v]]
-        return v
-
     holder: dict[int, int] = {}
+    union = Union(len(steps))
     for step, bits in zip(steps, reversed(joined_bits), strict=True):
-        for bit in _single_bits(bits):
-            block[find(holder[bit])] = step.node
+        union.join([(holder[bit], step.node) for bit in _single_bits(bits)])
         holder[step.bit] = step.node
-    return [find(v) for v in block]
+    return union.names()

@@ -6,6 +6,7 @@ where most bytes are saved, of those that its neighbours allow, in sweeps from t
 nothing moves or there were `SWEEPS`.
 Guarantee: the fewest waves are certain, the fewest bytes are not.
 Cost: O(n + m) for the tensors' touches.
+Source: the waves are those of ONNX Runtime's partitioning_utils.cc.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Sweeps:
                 self._touching[v].append(t)
 
     def sweep(self, count: int) -> bool:
-        """Move every capable node, the last one first; whether any was moved."""
+        """Move every capable node, the last one first; returns True if any was moved."""
         capable, wave, preds = self._region.capable, self.wave, self._region.preds
         for v, row in enumerate(preds):
             if not capable[v]:
@@ -71,8 +72,7 @@ class _Sweeps:
                 self._move(v, best)
                 bound[v] = best
             for u in preds[v]:
-                parted = capable[v] and not capable[u]
-                bound[u] = min(bound[u], bound[v] - (1 if parted else 0))
+                bound[u] = min(bound[u], bound[v] - (capable[v] > capable[u]))
         return moved
 
     def _best(self, v: int, least: int, most: int) -> int:

@@ -1,21 +1,47 @@
-"""Worth it: which capable nodes to take if taking has a price."""
+"""The capable nodes that are worth taking, if running and moving tensors have a price.
+
+Definition: the cost is that of each node on its side, plus `Costs.per_byte` for each byte of a
+tensor whose maker and some reader are on different sides, once per tensor (what comes from or
+leaves to outside the graph is made or read here), plus `Costs.per_cluster` for each cluster.
+Guarantee: with no cost per cluster the choice is optimal, a minimum cut; of several, the one that
+takes most. With one, the result never costs more than all or nothing.
+Cost: at most 17 minimum cuts, 33 partitions of little effort and two of the usual one.
+Source: the cut is that of Stone, "Multiprocessor scheduling with the aid of network flow
+algorithms" (1977).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import networkx as nx
 
-from partitioner.clusters import grouped
-from partitioner.costs import Costs, carriages
+from partitioner.clusters import labelled, sequence
 from partitioner.cut import FAR, NEAR, Network, near_side
-from partitioner.forest import forest
-from partitioner.graph import Indexed, Union, indexed
+from partitioner.graph import Indexed, indexed
+from partitioner.tensors import uses
 
 ROUNDS = 8  # cuts along a new forest, from each start
 QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a step
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs in one unit, microseconds for example.
+
+    here         of each node where it stays if it is not taken; 0 if absent
+    there        of each node where it is taken to; 0 if absent
+    per_byte     of a tensor whose maker and some reader are on different sides, once
+    per_cluster  of every cluster
+    """
+
+    here: Mapping[Hashable, float]
+    there: Mapping[Hashable, float]
+    per_byte: float = 0.0
+    per_cluster: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +75,12 @@ def worth_it(
 ) -> Worth:
     """The capable nodes whose taking lowers the cost of everything, as clusters.
 
-    Definition: the cost is that of each node on its side, plus `costs.per_byte` for each byte of
-    a tensor whose maker and some reader are on different sides, once per tensor (what comes from
-    or leaves to outside the graph is made or read here), plus `costs.per_cluster` for each.
-
-    Guarantee: with no cost per cluster the choice is optimal, a minimum cut; of several, the one
-    that takes most. The number of clusters is no sum over nodes and tensors, but along a forest
-    it is: each taken node pays for a cluster unless its parent in the forest is taken, too. Along
-    a forest of the best choice's clusters that is its true cost, and for other choices an
-    estimate; the minimum cut of it is next, while its true cost is lower. This starts from
-    everything, and from what is optimal if clusters are free; each round also tries to drop the
-    clusters that cost more than they save. The result is never dearer than all or nothing.
-    Cost: at most 17 minimum cuts, 33 partitions of little effort and two of the usual one.
+    The number of clusters is no sum over nodes and tensors, but along a forest it is: each taken
+    node pays for a cluster unless its parent in the forest is taken, too. Along a forest of the
+    best choice's clusters that is its true cost, and for other choices an estimate; the minimum
+    cut of it is next, while its true cost is lower. This starts from everything, and from what is
+    optimal if clusters are free; each round also tries to drop the clusters that cost more than
+    they save.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> costs = Costs(dict.fromkeys("abxc", 5), dict.fromkeys("abc", 2), per_cluster=4)
@@ -73,12 +93,12 @@ def worth_it(
     graph = indexed(dag, capable)
     market = _Market(graph, dag, costs, connected)
     every = market.choice(graph.region.capable, effort=1.0)
-    none = market.choice(bytearray(len(graph.nodes)))
+    none = market.choice(bytearray(len(graph.number)))
     starts = every, market.choice(market.cut(None))
     best = min([market.improved(start) for start in starts], key=_Choice.rank)
     best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
     return Worth(
-        [tuple([graph.nodes[v] for v in members]) for members in best.clusters],
+        [graph.members(members) for members in best.clusters],
         market.given_up(best.taken),
         best.cost,
         every.cost,
@@ -88,8 +108,7 @@ def worth_it(
 
 def savings(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]], costs: Costs) -> list[float]:
     """For each cluster, what everything costs more if its nodes stay here and the others go."""
-    taken = {node for members in clusters for node in members}
-    graph = indexed(dag, taken)
+    graph = indexed(dag, {node for members in clusters for node in members})
     market = _Market(graph, dag, costs, connected=True)
     numbers = [[graph.number[node] for node in members] for members in clusters]
     return [-market.loss(members, graph.region.capable) for members in numbers]
@@ -108,6 +127,25 @@ class _Choice:
         return self.cost, -sum(self.taken)
 
 
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """A tensor that costs something to move to the other side, once.
+
+    maker    its node; -1 if it comes from outside or from a node that stays here
+    readers  nodes that read it; -1 among them if it leaves, or a node that stays here reads it
+    """
+
+    cost: float
+    maker: int
+    readers: tuple[int, ...]
+
+    def paid(self, taken: Sequence[int]) -> float:
+        """Return the cost if the flagged nodes are taken."""
+        side = self.maker >= 0 and taken[self.maker]
+        parted = any((r >= 0 and taken[r]) != side for r in self.readers)
+        return self.cost if parted else 0.0
+
+
 class _Market:
     """A graph with prices."""
 
@@ -116,36 +154,40 @@ class _Market:
         self._dag = dag
         self._per_cluster = costs.per_cluster
         self._connected = connected
-        self._here = [costs.here.get(node, 0.0) for node in graph.nodes]
-        self._there = [costs.there.get(node, 0.0) for node in graph.nodes]
-        self._carriages = carriages(graph, dag, costs.per_byte)
-        self._touching: list[list[int]] = [[] for _ in graph.nodes]
-        for k, carriage in enumerate(self._carriages):
-            for v in {carriage.maker, *carriage.readers} - {-1}:
-                self._touching[v].append(k)
+        self._here = [costs.here.get(node, 0.0) for node in graph.number]
+        self._there = [costs.there.get(node, 0.0) for node in graph.number]
+        at = {node: v for node, v in graph.number.items() if graph.region.capable[v]}
+        self._transfers: list[_Transfer] = []
+        self._touching: list[list[int]] = [[] for _ in graph.number]
+        for size, maker, readers in uses(dag):
+            ends = at.get(maker, -1), *sorted({at.get(reader, -1) for reader in readers})
+            if size and max(ends) >= 0:
+                for v in {*ends} - {-1}:
+                    self._touching[v].append(len(self._transfers))
+                self._transfers.append(_Transfer(size * costs.per_byte, ends[0], ends[1:]))
 
     def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
         graph = self._graph.taking(taken)
-        clusters, _ = grouped(graph, self._dag, connected=self._connected, effort=effort)
+        label, _ = labelled(graph, self._dag, connected=self._connected, effort=effort)
+        clusters = sequence(graph.region, label)
         sides = zip(taken, self._here, self._there, strict=True)
         cost = sum(there if flag else here for flag, here, there in sides)
-        cost += sum(carriage.paid(taken) for carriage in self._carriages)
+        cost += sum(transfer.paid(taken) for transfer in self._transfers)
         return _Choice(taken, clusters, cost + self._per_cluster * len(clusters))
 
     def improved(self, choice: _Choice) -> _Choice:
         """A choice at least as good, by cuts along forests and by dropping clusters."""
         for _ in range(ROUNDS):
-            parent = forest(self._graph, choice.clusters, self._connected)
-            better = min(
-                self.choice(self.cut(parent)), self.choice(self._dropped(choice)), key=_Choice.rank
-            )
+            parent = _forest(self._graph, choice.clusters, self._connected)
+            tried = self.cut(parent), self._dropped(choice)
+            better = min(map(self.choice, tried), key=_Choice.rank)
             if better.rank() >= choice.rank():
                 break
             choice = better
         return choice
 
-    def cut(self, parent: Sequence[int] | None) -> bytearray:
+    def cut(self, parent: Mapping[int, int] | None) -> bytearray:
         """What to take at the lowest cost, clusters counted along a forest, or not at all."""
         network = Network()
         at = [network.node() if flag else FAR for flag in self._graph.region.capable]
@@ -153,20 +195,18 @@ class _Market:
             if node == FAR:
                 continue
             gain = self._here[v] - self._there[v]
-            if parent is not None and parent[v] < 0:
+            if parent is not None and v not in parent:
                 gain -= self._per_cluster
             elif parent is not None:
                 network.arc(node, at[parent[v]], self._per_cluster)
-            if gain > 0:
-                network.arc(NEAR, node, gain)
-            else:
-                network.arc(node, FAR, -gain)
-        for carriage in self._carriages:
-            maker = FAR if carriage.maker < 0 else at[carriage.maker]
-            readers = sorted({FAR if r < 0 else at[r] for r in carriage.readers})
+            network.arc(NEAR, node, max(gain, 0))
+            network.arc(node, FAR, max(-gain, 0))
+        for transfer in self._transfers:
+            maker = FAR if transfer.maker < 0 else at[transfer.maker]
+            readers = [FAR if r < 0 else at[r] for r in transfer.readers]
             if maker != FAR:
-                network.all_or_cost(maker, readers, carriage.cost)
-            network.none_or_cost(maker, [r for r in readers if r != FAR], carriage.cost)
+                network.all_or_cost(maker, readers, transfer.cost)
+            network.none_or_cost(maker, [r for r in readers if r != FAR], transfer.cost)
         near = near_side(network)
         return bytearray([node != FAR and near[node] for node in at])
 
@@ -182,12 +222,12 @@ class _Market:
     def loss(self, members: Sequence[int], taken: bytearray) -> float:
         """What it costs more to take a cluster than to leave it, everything else as it is."""
         loss = self._per_cluster + sum(self._there[v] - self._here[v] for v in members)
-        touching = [self._carriages[k] for k in {k for v in members for k in self._touching[v]}]
+        touching = [self._transfers[k] for k in {k for v in members for k in self._touching[v]}]
         flags = bytearray(taken)
         for flag, sign in ((1, 1), (0, -1)):
             for v in members:
                 flags[v] = flag
-            loss += sign * sum(carriage.paid(flags) for carriage in touching)
+            loss += sign * sum(transfer.paid(flags) for transfer in touching)
         return loss
 
     def given_up(self, taken: bytearray) -> list[GivenUp]:
@@ -197,21 +237,43 @@ class _Market:
         """
         graph = self._graph
         left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.region.capable)])
-        union = Union(len(left))
-        union.join(
-            (u, v) for v, row in enumerate(graph.region.preds) for u in row if left[u] and left[v]
-        )
-        pieces: dict[int, list[int]] = {}
-        piece = union.names()
-        for v, flag in enumerate(left):
-            if flag:
-                pieces.setdefault(piece[v], []).append(v)
-        alone = grouped(graph.taking(left), self._dag, connected=True)[0] if pieces else []
-        clusters = Counter(piece[members[0]] for members in alone)
+        rest = self._dag.subgraph([node for node, v in graph.number.items() if left[v]])
+        pieces = [
+            sorted(graph.number[node] for node in piece)
+            for piece in nx.weakly_connected_components(rest)
+        ]
+        home = {v: i for i, members in enumerate(pieces) for v in members}
+        label, _ = labelled(graph.taking(left), self._dag, connected=True)
+        count = Counter(home[b] for b in {label[v] for v in home})
         return [
             GivenUp(
-                tuple([graph.nodes[v] for v in members]),
-                self.loss(members, taken) + (clusters[name] - 1) * self._per_cluster,
+                graph.members(members),
+                self.loss(members, taken) + (count[home[members[0]]] - 1) * self._per_cluster,
             )
-            for name, members in pieces.items()
+            for members in sorted(pieces)
         ]
+
+
+def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> dict[int, int]:
+    """The parents of nodes in a forest along which clusters are counted; roots have none.
+
+    Each cluster is in one tree and connected there, and no edge of a tree joins two clusters.
+    So of the nodes of clusters, as many as there are clusters have no parent in a cluster. Other
+    capable nodes are in the trees as far as edges of the graph reach.
+    """
+    cluster = {v: i for i, members in enumerate(clusters) for v in members}
+    near = nx.Graph()
+    for v, row in enumerate(graph.region.preds):
+        for u in row:
+            if graph.region.capable[u] and graph.region.capable[v]:
+                a, b = cluster.get(u), cluster.get(v)
+                if a is None or b is None:
+                    near.add_edge(u, v, weight=2)
+                elif a == b:
+                    near.add_edge(u, v, weight=1)
+    if not connected:
+        pairs = (pair for members in clusters for pair in pairwise(members))
+        near.add_edges_from(pairs, weight=1)
+    tree = nx.minimum_spanning_tree(near)
+    roots = map(min, nx.connected_components(tree))
+    return {v: u for root in roots for v, u in nx.bfs_predecessors(tree, root)}
