@@ -81,7 +81,7 @@ class Budget:
         >>> Budget.needed(dag, "ab")
         Budget(nodes=2, weights=0, activations=2)
         """
-        return Budget(len(nodes), _bytes(_weights(dag, nodes)), _bytes(_tensors(dag, nodes)))
+        return Budget(len(nodes), _weights(dag, nodes), _activations(dag, nodes))
 
     def fits(self, dag: nx.DiGraph, nodes: Sequence[Hashable]) -> bool:
         """Return True if some nodes of a graph may be one cluster.
@@ -90,10 +90,19 @@ class Budget:
         >>> [Budget(nodes=2).fits(dag, nodes) for nodes in ("ab", "abc", "bc")]
         [True, False, True]
         """
-        weights = (item for v in nodes for item in dag.nodes[v].get("weights", {}).items())
-        tensors = (item for v in nodes for item in touches(dag, v))
         return (
             (self.nodes is None or len(nodes) <= self.nodes)
-            and (self.weights is None or sum(dict(weights).values()) <= self.weights)
-            and (self.activations is None or sum(dict(tensors).values()) <= self.activations)
+            and (self.weights is None or _weights(dag, nodes) <= self.weights)
+            and (self.activations is None or _activations(dag, nodes) <= self.activations)
         )
+
+
+def _weights(dag: nx.DiGraph, nodes: Sequence[Hashable]) -> int:
+    """The bytes of weights that some nodes use, each once."""
+    used = (item for v in nodes for item in dag.nodes[v].get("weights", {}).items())
+    return sum(dict(used).values())
+
+
+def _activations(dag: nx.DiGraph, nodes: Sequence[Hashable]) -> int:
+    """The bytes of tensors that some nodes make or read, each once."""
+    return sum(dict(item for v in nodes for item in touches(dag, v)).values())

@@ -1,23 +1,35 @@
-"""Minimum cuts: the cheapest way to put nodes on two sides."""
+"""Minimum cuts: the lowest-cost way to put nodes on two sides.
+
+Definition: an arc costs its capacity if it leads from the near side to the far side. `NEAR` is on
+the near side for good, `FAR` on the far side.
+Guarantee: of all cuts of the lowest cost, the one with the most nodes on the near side; sums are
+exact.
+Cost: O(n² · m) at worst; as a rule some ten looks at every arc. It is written out because
+networkx's `boykov_kolmogorov` and `preflow_push` take 3 to 39 times as long on chains and random
+networks of some thousand nodes.
+Source: Goldberg and Tarjan, "A new approach to the maximum-flow problem" (1988).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import inf, isfinite
 
+NEAR, FAR = 0, 1
 
-@dataclass(slots=True)
+
 class Network:
-    """Nodes that lie on one of two sides, and what it costs to part them.
+    """Nodes, and arcs with capacities; each arc is followed by its reverse.
 
-    The first node is on the near side for good, the second on the far side; both have names:
-    `NEAR` and `FAR`. An arc costs its capacity if it leads from the near side to the far side.
+    heads       of arcs
+    capacities  of the same
+    arcs        from each node
     """
 
-    heads: list[int] = field(default_factory=list)  # of arcs; each is followed by its reverse
-    capacities: list[float] = field(default_factory=list)  # of the same
-    arcs: list[list[int]] = field(default_factory=lambda: [[], []])  # from each node
+    def __init__(self) -> None:
+        self.heads: list[int] = []
+        self.capacities: list[float] = []
+        self.arcs: list[list[int]] = [[], []]
 
     def node(self) -> int:
         """A new node."""
@@ -33,9 +45,7 @@ class Network:
 
     def all_or_cost(self, one: int, others: Sequence[int], cost: float) -> None:
         """`cost`, once, if `one` is on the near side and some of `others` are on the far side."""
-        if FAR in others:
-            self.arc(one, FAR, cost)
-        elif len(others) == 1:
+        if len(others) == 1:
             self.arc(one, others[0], cost)
         elif others:
             between = self.node()
@@ -54,33 +64,33 @@ class Network:
                 self.arc(other, between, inf)
 
 
-NEAR, FAR = 0, 1
-
-
 def near_side(network: Network) -> bytearray:
     """1 for every node on the near side of a cut of the lowest cost.
 
-    Definition: Goldberg and Tarjan's preflow. All that can flow leaves the near node at once and
-    goes down by distance to the far node, the farthest first, so that what meets goes on together;
-    what is stuck then goes on along new distances. In the end the nodes with a way to the far node
-    are its side; the flow's return to the near node, which a cut does not need, is left out.
-    Guarantee: of all cuts of the lowest cost, the one with the most nodes on the near side; sums
-    are exact.
-    Cost: O(n² · m) at worst; as a rule some ten looks at every arc, on long chains too, where a
-    flow by shortest ways goes through all their lengths. It is written out because networkx's
-    `boykov_kolmogorov` and `preflow_push` take 3 to 39 times as long on chains and random
-    networks of some thousand nodes.
+    All that can flow leaves the near node at once and goes down by distance to the far node, the
+    farthest first; what is stuck then goes on along new distances. In the end the nodes with a way
+    to the far node are its side; the flow's return to the near node is left out, since a cut does
+    not need it.
     """
-    flows = _Flows(network, _whole(network.capacities), [0] * len(network.arcs))
-    flows.start()
+    heads, arcs = network.heads, network.arcs
+    room = _whole(network.capacities)  # that is left along each arc
+    excess = [0] * len(arcs)  # what has come to each node, but not gone on
+    for arc in arcs[NEAR]:
+        excess[heads[arc]] += room[arc]
+        room[arc], room[arc ^ 1] = 0, room[arc ^ 1] + room[arc]
     while True:
-        distance, order = flows.distances()
+        distance, order = _distances(network, room)
         stuck = [v for v in reversed(order) if v != FAR]
-        if not any(flows.excess[v] for v in stuck):
+        if not any(excess[v] for v in stuck):
             return bytearray([d < 0 for d in distance])
         for v in stuck:
-            if flows.excess[v]:
-                flows.descend(v, distance)
+            for arc in arcs[v] if excess[v] else ():
+                if room[arc] and distance[heads[arc]] == distance[v] - 1:
+                    flow = min(excess[v], room[arc])
+                    room[arc] -= flow
+                    room[arc ^ 1] += flow
+                    excess[heads[arc]] += flow
+                    excess[v] -= flow
 
 
 def _whole(capacities: Sequence[float]) -> list[int]:
@@ -92,52 +102,18 @@ def _whole(capacities: Sequence[float]) -> list[int]:
     return [number if ratio else infinite for number, ratio in zip(whole, ratios, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Flows:
-    """What flows in a network.
+def _distances(network: Network, room: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Arcs with room on the way from each node to the far node, -1 if there is no way.
 
-    room    that is left along each arc
-    excess  at each node, which has come but not gone on
+    And the nodes that have one, the nearest first.
     """
-
-    network: Network
-    room: list[int]
-    excess: list[int]
-
-    def start(self) -> None:
-        """Sends all there is room for from the near node."""
-        for arc in self.network.arcs[NEAR]:
-            self.excess[self.network.heads[arc]] += self.room[arc]
-            self.room[arc ^ 1] += self.room[arc]
-            self.room[arc] = 0
-
-    def distances(self) -> tuple[list[int], list[int]]:
-        """Arcs with room on the way from each node to the far node, -1 if there is no way.
-
-        And the nodes that have one, the nearest first.
-        """
-        heads, room, arcs = self.network.heads, self.room, self.network.arcs
-        distance = [-1] * len(arcs)
-        distance[FAR] = 0
-        order = [FAR]
-        for v in order:  # grows
-            for arc in arcs[v]:
-                u = heads[arc]
-                if distance[u] < 0 and room[arc ^ 1]:
-                    distance[u] = distance[v] + 1
-                    order.append(u)
-        return distance, order
-
-    def descend(self, v: int, distance: Sequence[int]) -> None:
-        """Sends what is at a node to nodes that are nearer by one, as much as there is room for."""
-        heads, room, excess = self.network.heads, self.room, self.excess
-        for arc in self.network.arcs[v]:
-            free, u = room[arc], heads[arc]
-            if free and distance[u] == distance[v] - 1:
-                flow = min(excess[v], free)
-                room[arc] -= flow
-                room[arc ^ 1] += flow
-                excess[u] += flow
-                excess[v] -= flow
-                if not excess[v]:
-                    return
+    distance = [-1] * len(network.arcs)
+    distance[FAR] = 0
+    order = [FAR]
+    for v in order:  # grows
+        for arc in network.arcs[v]:
+            u = network.heads[arc]
+            if distance[u] < 0 and room[arc ^ 1]:
+                distance[u] = distance[v] + 1
+                order.append(u)
+    return distance, order

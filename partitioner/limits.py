@@ -1,4 +1,10 @@
-"""Plain rules for what is taken: stops, and limits of size and number."""
+"""Limits of what is taken: stops, the size of clusters and their number.
+
+Definition: clusters that are too small are given up, then those of least value beyond the number.
+Guarantee: what is left has no `violations` with what it holds as `taken`.
+Cost: a `partition` for each round in which clusters are given up, and one more.
+Source: stops and the smallest size are those of ONNX Runtime's partitioning_utils.cc.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +27,11 @@ def stopped(dag: nx.DiGraph, stops: Iterable[Hashable]) -> set[Hashable]:
     Raises: ValueError if a stop node is not in the graph.
     """
     reached = set(stops)
-    for node in reached:
-        if node not in dag:
-            raise ValueError(f"stop node {node!r} is not in the graph")
-    stack = list(reached)
-    while stack:
-        for follower in dag.successors(stack.pop()):
-            if follower not in reached:
-                reached.add(follower)
-                stack.append(follower)
+    if strange := [node for node in reached if node not in dag]:
+        raise ValueError(f"stop node {strange[0]!r} is not in the graph")
+    for node in nx.topological_sort(dag) if reached else ():
+        if not reached.isdisjoint(dag.pred[node]):
+            reached.add(node)
     return reached
 
 
@@ -57,7 +59,6 @@ def limited(
     >>> limited(dag, "abc", max_clusters=1, values=lambda clusters: [-len(c) for c in clusters])
     ([('c',)], [('a', 'b')])
 
-    Guarantee: the clusters have no `violations` with what they hold as `taken`.
     Raises: ValueError if a limit is negative, and as `partition`.
     """
     if min_cluster_nodes < 0 or (max_clusters is not None and max_clusters < 0):
@@ -71,7 +72,6 @@ def limited(
         kept = set(sorted(large, key=lambda i: (-worth[i], i))[:max_clusters])
         if len(kept) == len(clusters):
             return clusters, given_up
-        for i, members in enumerate(clusters):
-            if i not in kept:
-                given_up.append(members)
-                able.difference_update(members)
+        lost = [members for i, members in enumerate(clusters) if i not in kept]
+        given_up += lost
+        able.difference_update(*lost)
