@@ -26,6 +26,7 @@ from ep_nnapi.quantization.propagate import (
     require_unquantized,
     with_identity_quantization,
 )
+from ep_nnapi.sizes.conflicts import shape_conflict
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
 
@@ -49,6 +50,9 @@ def judge(node: GraphNode, target: Target) -> CapableNode | Rejection:
     except Reject as reject:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect in one operator must not fail the session
+        conflict = shape_conflict(node)
+        if conflict:
+            return Rejection(node.name, node.op_type, Reason.SHAPE, conflict)
         return defect(node, error)
 
 
@@ -149,6 +153,9 @@ def _require_valid_sizes(values: Iterable[Value]) -> None:
     for value in values:
         if value.dims is not None and 0 in value.dims:
             raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
+        if any(isinstance(d, int) and d < 0 for d in value.dims or ()):
+            sizes = list(value.dims or ())
+            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {sizes}")
         if bytes_of(value) > MAX_BYTES:
             raise Reject(
                 Reason.SIZE,

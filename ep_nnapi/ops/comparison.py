@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
@@ -21,6 +19,7 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, one_to_one, op
 
@@ -61,7 +60,7 @@ def where(n: Node) -> Iterator[Call]:
     opposite = yield from compute(n, LOGICAL_NOT, condition)
     parts = []
     for mask, value in ((condition, a), (opposite, b)):
-        part = n.temp(y, np.broadcast_shapes(mask.shape, value.shape))
+        part = n.temp(y, broadcast_shape(mask.shape, value.shape))
         yield from broadcast(n, LOGICAL_AND, (mask, value), part)
         parts.append(part)
     yield from broadcast(n, LOGICAL_OR, parts, y)

@@ -86,12 +86,26 @@ def _parsed(n: Node) -> tuple[list[Term], str]:
         f"equation has {len(given)} terms for {len(values)} inputs",
     )
     terms = [Term(v, _without_ellipsis(n, v, g)) for v, g in zip(values, given, strict=True)]
+    _require_equal_sizes(n, terms)
     behind = max((t.having(_ELLIPSIS_LABELS) for t in terms), key=len)
     if arrow:
         return terms, right.replace(_ELLIPSIS, behind)
     every = "".join(t.labels for t in terms)
     once = sorted({c for c in every if every.count(c) == 1 and c not in _ELLIPSIS_LABELS})
     return terms, behind + "".join(once)
+
+
+def _require_equal_sizes(n: Node, terms: Sequence[Term]) -> None:
+    """Raise Reject(SHAPE) unless all axes of a label have one size, or 1, which broadcasts."""
+    sizes = dict[str, int]()
+    for term in terms:
+        for label, size in zip(term.labels, term.value.shape, strict=True):
+            known = sizes.setdefault(label, size) if size != 1 else size
+            n.require(
+                known == size,
+                Reason.SHAPE,
+                f"{term.value.name} has size {size} along {label}, another term {known}",
+            )
 
 
 def _without_ellipsis(n: Node, value: Value, labels: str) -> str:

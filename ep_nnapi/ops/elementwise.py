@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import Computed, compute, each, recast, reshape
 from ep_nnapi.ops.lib.node import Node, Op, op
 
@@ -69,7 +70,7 @@ def _chain(n: Node, row: Row, tensors: Sequence[Value], y: Value) -> Iterator[Ca
         yield from reshape(n, total, y)
         return
     for tensor in tensors[1:-1]:
-        shape = np.broadcast_shapes(total.shape, tensor.shape)
+        shape = broadcast_shape(total.shape, tensor.shape)
         out = n.temp(y, shape)
         yield from broadcast(n, row, (total, tensor), out)
         total = out

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
@@ -132,6 +133,11 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
     x, lengths = n.input(0), n.integers_at(1)
     by_time = n.integer("time_axis", 0) == 0
     steps, batch = x.shape[:2] if by_time else x.shape[1::-1]
+    n.require(
+        len(lengths) == batch,
+        Reason.SHAPE,
+        f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
+    )
     time = np.arange(steps)[:, np.newaxis]
     ends = np.array(lengths)
     turned = np.where(time < ends, ends - 1 - time, time)  # [steps, batch]

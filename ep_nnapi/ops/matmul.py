@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
+from ep_nnapi.errors import Reason
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED
 from ep_nnapi.ops.lib.affine import affine
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.node import Node, op
@@ -23,12 +23,20 @@ def matmul(n: Node) -> Iterator[Call]:
     ANEURALNETWORKS_BATCH_MATMUL.
     """
     a, b, y = n.input(0), n.input(1), n.output()
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    n.require(min(a.rank, b.rank) > 0, Reason.RANK, f"{a.name} or {b.name} is a scalar")
+    _require_equal_inner_sizes(n, a.shape[-1], b.shape[-2 if b.rank > 1 else 0])
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2] if a.rank > 1 else 1
     columns = b.shape[-1] if b.rank > 1 else 1
     left = a if a.rank > 1 else (yield from reshaped(n, a, (1, a.size)))
     right = b if b.rank > 1 else (yield from reshaped(n, b, (b.size, 1)))
     shape = (*batch, rows, columns)
+    result = (*batch, *(rows,) * (a.rank > 1), *(columns,) * (b.rank > 1))
+    n.require(
+        y.shape == result,
+        Reason.SHAPE,
+        f"{y.name} is declared as {list(y.shape)}; the product has shape {list(result)}",
+    )
     made = y if shape == y.shape else output_or_temp(n, y, shape)
     yield from product(n, left, right, made)
     yield from write_output(n, made, y)
@@ -41,4 +49,21 @@ def gemm(n: Node) -> Iterator[Call]:
     a [M, K] (transA: [K, M]), b [K, N] (transB: [N, K]), c broadcast to [M, N]
     Source: ONNX Gemm-7, Gemm-9, Gemm-11, Gemm-13; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
+    _require_matrices(n)
     yield from affine(n, n.output())
+
+
+def _require_matrices(n: Node) -> None:
+    """Raise Reject unless a and b are matrices whose inner sizes agree."""
+    a, b = n.input(0), n.input(1)
+    for x in (a, b):
+        n.require(x.rank == 2, Reason.RANK, f"{x.name} has rank {x.rank}; Gemm multiplies matrices")
+    of_a, of_b = 0 if n.integer("transA", 0) else 1, 1 if n.integer("transB", 0) else 0
+    _require_equal_inner_sizes(n, a.shape[of_a], b.shape[of_b])
+
+
+def _require_equal_inner_sizes(n: Node, of_a: int, of_b: int) -> None:
+    a, b = n.input(0).name, n.input(1).name
+    n.require(
+        of_a == of_b, Reason.SHAPE, f"the inner sizes of {a} and {b} differ: {of_a} and {of_b}"
+    )

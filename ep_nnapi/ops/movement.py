@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
@@ -174,6 +175,12 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     Source: ONNX DepthToSpace-1, -11, -13; NDK ANEURALNETWORKS_DEPTH_TO_SPACE.
     """
     x, y, size = n.input(0), n.output(), n.integer("blocksize")
+    n.require(size > 0, Reason.ATTRIBUTE, f"blocksize is {size}; it must be positive")
+    n.require(
+        x.shape[1] % (size * size) == 0,
+        Reason.SHAPE,
+        f"{x.name} has {x.shape[1]} channels, which blocks of {size} x {size} do not divide",
+    )
     if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
         x = yield from _block_first(n, x, size * size)
     yield DEPTH_TO_SPACE(images(n, x), block_size=size, layout=layout(n), out=images(n, y))

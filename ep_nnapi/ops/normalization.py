@@ -52,6 +52,13 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     n.require(not trains, Reason.ATTRIBUTE, "it is in training mode; NNAPI supports only inference")
     shape = (*x.shape[:2], prod(x.shape[2:])) if x.rank > MAX_RANK else x.shape
     stored = n.input(3).shape
+    for index in range(1, 5):
+        given = n.input(index)
+        n.require(
+            given.shape == x.shape[1 : 1 + len(stored)],
+            Reason.SHAPE,
+            f"{given.name} has shape {list(given.shape)} for {x.name} of shape {list(x.shape)}",
+        )
     factor, term = yield from _folded(n, (*stored, *[1] * (len(shape) - 1 - len(stored))))
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, MUL, seen, factor, shape=shape)

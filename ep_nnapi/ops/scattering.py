@@ -39,7 +39,13 @@ def scatter_9(n: Node) -> Iterator[Call]:
 
 def _elements(n: Node) -> Iterator[Call]:
     n.constant(1)
-    places = yield from element_positions(n, n.input(0), n.input(1), n.axis(default=0))
+    x, index = n.input(0), n.input(1)
+    fits = index.rank == x.rank and all(i <= s for i, s in zip(index.shape, x.shape, strict=True))
+    n.require(
+        fits, Reason.SHAPE, f"{index.name} has shape {list(index.shape)}, {x.name} {list(x.shape)}"
+    )
+    _require_updates(n, index.shape)
+    places = yield from element_positions(n, x, index, n.axis(default=0))
     yield from _scattered(n, places, 1)
 
 
@@ -52,9 +58,21 @@ def scatter_nd(n: Node) -> Iterator[Call]:
     x, index = n.input(0), n.input(1)
     n.constant(1)
     width = index.shape[-1]
+    n.require(width <= x.rank, Reason.SHAPE, f"{index.name} has {width} indexes for rank {x.rank}")
+    _require_updates(n, (*index.shape[:-1], *x.shape[width:]))
     none = np.zeros(prod(index.shape[:-1]), np.int32)
     places = yield from row_positions(n, index, x.shape[:width], none)
     yield from _scattered(n, places, prod(x.shape[width:]))
+
+
+def _require_updates(n: Node, shape: tuple[int, ...]) -> None:
+    """Raise Reject(SHAPE) unless the updates (input 2) have the shape that the indexes demand."""
+    updates = n.input(2)
+    n.require(
+        updates.shape == shape,
+        Reason.SHAPE,
+        f"{updates.name} has shape {list(updates.shape)}; the indexes demand {list(shape)}",
+    )
 
 
 def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:

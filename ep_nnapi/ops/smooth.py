@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
@@ -77,6 +78,7 @@ def celu(n: Node) -> Iterator[Call]:
     Source: ONNX Celu-12; NDK ANEURALNETWORKS_ELU.
     """
     x, y, alpha = n.input(0), n.output(), n.real("alpha", 1.0)
+    n.require(alpha != 0, Reason.ATTRIBUTE, "alpha is 0, and Celu divides by it")
     if alpha == 1.0:
         yield from _elu(n, x, alpha, y)
         return

@@ -97,7 +97,7 @@ def infer_shapes(
         outputs, valid = outputs_of(bound), True
         if not all(is_sized(v) for v in outputs) or any(v.name in declared for v in outputs):
             try:
-                outputs = _infer_outputs(bound)
+                outputs = infer_outputs(bound)
             except shape_inference.InferenceError:
                 valid = False
         within_limit = all(bytes_of(v) <= MAX_BYTES for v in outputs)
@@ -121,7 +121,7 @@ def declares_wrong_shape(node: GraphNode) -> bool:
     if not all(is_sized(v) for v in node.inputs if v is not None):
         return False
     try:
-        return _infer_outputs(node)[0].dims != outputs_of(node)[0].dims
+        return infer_outputs(node)[0].dims != outputs_of(node)[0].dims
     except shape_inference.InferenceError:
         return False
 
@@ -132,7 +132,7 @@ def is_only_declared(node: GraphNode) -> bool:
         return False
     unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
     try:
-        return not all(map(is_sized, _infer_outputs(unsized)))
+        return not all(map(is_sized, infer_outputs(unsized)))
     except shape_inference.InferenceError:
         return True
 
@@ -156,7 +156,7 @@ def _may_be_data_dependent(node: GraphNode) -> bool:
     )
 
 
-def _infer_outputs(node: GraphNode) -> tuple[Value, ...]:
+def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
     """The outputs with the sizes that ONNX's shape inference finds; others are unchanged.
 
     Raises InferenceError if the inputs are inconsistent.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,28 +14,29 @@ import onnxruntime
 import ep_nnapi
 from ep_nnapi.errors import ModelError, NnapiError
 from ep_nnapi.sessions.cpu import session_of
-from tests.onnx_backend.delegation import DEFECT, provider_session
+from tests.onnx_backend.delegation import provider_session
 from tests.onnx_backend.trial import quiet
 
 MEMORY = 6 << 30
 """Address space of a worker: what asks for more gets an error in both providers."""
 MOST_ELEMENTS = 1 << 24
+LOGGER = logging.getLogger("ep_nnapi")
 Feeds = Mapping[str, np.ndarray]
 
 
 class Ended(StrEnum):
-    """How a trial ended; the last three are faults."""
+    """How a trial ended; the last four are faults."""
 
     REFUSED = "refused"
     COMPUTED = "computed"
     CPU_DIED = "ended onnxruntime's own session too"
     WORSE = "computed by the CPU provider only"
-    UNEXPLAINED = "computed, a node refused for a lowering that does not fit it"
+    LOGGED = "a defect of ep-nnapi that it logged and worked around"
     DEFECT = "an error that nobody expected"
     DIED = "ended the process"
 
 
-FAULTS = {Ended.WORSE, Ended.DEFECT, Ended.DIED}
+FAULTS = {Ended.WORSE, Ended.LOGGED, Ended.DEFECT, Ended.DIED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,37 @@ def on_cpu(model: bytes, feeds: Feeds) -> str | None:
     return None
 
 
+class _Errors(logging.Handler):
+    """The first error that ep_nnapi logs in its context."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.first = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        cause = record.exc_info and record.exc_info[1]
+        self.first = self.first or record.getMessage() + (f": {line(cause)}" if cause else "")
+
+    def __enter__(self) -> _Errors:
+        LOGGER.addHandler(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        LOGGER.removeHandler(self)
+
+
 def on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) -> Result:
-    """What `check` and a session say of the model."""
+    """What `check` and a session say of the model; a logged error is a fault however they end."""
+    with _Errors() as logged:
+        result = _on_nnapi(model, feeds, options)
+    if logged.first and result.ended not in FAULTS:
+        return Result(Ended.LOGGED, logged.first)
+    return result
+
+
+def _on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) -> Result:
     try:
-        report = ep_nnapi.check(model, **options)
+        ep_nnapi.check(model, **options)
     except NnapiError as error:
         return _refusal(error)
     except Exception as error:
@@ -78,8 +107,7 @@ def on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) ->
             session.run(None, _fitting(session, feeds))
     except Exception as error:
         return Result(Ended.REFUSED, line(error))
-    defects = [r.detail for r in report.rejections if DEFECT in r.detail]
-    return Result(Ended.UNEXPLAINED, defects[0]) if defects else Result(Ended.COMPUTED)
+    return Result(Ended.COMPUTED)
 
 
 def _refusal(error: NnapiError) -> Result:

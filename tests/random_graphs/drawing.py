@@ -189,7 +189,7 @@ class Drawing:
         types = self._types(node, [v for v in given if v is not None])
         exact = exact and all(v.exact for v in given if v is not None)
         made = [Known(o, *types[o], exact) for o in outs if o in types]
-        if any(prod(v.shape) > 4 * MOST_ELEMENTS or 0 in v.shape for v in made):
+        if any(prod(v.shape) > 4 * MOST_ELEMENTS or min(v.shape, default=1) < 1 for v in made):
             raise Unfit(op_type)
         self.nodes.append(node)
         self.values.extend(v for v in made if v.dtype in TYPES)

@@ -67,6 +67,13 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 convolved with the filter in input 1, plus the bias in input 2."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
     win = window(n, w.shape[2:])
+    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
+    n.require(
+        w.shape[1] * group == x.shape[1] and w.shape[0] % group == 0,
+        Reason.SHAPE,
+        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
+        f"{list(x.shape)}",
+    )
     shape = (*x.shape[:2], *win.input)
     image = yield from reshaped(n, x, shape)
     if image is not x:

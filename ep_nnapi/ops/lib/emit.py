@@ -27,6 +27,7 @@ from ep_nnapi.nnapi.spec import (
     RESHAPE,
     SELECT,
 )
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.node import Node, int32
 
 Computed: TypeAlias = Generator[Call, None, Value]
@@ -54,7 +55,7 @@ def compute(
     """
     tensors = [g for g in (*given, *named.values()) if isinstance(g, Value | Constant)]
     like = next(t for t in tensors if isinstance(t, Value))
-    sizes = np.broadcast_shapes(*(t.shape for t in tensors)) if shape is None else shape
+    sizes = broadcast_shape(*(t.shape for t in tensors)) if shape is None else shape
     out = n.temp(like, sizes, dtype)
     yield row(*given, out=out, **named)
     return out

@@ -6,14 +6,13 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from math import prod
 
-import numpy as np
-
 from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.lib.broadcast import expanded
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import Computed, each, output_or_temp, reshape, reshaped, write_output
 from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.quantizing import bias, scales_along
@@ -35,7 +34,7 @@ def product(
     if one_matrix and y.dtype is not DType.INT32:
         yield from _as_fully_connected(n, a, b, y, adj_x=adj_x, adj_y=adj_y)
         return
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape(a.shape[:-2], b.shape[:-2])
     if len(batch) + 2 > MAX_RANK:
         shape = (prod(batch), *y.shape[-2:])
         lhs, rhs = yield from each(_batched(n, x, batch) for x in (a, b))

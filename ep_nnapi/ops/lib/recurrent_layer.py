@@ -18,6 +18,8 @@ from ep_nnapi.ops.lib.transposition import transpose
 MAX_UNROLLED_STEPS = 128
 """Largest number of time steps that is unrolled; each becomes about a dozen operations."""
 ACTIVATIONS = {"sigmoid": LOGISTIC, "tanh": TANH, "relu": RELU}
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+"""Blocks of rows in the weights of each operator, one for each gate or candidate."""
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
@@ -56,6 +58,9 @@ def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     clip = n.real("clip", 0.0)
     n.require(clip == 0, Reason.ATTRIBUTE, f"clip is {clip:g}; only 0 is supported")
     batch_first = n.integer("layout", 0) == 1
+    for index in range(3):
+        value = n.input(index)
+        n.require(value.rank == 3, Reason.RANK, f"{value.name} has rank {value.rank}; it must be 3")
     steps, batch = x.shape[:2][:: -1 if batch_first else 1]
     if n.has(4):
         lengths = set(n.integers_at(4))
@@ -68,8 +73,43 @@ def recurrent_layer(n: Node, functions: Sequence[str]) -> RecurrentLayer:
     names = n.texts("activations", tuple(functions) * len(reverse))
     operations = [_activation(name) for name in names]
     count = len(functions)
+    n.require(
+        len(operations) == count * len(reverse),
+        Reason.ATTRIBUTE,
+        f"activations has {len(operations)} names; {direction} takes {count * len(reverse)}",
+    )
     each_way = tuple(tuple(operations[i : i + count]) for i in range(0, len(operations), count))
-    return RecurrentLayer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
+    layer = RecurrentLayer(steps, batch, n.input(2).shape[2], reverse, each_way, batch_first)
+    _require_fitting_inputs(n, layer)
+    return layer
+
+
+def _require_fitting_inputs(n: Node, layer: RecurrentLayer) -> None:
+    """Raise Reject(SHAPE) for weights, biases and initial states of other sizes than the layer's.
+
+    W [directions, gates units, inputs], R [directions, gates units, units],
+    B [directions, 2 gates units], states [directions, batch, units] (`layout` 1: batch first)
+    """
+    directions, units = len(layer.reverse), layer.units
+    rows = GATES[n.node.op_type] * units
+    state = (directions, layer.batch, units)
+    if layer.batch_first:
+        state = (layer.batch, directions, units)
+    wanted = {
+        1: (directions, rows, n.input(0).shape[2]),
+        2: (directions, rows, units),
+        3: (directions, 2 * rows),
+        5: state,
+        6: state,
+        7: (directions, 3 * units),
+    }
+    for index, shape in wanted.items():
+        if n.has(index) and n.input(index).shape != shape:
+            value = n.input(index)
+            raise Reject(
+                Reason.SHAPE,
+                f"{value.name} has shape {list(value.shape)}; it must be {list(shape)}",
+            )
 
 
 def _activation(name: str) -> Row:
