@@ -1,4 +1,4 @@
-"""Builds the two native libraries; everything else about the package is in pyproject.toml."""
+"""Builds the native libraries; everything else about the package is in pyproject.toml."""
 
 import runpy
 import shutil
@@ -12,6 +12,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 CAPI = runpy.run_path("ep_nnapi/nnapi/capi/_build.py")
+ORT = runpy.run_path("ep_nnapi/ort/_build.py")
+LIBRARIES = (CAPI["library"](), ORT["library"]())
 COMPILING = ("-fstack-protector-strong", "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
 LINKING = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 """Hardening of the libraries, each where the compiler takes it; FORTIFY needs the -O2 they have."""
@@ -21,8 +23,11 @@ class BuildNative(build_ext):
     """build_ext that says in one sentence what is missing to compile C."""
 
     def get_ext_filename(self, fullname: str) -> str:
-        """The file of an extension; libneuralnetworks.so bears its own name."""
-        return CAPI["filename"](fullname) or super().get_ext_filename(fullname)
+        """The file of an extension; those of LIBRARIES have no suffix of a Python version."""
+        name = fullname.rpartition(".")[2]
+        if any(library.name.endswith(f".{name}") for library in LIBRARIES):
+            return f"{fullname.replace('.', '/')}.so"
+        return super().get_ext_filename(fullname)
 
     def build_extension(self, ext: Extension) -> None:
         """Compiles `ext`; exits with one sentence when there is no compiler or no Python.h."""
@@ -62,7 +67,7 @@ class BuildNative(build_ext):
 
 setup(
     cffi_modules=["ep_nnapi/ort/_build.py:ffi", "ep_nnapi/nnapi/capi/_build.py:ffi"],
-    ext_modules=[CAPI["library"]()],
+    ext_modules=list(LIBRARIES),  # cffi appends its modules to it
     cmdclass={"build_ext": BuildNative},
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
     from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
+    from ep_nnapi.ort.session import get_ep_name as get_ep_name
     from ep_nnapi.ort.session import get_ep_names as get_ep_names
     from ep_nnapi.ort.session import get_library_path as get_library_path
     from ep_nnapi.ort.session import register as register
@@ -38,6 +39,7 @@ _HOME = {
     "Calibration": "costs.calibration",
     "check": "diagnostics.check",
     "devices": "provider.devices",
+    "get_ep_name": "ort.session",
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",
     "libneuralnetworks_path": "nnapi.capi",

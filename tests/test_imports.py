@@ -54,7 +54,7 @@ ALLOWED = {
     " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime option_values"
     " options report sessions sizes target networkx numpy onnx onnxruntime partitioner",
     "ort": "errors graph nnapi.forks nnapi.interrupts options provider target numpy onnxruntime",
-    "ort._build": "cffi",
+    "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers"
     " option_values options ort provider quantization report sessions sizes target PIL google"
@@ -66,6 +66,7 @@ ALLOWED = {
     "__main__": "cli",
     "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
     # NNAPI
+    "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
     "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.params nnapi.model"

@@ -22,10 +22,11 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 MARK = "==== exit code "
 TORCH = "pytorch.md"
-TOOLS = {"c.md": ("cc", "pkg-config", "cmake")}
+TOOLS = {"c.md": ("cc", "pkg-config", "cmake"), "hosts.md": ("cc", "g++")}
 JOURNEYS = [
     pytest.param("phone.md", marks=pytest.mark.long),
     pytest.param("c.md", marks=pytest.mark.long),
+    pytest.param("hosts.md", marks=pytest.mark.long),
     pytest.param(TORCH, marks=pytest.mark.torch),
 ]
 

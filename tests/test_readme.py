@@ -107,7 +107,7 @@ def test_it_opens_with_what_this_is_and_the_two_commands():
 def test_each_kind_of_user_finds_a_path_on_the_first_screen():
     screen = README.read_text().partition("## ")[0]
     assert len(screen.splitlines()) < 30
-    for document in ("phone", "pytorch", "c"):
+    for document in ("phone", "pytorch", "c", "hosts"):
         assert f"(docs/{document}.md)" in screen
     assert "`--target builtin-nnapi`" in screen
 

@@ -1,4 +1,7 @@
-"""Builds `ep_nnapi/ort/_native.abi3.so`, which is both the cffi module and ORT's plugin library.
+"""Builds ORT's plugin library and `ep_nnapi/ort/_native.abi3.so`, the cffi module behind it.
+
+The plugin library (library.c) has no Python symbol, so that any program can load it. Its two
+exports find Python and call the functions of the same names in `_native`.
 
 ONNX Runtime only appends to its function tables, so each function has a fixed slot number. Unused
 slots are declared as padding pointers. No ONNX Runtime header is needed.
@@ -7,11 +10,16 @@ Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.
 setuptools executes this file by path: it must not import the package.
 """
 
+import runpy
+import zlib
 from pathlib import Path
 
 import cffi
+from setuptools import Extension
 
 _HERE = Path(__file__).resolve().parent
+_EMBEDDING = runpy.run_path(str(_HERE.parent / "nnapi" / "_embedding.py"))
+_LIBRARY = _HERE / "library.c"
 
 _OPAQUE = (
     *("OrtStatus", "OrtValue", "OrtGraph", "OrtNode", "OrtValueInfo", "OrtTypeInfo", "OrtOpAttr"),
@@ -152,6 +160,12 @@ _CALLBACKS = (
 )
 
 
+_EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
+
+IDENTITY = zlib.crc32(" ".join(_EXPORTS).encode())
+"""CRC-32 of the functions that the plugin library calls in `_native`."""
+
+
 def _table(name: str, slots: dict[int, str], first: str = "") -> str:
     """Returns the C struct `name` with these members at these slots, after the member `first`."""
     lines = [first] if first else []
@@ -179,6 +193,7 @@ def _source(header: str) -> str:
             _table("OrtEp", _EP, version),
             _table("OrtNodeComputeInfo", _COMPUTE, version),
             f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
+            f"#define IDENTITY {IDENTITY}u",
             header,
             *(f"static {callback};" for callback in _CALLBACKS),
             (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
@@ -188,6 +203,19 @@ def _source(header: str) -> str:
             ),
         )
     )
+
+
+def library() -> Extension:
+    """Returns the extension for the plugin library, which ONNX Runtime loads."""
+    made: Extension = _EMBEDDING["library"](
+        "ep_nnapi.ort.libonnxruntime_providers_nnapi",
+        "ep_nnapi.ort.plugin",
+        IDENTITY,
+        len(_EXPORTS),
+        _LIBRARY.read_text(encoding="utf-8"),
+        (_HERE / "_build.py", _LIBRARY),
+    )
+    return made
 
 
 def _ffi() -> cffi.FFI:

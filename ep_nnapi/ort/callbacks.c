@@ -1,13 +1,9 @@
-/* What ONNX Runtime calls: the library's two exports, and the factory, provider and fused nodes.
+/* What ONNX Runtime calls: the creation of the factory, and the factory, provider and fused nodes.
  *
  * Each does in C what needs no decision and hands the rest to one py_… callback, which answers 0,
  * or 1 with *status set; when Python could not even run it, cffi answers 1 and the status is made
  * here. native.c stands in front of this file.
  */
-
-#define EXPORT __attribute__((visibility("default")))
-
-int py_ready = 0;
 
 /* Trailing room: ONNX Runtime reads only the members of IMPLEMENTED_VERSION, which all exist. */
 struct PyFactory { OrtEpFactory base; void *later[16]; void *self; const char *name, *vendor, *version; };
@@ -207,7 +203,7 @@ static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
   return base->GetApi(1)->CreateStatus(EXECUTE_FAIL, message);
 }
 
-EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
+static OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
                                     const OrtLogger *logger, OrtEpFactory **factories,
                                     size_t capacity, size_t *count) {
   const OrtApi *newest_needed = base->GetApi(REQUIRED_API);
@@ -217,8 +213,6 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
   (void)logger;
   *count = 0;
   if (newest_needed == NULL) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
-  if (!py_ready)
-    return refuse(base, "import ep_nnapi first and call its register(): it is written in Python");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
   api = newest_needed;
   ep_api = api->GetEpApi();
@@ -229,7 +223,14 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
 
 /* Sessions may outlive their library's registration and still call ReleaseEp on the factory, so it
  * stays; there is one for the life of the process. */
-EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+static OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   (void)factory;
   return NULL;
 }
+
+static struct {
+  uint32_t identity;
+  void (*functions[2])(void);
+} entry_table = {IDENTITY, {(void (*)(void))CreateEpFactories, (void (*)(void))ReleaseEpFactory}};
+
+uintptr_t entry_points(void) { return (uintptr_t)&entry_table; }

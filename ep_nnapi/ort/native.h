@@ -62,8 +62,8 @@ typedef struct {
   size_t outputs_made;
 } Call;
 
-/* 1 from the moment that the Python callbacks exist. */
-extern int py_ready;
+/* The address of the table of functions that the plugin library (library.c) calls. */
+uintptr_t entry_points(void);
 
 /* Has pass_on_interrupt act when the callback has returned to C. */
 static void interrupt_later(void);

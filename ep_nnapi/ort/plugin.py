@@ -190,4 +190,6 @@ def py_compute(this: CData, call: Call) -> int:
     return _OK
 
 
-lib.py_ready = 1
+def connect() -> int:
+    """Returns the address of the table of functions that the plugin library calls."""
+    return lib.entry_points()

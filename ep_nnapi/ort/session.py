@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
@@ -26,8 +27,13 @@ _appended: WeakSet[SessionOptions] = WeakSet()
 
 
 def get_library_path() -> str:
-    """Returns the plugin library's path for `onnxruntime.register_execution_provider_library`."""
-    return _native.__file__
+    """Returns the plugin library's path, for ONNX Runtime's registration in any language."""
+    return str(Path(_native.__file__).with_name("libonnxruntime_providers_nnapi.so"))
+
+
+def get_ep_name() -> str:
+    """Returns the name of the execution provider in the library."""
+    return EP_NAME
 
 
 def get_ep_names() -> list[str]:

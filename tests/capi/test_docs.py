@@ -47,7 +47,7 @@ def test_what_is_refused_is_in_the_list_of_refusals() -> None:
 
 
 def test_every_environment_variable_is_named() -> None:
-    source = (ROOT / "ep_nnapi" / "nnapi" / "capi" / "shim" / "connect.c").read_text()
+    source = (ROOT / "ep_nnapi" / "nnapi" / "interpreter.c").read_text()
     read = {LOG_VARIABLE, LEVEL_VARIABLE, *re.findall(r'getenv\("(\w+)"\)', source)}
     text = DOCS.read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(EP_NNAPI_\w+)` \|", text, re.MULTILINE)) == read

@@ -1,7 +1,5 @@
 """Input, options and models that cannot be used: one clear sentence, whichever way they come."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument
 
 import ep_nnapi
-from tests.end_to_end.sessions import CPU, DIGITS, NAME, ROOT, WAYS, quiet
+from tests.end_to_end.sessions import CPU, DIGITS, NAME, WAYS, quiet
 from tests.faulty import FaultyDevice, installed
 
 CONTENT = DIGITS.path.read_bytes()
@@ -163,22 +161,6 @@ def test_a_failing_device_is_an_error_with_its_own_sentence(way: str):
     assert "ANeuralNetworksExecution_compute returned ANEURALNETWORKS_OP_FAILED" in str(
         caught.value
     )
-
-
-def test_the_library_without_the_package_is_an_error_not_a_crash():
-    code = (
-        "import sys, onnxruntime\nonnxruntime.register_execution_provider_library('x', sys.argv[1])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, ep_nnapi.get_library_path()],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=ROOT,
-    )
-    assert done.returncode == 1
-    assert "import ep_nnapi first" in done.stderr
 
 
 # what planning does not foresee ---------------------------------------------------------------

@@ -195,19 +195,38 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_library_without_the_package_is_an_error_not_a_crash():
+def test_registering_by_path_imports_the_package():
+    code = f"""
+import sys, onnxruntime
+onnxruntime.register_execution_provider_library("{NAME}", sys.argv[1])
+print({{device.ep_name for device in onnxruntime.get_ep_devices()}} - {{"CPUExecutionProvider"}})
+"""
+    done = run_python(code, nnapi.get_library_path())
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{{{NAME!r}}}\n", "")
+
+
+def test_a_library_of_another_version_is_refused(tmp_path: Path):
+    """A copy beside a package whose table has another identity."""
+    package = tmp_path / "ep_nnapi" / "ort"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "plugin.py").write_text(
+        "import ctypes\ntable = (ctypes.c_uint32 * 8)()\n"
+        "def connect():\n    return ctypes.addressof(table)\n"
+    )
     code = """
 import sys, onnxruntime
+sys.path.insert(0, sys.argv[2])
 try:
-    onnxruntime.register_execution_provider_library("alone", sys.argv[1])
+    onnxruntime.register_execution_provider_library("x", sys.argv[1])
 except Exception as error:
     print(error)
 """
-    done = run_python(code, nnapi.get_library_path())
-    assert done.returncode == 0, done.stderr
+    done = run_python(code, nnapi.get_library_path(), str(tmp_path))
     assert done.stdout.endswith(
-        "import ep_nnapi first and call its register(): it is written in Python\n"
-    )
+        "libonnxruntime_providers_nnapi.so: the Python package ep_nnapi is another version's\n"
+    ), done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("ending", ["", "del session", "del graph", "sys.exit(3)"])

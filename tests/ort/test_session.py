@@ -22,8 +22,10 @@ def settings() -> onnxruntime.SessionOptions:
 
 
 def test_library_names_its_provider():
-    assert nnapi.get_ep_names() == [NAME]
-    assert Path(nnapi.get_library_path()).is_absolute()
+    assert nnapi.get_ep_names() == [nnapi.get_ep_name()] == [NAME]
+    path = Path(nnapi.get_library_path())
+    assert path.is_absolute()
+    assert path.name == "libonnxruntime_providers_nnapi.so"  # as ONNX Runtime's plugin packages do
 
 
 def test_register_twice_is_harmless():

@@ -9,8 +9,6 @@ setuptools executes this file by path: it must not import the package.
 from __future__ import annotations
 
 import runpy
-import sys
-import sysconfig
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,9 +23,9 @@ _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
 _LIST = runpy.run_path(str(_HERE.parent / "functions.py"))
 _FUNCTIONS = _LIST["FUNCTIONS"]
+_EMBEDDING = runpy.run_path(str(_HERE.parent / "_embedding.py"))
 _SHIM = _HERE / "shim" / "connect.c"
 _INPUTS = (_HERE / "_build.py", _HERE.parent / "functions.py", _SHIM)
-_GENERATED = Path("build", "ep_nnapi_capi", "libneuralnetworks.c")
 
 IDENTITY = zlib.crc32("\n".join(f.prototype for f in _FUNCTIONS).encode())
 """CRC-32 of the function list; the library rejects callbacks built from a different list."""
@@ -123,44 +121,17 @@ def _library_source() -> str:
     )
 
 
-def _build_time_libpython() -> str:
-    """Returns the libpython shared with the build interpreter; empty for a static one."""
-    directory, name = sysconfig.get_config_vars("LIBDIR", "INSTSONAME")
-    path = Path(directory or "", name or "")
-    return str(path) if sysconfig.get_config_var("Py_ENABLE_SHARED") and path.is_file() else ""
-
-
 def library() -> Extension:
     """Returns the extension for `libneuralnetworks.so`, after generating its C source."""
-    _GENERATED.parent.mkdir(parents=True, exist_ok=True)
-    source = _library_source()
-    if not _GENERATED.is_file() or _GENERATED.read_text(encoding="utf-8") != source:
-        _GENERATED.write_text(source, encoding="utf-8")
-    return Extension(
+    made: Extension = _EMBEDDING["library"](
         "ep_nnapi.nnapi.capi.libneuralnetworks",
-        sources=[_GENERATED.as_posix()],
-        # what it is made from; setuptools builds it again when one of them is newer
-        depends=[str(path) for path in _INPUTS],
-        define_macros=[
-            ("NN_IDENTITY", f"{IDENTITY}u"),
-            ("NN_FUNCTIONS", str(len(_FUNCTIONS))),
-            ("NN_BUILD_PYTHON", f'"{sys.executable}"'),
-            ("NN_BUILD_LIBPYTHON", f'"{_build_time_libpython()}"'),
-            ("NN_BUILD_MINOR", str(sys.version_info.minor)),
-        ],
-        extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-O2"],
-        # nodelete: after dlclose, a fork may still call the code and a thread may still run in it
-        extra_link_args=["-Wl,-soname,libneuralnetworks.so,-z,nodelete", "-ldl", "-pthread"],
-        py_limited_api=True,
+        "ep_nnapi.nnapi.capi.entry",
+        IDENTITY,
+        len(_FUNCTIONS),
+        _library_source(),
+        _INPUTS,
     )
-
-
-def filename(fullname: str) -> str | None:
-    """Returns the file of the extension `fullname` (package optional); None if it is not ours."""
-    parts = fullname.split(".")
-    if parts[-1] != "libneuralnetworks":
-        return None
-    return str(Path(*parts[:-1], "libneuralnetworks.so"))
+    return made
 
 
 ffi = _callbacks()
