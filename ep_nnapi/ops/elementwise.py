@@ -66,6 +66,12 @@ TABLE = (
 
 def _chain(n: Node, row: Row, tensors: Sequence[Value], y: Value) -> Iterator[Call]:
     total = tensors[0]
+    whole = broadcast_shape(*(t.shape for t in tensors))
+    n.require(
+        y.shape == whole,
+        Reason.SHAPE,
+        f"{n.output().name} is declared as {list(y.shape)}; the inputs broadcast to {list(whole)}",
+    )
     if len(tensors) == 1:
         yield from reshape(n, total, y)
         return

@@ -113,7 +113,15 @@ def gather_nd(n: Node) -> Iterator[Call]:
     Source: ONNX GatherND-11, -12, -13; NDK ANEURALNETWORKS_GATHER.
     """
     x, index, y, batch = n.input(0), n.input(1), n.output(), n.integer("batch_dims", 0)
+    n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
     width = index.shape[-1]
+    fits = batch + width <= x.rank and 0 <= batch < index.rank
+    n.require(
+        fits and x.shape[:batch] == index.shape[:batch],
+        Reason.SHAPE,
+        f"{index.name} of shape {list(index.shape)} does not index {x.name} of shape "
+        f"{list(x.shape)} after {batch} common dimensions",
+    )
     sizes = x.shape[batch : batch + width]
     offsets = np.repeat(
         np.arange(prod(x.shape[:batch])) * prod(sizes),

@@ -57,6 +57,7 @@ def scatter_nd(n: Node) -> Iterator[Call]:
     """
     x, index = n.input(0), n.input(1)
     n.constant(1)
+    n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
     width = index.shape[-1]
     n.require(width <= x.rank, Reason.SHAPE, f"{index.name} has {width} indexes for rank {x.rank}")
     _require_updates(n, (*index.shape[:-1], *x.shape[width:]))

@@ -73,8 +73,10 @@ CASES = [
     Inconsistent("MatMul", [(96, 96, 2, 3), (1, 2, 3, 4)], (96, 96, 2, 4), SHAPE, "do not broadc"),
     Inconsistent("MatMul", [(2, 3), (4, 5)], (2, 5), SHAPE, "inner sizes of x0 and x1 differ"),
     Inconsistent("MatMul", [(2, 3), (3, 5)], (2, 6), SHAPE, "y is declared as [2, 6]"),
-    Inconsistent("Max", [(2, 7), (64,), (2, 7)], (2, 7), SHAPE, "[2, 7] and [64] do not broadcast"),
-    Inconsistent("Max", [(1, 1), (1,)], (1,), SHAPE, "y is declared as [1], inferred as [1, 1]"),
+    Inconsistent(
+        "Max", [(2, 7), (64,), (2, 7)], (2, 7), SHAPE, "[2, 7] and [64] and [2, 7] do not broadcast"
+    ),
+    Inconsistent("Max", [(1, 1), (1,)], (1,), SHAPE, "y is declared as [1]; the inputs"),
     Inconsistent("Mean", [(3, 1), (1, 2)], (3, 1), SHAPE, "y is declared as [3, 1]"),
     Inconsistent(
         "BiasGelu", [(1, 1, 64), (3,)], (1, 1, 64), SHAPE, "do not broadcast", domain=MICROSOFT
@@ -112,6 +114,16 @@ CASES = [
     ),
     Inconsistent(
         "ScatterND", [(5,), integers(0, 2).reshape(1, 2), (1,)], (5,), SHAPE, "2 indexes for rank 1"
+    ),
+    Inconsistent("ScatterND", [(5,), np.array(0), (1,)], (5,), RANK, "x1 is a scalar"),
+    Inconsistent("GatherND", [(5,), np.array(0)], (1,), RANK, "x1 is a scalar"),
+    Inconsistent(
+        "GatherND",
+        [(2, 5), np.zeros((3, 1), np.int64)],
+        (3,),
+        SHAPE,
+        "x1 of shape [3, 1] does not index x0 of shape [2, 5]",
+        {"batch_dims": 1},
     ),
     Inconsistent(
         "ScatterElements",
@@ -154,6 +166,28 @@ CASES = [
         "Conv", [(1, 3, 5, 5), constant(2, 3, 3, 3)], (1, 2, -9, 3), SHAPE, "y has a negative size"
     ),
     Inconsistent("Conv", [(1, 3, 5, 5), constant(2, 3, 3, 3)], (1, 2, 4, 3), SHAPE, "inferred as"),
+    Inconsistent(
+        "Conv",
+        [(1, 3, 5, 5), constant(3, 3, 3, 3)],
+        (1, 2, 3, 3),
+        SHAPE,
+        "Conv computes [1, 3], ...",
+    ),
+    Inconsistent(
+        "Conv",
+        [(1, 3, 4, 3), constant(2, 3, 2, 2)],
+        (1, 2, 2, 2),
+        ATTRIBUTE,
+        "kernel_shape is [3, 2]; x1 has windows of [2, 2]",
+        {"kernel_shape": (3, 2)},
+    ),
+    Inconsistent(
+        "ConvTranspose",
+        [(1, 4, 3, 3), constant(3, 2, 2, 2)],
+        (1, 2, 4, 4),
+        SHAPE,
+        "x1 of shape [3, 2, 2, 2] in 1 groups does not fit x0",
+    ),
     Inconsistent("Celu", [(2, 3)], (2, 3), ATTRIBUTE, "alpha is 0", {"alpha": 0.0}),
     Inconsistent(
         "ReverseSequence",
@@ -230,6 +264,8 @@ CONSISTENT = [
     made("ScatterND", [(5, 4), integers(0, 2).reshape(2, 1), (2, 4)], (5, 4), {}),
     made("ScatterElements", [(5, 4), integers(0, 2).reshape(2, 1), (2, 1)], (5, 4), {}),
     made("Conv", [(1, 3, 5, 5), constant(6, 1, 3, 3)], (1, 6, 3, 3), {"group": 3}),
+    made("GatherND", [(2, 5), np.zeros((2, 1), np.int64)], (2,), {"batch_dims": 1}),
+    made("ConvTranspose", [(1, 4, 3, 3), constant(4, 2, 2, 2)], (1, 2, 4, 4), {}),
     made("Celu", [(2, 3)], (2, 3), {"alpha": 1e-6}),
     made("ReverseSequence", [(4, 3, 2), integers(1, 2, 4)], (4, 3, 2), {}),
     made("DepthToSpace", [(1, 18, 2, 2)], (1, 2, 6, 6), {"blocksize": 3, "mode": "CRD"}),

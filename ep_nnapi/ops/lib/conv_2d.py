@@ -14,7 +14,7 @@ from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
 from ep_nnapi.ops.lib.slicing import slice_ranges
-from ep_nnapi.ops.lib.window import Window, images, layout, require_permute, window
+from ep_nnapi.ops.lib.window import Window, filter_size, images, layout, require_permute, window
 
 FILTER_PERM = NHWC
 """Permutation from ONNX's filter layout OIHW to NNAPI's."""
@@ -66,13 +66,18 @@ class _Convolution:
 def convolve(n: Node, y: Value) -> Iterator[Call]:
     """Emit `y` = input 0 convolved with the filter in input 1, plus the bias in input 2."""
     x, w, group = n.input(0), n.input(1), n.integer("group", 1)
-    win = window(n, w.shape[2:])
+    win = window(n, filter_size(n, w))
     n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
     n.require(
         w.shape[1] * group == x.shape[1] and w.shape[0] % group == 0,
         Reason.SHAPE,
         f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
         f"{list(x.shape)}",
+    )
+    n.require(
+        y.rank == x.rank and y.shape[:2] == (x.shape[0], w.shape[0]),
+        Reason.SHAPE,
+        f"{y.name} is declared as {list(y.shape)}; Conv computes {[x.shape[0], w.shape[0]]}, ...",
     )
     shape = (*x.shape[:2], *win.input)
     image = yield from reshaped(n, x, shape)

@@ -14,7 +14,7 @@ from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
 from ep_nnapi.ops.lib.slicing import slice_ranges
-from ep_nnapi.ops.lib.window import images, planar
+from ep_nnapi.ops.lib.window import filter_size, images, planar
 
 FILTER_PERM = (1, 2, 3, 0)
 """Permutation from ONNX's filter layout [C, O / group, kH, kW] to NNAPI's."""
@@ -52,6 +52,14 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
         x.rank in (3, 4) and w.rank == x.rank,
         Reason.RANK,
         f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
+    )
+    filter_size(n, w)
+    n.require(group > 0, Reason.ATTRIBUTE, f"group is {group}; it must be positive")
+    n.require(
+        w.shape[0] == x.shape[1] and x.shape[1] % group == 0,
+        Reason.SHAPE,
+        f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
+        f"{list(x.shape)}",
     )
     axes = _window_axes(n, x, w, y)
     image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))

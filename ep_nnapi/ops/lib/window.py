@@ -100,6 +100,21 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
     return Window(planar(kernel), planar(strides), planar(dilations), pixels, planar(size))
 
 
+def filter_size(n: Node, w: Value) -> tuple[int, ...]:
+    """Return the filter's size along the window's axes; raise Reject unless `kernel_shape` is it.
+
+    w [O, I, kH, kW] or [O, I, kL]
+    """
+    size = w.shape[2:]
+    declared = n.integers("kernel_shape", size)
+    n.require(
+        declared == size,
+        Reason.ATTRIBUTE,
+        f"kernel_shape is {list(declared)}; {w.name} has windows of {list(size)}",
+    )
+    return size
+
+
 def planar(numbers: Sequence[int], missing: int = 1) -> tuple[int, int]:
     """Return numbers for (height, width); with one axis, (`missing`, number)."""
     return (missing, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
