@@ -1,16 +1,18 @@
 """Partitions beside those of simpler ways and of an integer program: clusters, bytes, seconds.
 
-On every family at a few sizes, and on published operator graphs (where they are present) with
-shares of their nodes declined, sums over seeds:
+On published operator graphs (where they are present) with shares of their nodes declined, sums over
+seeds, and on every family at a few sizes (of the zoo's networks: `python -m bench partitioning`):
 
-    partition   this package; `least` is its lower bound
+    partition   this package; `least` is its lower bound, `proven` how many reach it
     forward     nodes join what they read from, one after the other
     backward    the same with every edge turned round
     waves       the connected parts of groups as ONNX Runtime's providers form them
-    pairs       the connected parts of groups in the way of PyTorch's CapabilityBasedPartitioner
+    torch       the connected parts of what PyTorch's CapabilityBasedPartitioner makes, or
+    torch-like  its way written out, where torch is not installed; up to 300 nodes
     program     an exact integer program; of small graphs only
 
-`python -m bench partitioner` prints the table and writes build/partitioner_peers.json.
+Prints a table and writes build/partitioner_peers.json; the table of docs/partitioner.md and the
+plot beside it are made from that by `python -m bench partitioner_figures`.
 """
 
 from __future__ import annotations
@@ -23,17 +25,19 @@ from time import process_time
 import networkx as nx
 
 from bench.partitioner_families import FAMILIES, Drawn, drawn, published, without
+from bench.partitioner_torch import torch_way
 from partitioner import border_bytes, partition
 from tests.partitioner import baselines
 from tests.partitioner.program import better_than
 
 Clusters = Sequence[Sequence[Hashable]]
+TORCH, by_torch = torch_way(baselines.by_pairs)
 WAYS: dict[str, tuple[int, Callable[[nx.DiGraph, set[Hashable]], Clusters]]] = {
     "partition": (10**6, partition),  # and the most nodes that each is asked for
     "forward": (10**6, baselines.by_single_nodes),
     "backward": (10**6, baselines.by_single_nodes_backwards),
     "waves": (10**6, baselines.by_connected_waves),
-    "pairs": (300, baselines.by_pairs),
+    TORCH: (300, by_torch),
 }
 SIZES, PROGRAM = (30, 100, 500, 10_000), 30
 DECLINED, SEEDS = (0.05, 0.1, 0.25), 10
@@ -55,6 +59,7 @@ def compared(graphs: Sequence[Drawn]) -> dict[str, dict[str, float]]:
             row["bytes"] += border_bytes(dag, clusters)
             if isinstance(bound := getattr(clusters, "lower_bound", None), int):
                 row["least"] = row.get("least", 0) + bound
+                row["proven"] = row.get("proven", 0) + (bound == len(clusters))
     if len(graphs[0][0]) <= PROGRAM:
         found["program"] = _exact(graphs)
     return found
@@ -79,7 +84,7 @@ def cases() -> Iterator[tuple[str, list[Drawn]]]:
     for name, dag in published():
         for share in DECLINED:
             graphs = [(dag, without(dag, share, seed)) for seed in range(SEEDS)]
-            yield f"{name} {share:.0%}", graphs
+            yield f"{name.removesuffix('_inference')} ({len(dag)}) {share:.0%}", graphs
     for nodes in SIZES:
         for family in FAMILIES:
             yield f"{family} {nodes:,} 10%", [drawn(family, nodes, 0.1)]

@@ -46,12 +46,12 @@ def test_families(family, nodes, declined):
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(10), marks=pytest.mark.long)])
 @pytest.mark.parametrize("declined", [0.05, 0.1, 0.25])
 def test_published_graphs(declined, seeds):
-    """Operator graphs of BERT, GNMT, Inception and ResNet."""
+    """Operator graphs of BERT, GNMT, Inception and ResNet; PyTorch's way for the smaller ones."""
     graphs = list(published())
     if not graphs:
         pytest.skip("the published graphs are not here")
     for name, dag in graphs:
         for seed in seeds:
-            ways = (*LINEAR, by_pairs) if len(dag) < 300 and seed == 0 else LINEAR
+            ways = (*LINEAR, by_pairs) if len(dag) < 300 else LINEAR
             what = f"{name}, {declined:.0%} declined, seed {seed}"
             assert_never_worse(dag, without(dag, declined, seed), ways, what)

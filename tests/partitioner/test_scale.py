@@ -1,27 +1,46 @@
-"""Time, memory and their growth, on the graphs of the benchmark."""
+"""Work, memory and growth of the time, on the graphs of the benchmark, which measures time."""
 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import pytest
 
-from bench.partitioner import KINDS, MEMORY, TIMES, memory, seconds
+from bench.partitioner import MEMORY, memory, seconds
+from bench.partitioner_families import FAMILIES, drawn
+from partitioner import clusters, partition
+from partitioner.search import search
 
 NODES = 100_000
 QUADRATIC = 2.0  # exponent of the time
+OVERRUN = 1.5
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("nodes", [500, pytest.param(NODES, marks=pytest.mark.long)])
+def test_searches_keep_to_their_work(family, nodes, monkeypatch):
+    """A search that follows another may take `OVERRUN` of what that one lets expect."""
+    used = []
+
+    def counted(*arguments):
+        found = search(*arguments)
+        used.append(found.work)
+        return found
+
+    monkeypatch.setattr(clusters, "search", counted)
+    partition(*drawn(family, nodes, 0.3))
+    assert sum(used) <= OVERRUN * clusters.work_for(nodes)
+
+
+def test_work_grows_no_faster_than_the_graph():
+    sizes = [clusters.SMALL + 1, 100, 1_000, 5_000, 10_000, 100_000, 1_000_000]
+    for a, b in pairwise(sizes):
+        assert clusters.work_for(a) <= clusters.work_for(b) <= clusters.work_for(a) * b / a
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
-def test_time(kind):
-    """CPU seconds, the better of two tries: other processes slow both, but not always alike."""
-    ratios = [own / sort for sort, own in (seconds(kind, NODES) for _ in range(2))]
-    assert min(ratios) <= TIMES
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", FAMILIES)
 def test_memory(kind):
     assert memory(kind, NODES) <= MEMORY
 
