@@ -1,4 +1,9 @@
-"""Violations of the definition of a partition, each as a sentence."""
+"""Violations of the definition of a partition, each as a sentence.
+
+Definition: see `partition`. Guarantee: shares no code with it, so each checks the other, but for
+what a `Budget` counts. Cost: O(n + m) for each cluster that another one reads; for every one
+without `connected`. Source: the definitions, by networkx's algorithms.
+"""
 
 from __future__ import annotations
 
@@ -30,15 +35,11 @@ def violations(
     must lie in one cluster, and one beyond `budget` hold a single node, or a group and what is
     between.
 
-    Shares no code with `partition`, so each checks the other, but for what a `Budget` counts.
-
     >>> dag = nx.DiGraph([("a", "x"), ("x", "b"), ("a", "b")])
     >>> violations(dag, {"a", "b"}, [("a",), ("b",)])
     []
     >>> violations(dag, {"a", "b"}, [("a", "b")])
     ["cluster 0 is not convex: a path leaves it to 'x' and comes back"]
-
-    Cost: O(n + m) for each cluster that another one reads; for every one without `connected`.
     """
     able = set(capable)
     found = list(_membership(dag, able, clusters, able if taken is None else set(taken)))
@@ -46,15 +47,17 @@ def violations(
         return found
     block = {node: i for i, members in enumerate(clusters) for node in members}
     quotient = _quotient(dag, block)
-    whole = [set(group) for group in groups]
-    found += _groups(block, whole)
-    if budget is not None:
-        held = set().union(*whole)
-        found += [
-            f"cluster {i} is beyond the budget"
-            for i, members in enumerate(clusters)
-            if held.isdisjoint(members) and len(members) > 1 and not budget.fits(dag, members)
-        ]
+    held: set[Hashable] = set()
+    for group in map(set, groups):
+        held |= group
+        if len({block.get(node) for node in group}) > 1:
+            found.append(f"group {sorted(group, key=repr)} is not in one cluster")
+    found += [
+        f"cluster {i} is beyond the budget"
+        for i, members in enumerate(clusters)
+        if budget is not None and held.isdisjoint(members) and len(members) > 1
+        if not budget.fits(dag, members)
+    ]
     if connected:
         found += _disconnected(dag, clusters)
     found += _member_order(dag, clusters)
@@ -67,14 +70,6 @@ def violations(
         for i, j in pairs
         if budget is None or budget.fits(dag, [*clusters[i], *clusters[j]])
     ]
-
-
-def _groups(block: dict[Hashable, int], groups: Sequence[set[Hashable]]) -> Iterator[str]:
-    """Groups that are not in one cluster."""
-    for group in groups:
-        homes = sorted({block.get(node, -1) for node in group})
-        if len(homes) > 1:
-            yield f"group {sorted(group, key=repr)} is not in one cluster"
 
 
 def _membership(
@@ -180,22 +175,20 @@ def _mergeable(
     dag: nx.DiGraph, quotient: nx.DiGraph, block: dict[Hashable, int], connected: bool
 ) -> Iterator[tuple[int, int]]:
     """Pairs of clusters that could be one."""
-    count = len(set(block.values()))
-    neighbours: dict[int, set[int]] = {i: set() for i in range(count)}
+    every = set(block.values())
+    near: dict[int, set[int]] = {i: set() for i in every}
     for u, v in dag.edges:
         if u in block and v in block and block[u] != block[v]:
-            neighbours[block[u]].add(block[v])
-    for i in range(count):
-        if connected and not neighbours[i]:
+            near[block[u]].add(block[v])
+    for i in sorted(every):
+        readers = set(quotient.succ[0, i])
+        if connected and not near[i]:
             continue
-        beyond = _beyond(quotient, (0, i))
-        if connected:
-            candidates = neighbours[i] - beyond
-        else:
-            after = {j for kind, j in nx.descendants(quotient, (0, i)) if kind == 0}
+        candidates = near[i]
+        if not connected:
             before = {j for kind, j in nx.ancestors(quotient, (0, i)) if kind == 0}
-            candidates = set(range(i + 1, count)) - before - after | (after - beyond)
-        for j in sorted(candidates):
+            candidates = {j for j in every - before if j > i or (0, j) in readers} - {i}
+        for j in sorted(candidates - _beyond(quotient, (0, i))):
             yield i, j
 
 
@@ -204,8 +197,7 @@ def _beyond(quotient: nx.DiGraph, name: tuple[int, Hashable]) -> set[Hashable]:
     reached: set[tuple[int, Hashable]] = set()
     stack = list(quotient.succ[name])
     while stack:
-        for follower in quotient.succ[stack.pop()]:
-            if follower not in reached:
-                reached.add(follower)
-                stack.append(follower)
+        further = quotient.succ[stack.pop()].keys() - reached
+        reached |= further
+        stack += further
     return {i for kind, i in reached if kind == 0}
