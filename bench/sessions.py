@@ -34,6 +34,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
+from ep_nnapi.report import Notice
 
 SIZES = (500, 2_000, 8_000, 32_000, 100_000)
 CLAIMED = (125, 250, 500, 1_000)
@@ -86,6 +87,10 @@ class PlanOnly:
         """Returns no clusters."""
         self.provider.plan(graph)
         return ()
+
+    def notice(self) -> Notice:
+        """Returns the other provider's."""
+        return self.provider.notice()
 
 
 def chain(nodes: int) -> bytes:

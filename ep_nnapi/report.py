@@ -18,6 +18,14 @@ def operator_counts(op_types: Iterable[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """One line for a session's log, at level WARNING or INFO."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterReport:
     """One cluster: node names, boundary tensors and their total bytes, and the device.
 

@@ -53,7 +53,8 @@ ALLOWED = {
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
     " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime option_values"
     " options report sessions sizes target networkx numpy onnx onnxruntime partitioner",
-    "ort": "errors graph nnapi.forks nnapi.interrupts options provider target numpy onnxruntime",
+    "ort": "errors graph nnapi.forks nnapi.interrupts options provider report target numpy"
+    " onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers"

@@ -56,6 +56,8 @@ _ORT_API = {
     93: "void (*ReleaseStatus)(OrtStatus *)",
     96: "void (*ReleaseValue)(OrtValue *)",
     100: "void (*ReleaseSessionOptions)(OrtSessionOptions *)",
+    247: "OrtStatus *(*Logger_LogMessage)"
+    "(const OrtLogger *, int, const char *, const char *, int, const char *)",
     272: "OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *)",
     289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
     290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
@@ -113,7 +115,10 @@ _ORT_EP_API = {
     "const OrtNode *const *, size_t, const OrtNodeFusionOptions *)",
 }
 
-_ORT_API_BASE = {0: "const OrtApi *(*GetApi)(uint32_t)"}
+_ORT_API_BASE = {
+    0: "const OrtApi *(*GetApi)(uint32_t)",
+    1: "const char *(*GetVersionString)(void)",
+}
 
 _FACTORY = {
     0: "const char *(*GetName)(const OrtEpFactory *)",
@@ -127,7 +132,7 @@ _FACTORY = {
     5: "uint32_t (*GetVendorId)(const OrtEpFactory *)",
     6: "const char *(*GetVersion)(const OrtEpFactory *)",
     10: "OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **)",
-    12: "void *CreateSyncStreamForDevice",
+    19: "void *SelectBestModelCandidate",
 }
 
 _EP = {
@@ -138,7 +143,8 @@ _EP = {
     3: "void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t)",
     7: "OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *)",
     8: "OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool)",
-    11: "void *GetCompiledModelCompatibilityInfo",
+    21: "OrtStatus *(*OnSessionInitializationEnd)(OrtEp *)",
+    24: "void *GetWeightlessSupport",
 }
 
 _COMPUTE = {
@@ -151,9 +157,10 @@ _CALLBACKS = (
     "int py_create_factory(PyFactory **, OrtStatus **)",
     "int py_supported_devices(PyFactory *, const OrtHardwareDevice *const *, size_t, "
     "OrtEpDevice **, size_t, size_t *, OrtStatus **)",
-    "int py_create_ep(void *, const OrtSessionOptions *, int, PyEp **, OrtStatus **)",
+    "int py_create_ep(void *, const OrtSessionOptions *, int, uintptr_t, PyEp **, OrtStatus **)",
     "void py_release_ep(void *, void *, PyEp *)",
     "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
+    "int py_session_initialized(void *, OrtStatus **)",
     "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, OrtStatus **)",
     "void py_release_computes(void *, PyCompute **, size_t)",
     "int py_compute(void *, Call *)",
@@ -184,6 +191,7 @@ def _source(header: str) -> str:
         (
             "#include <stddef.h>",
             "#include <stdint.h>",
+            "#include <stdio.h>",
             "#include <stdlib.h>",
             *(f"typedef struct {name} {name};" for name in _OPAQUE),
             _table("OrtApi", _ORT_API),

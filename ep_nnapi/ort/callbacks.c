@@ -5,10 +5,10 @@
  * here. native.c stands in front of this file.
  */
 
-/* Trailing room: ONNX Runtime reads only the members of IMPLEMENTED_VERSION, which all exist. */
-struct PyFactory { OrtEpFactory base; void *later[16]; void *self; const char *name, *vendor, *version; };
-struct PyEp { OrtEp base; void *later[16]; void *self; const char *name; };
-struct PyCompute { OrtNodeComputeInfo base; void *later[8]; void *self; size_t inputs, outputs; };
+/* ONNX Runtime reads only the members of `ort_version_supported`, which all exist. */
+struct PyFactory { OrtEpFactory base; void *self; const char *name, *vendor, *version; };
+struct PyEp { OrtEp base; void *self; const char *name; };
+struct PyCompute { OrtNodeComputeInfo base; void *self; size_t inputs, outputs; };
 
 /* Of every callback that may fail: its status, and what it leaves to be raised. */
 static OrtStatus *outcome(int failed, OrtStatus *status) {
@@ -70,7 +70,7 @@ static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
 PyCompute *new_compute(void *self, size_t inputs, size_t outputs) {
   PyCompute *compute = calloc(1, sizeof(PyCompute));
   if (compute == NULL) return NULL;
-  compute->base.ort_version_supported = IMPLEMENTED_VERSION;
+  compute->base.ort_version_supported = implemented;
   compute->base.CreateState = Compute_CreateState;
   compute->base.Compute = Compute_Compute;
   compute->base.ReleaseState = Compute_ReleaseState;
@@ -105,16 +105,23 @@ static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, si
   pass_on_interrupt();
 }
 
+static OrtStatus *Ep_OnSessionInitializationEnd(OrtEp *ep) {
+  OrtStatus *status = NULL;
+  int failed = py_session_initialized(((PyEp *)ep)->self, &status);
+  return outcome(failed, status);
+}
+
 PyEp *new_ep(void *self, const char *name) {
   PyEp *ep = calloc(1, sizeof(PyEp));
   if (ep == NULL) return NULL;
-  ep->base.ort_version_supported = IMPLEMENTED_VERSION;
+  ep->base.ort_version_supported = implemented;
   ep->base.GetName = Ep_GetName;
   ep->base.GetCapability = Ep_GetCapability;
   ep->base.Compile = Ep_Compile;
   ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
   ep->base.OnRunStart = Ep_OnRunStart;
   ep->base.OnRunEnd = Ep_OnRunEnd;
+  ep->base.OnSessionInitializationEnd = Ep_OnSessionInitializationEnd;
   ep->self = self;
   ep->name = name;
   return ep;
@@ -149,11 +156,11 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
   OrtStatus *status = NULL;
   int by_policy = ranked, failed;
   ranked = 0;
-  failed = py_create_ep(((PyFactory *)factory)->self, options, by_policy, (PyEp **)ep, &status);
+  failed = py_create_ep(((PyFactory *)factory)->self, options, by_policy, (uintptr_t)logger,
+                        (PyEp **)ep, &status);
   (void)hardware;
   (void)metadata;
   (void)count;
-  (void)logger;
   return outcome(failed, status);
 }
 
@@ -183,7 +190,7 @@ OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, Ort
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {
   PyFactory *factory = calloc(1, sizeof(PyFactory));
   if (factory == NULL) return NULL;
-  factory->base.ort_version_supported = IMPLEMENTED_VERSION;
+  factory->base.ort_version_supported = implemented;
   factory->base.GetName = Factory_GetName;
   factory->base.GetVendor = Factory_GetVendor;
   factory->base.GetVendorId = Factory_GetVendorId;
@@ -206,16 +213,13 @@ static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
 static OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
                                     const OrtLogger *logger, OrtEpFactory **factories,
                                     size_t capacity, size_t *count) {
-  const OrtApi *newest_needed = base->GetApi(REQUIRED_API);
   OrtStatus *status = NULL;
   int failed;
   (void)registered_name;
   (void)logger;
   *count = 0;
-  if (newest_needed == NULL) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
+  if (!use_api(base)) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
-  api = newest_needed;
-  ep_api = api->GetEpApi();
   failed = py_create_factory((PyFactory **)factories, &status);
   if (!failed) *count = 1;
   return outcome(failed, status);

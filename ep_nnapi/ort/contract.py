@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
+from ep_nnapi.report import Notice
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 Stop: TypeAlias = Callable[[], None]
@@ -54,6 +55,10 @@ class Provider(Protocol):
         Constants of `graph` can only be loaded during this call, as views: copy what is needed
         later. May be called again for the same graph and for subgraphs.
         """
+        ...
+
+    def notice(self) -> Notice:
+        """Returns the line that the log of a session gets once all of its graphs are planned."""
         ...
 
 

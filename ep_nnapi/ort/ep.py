@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
 
+_INFO, _WARNING = 1, 2  # Source: OrtLoggingLevel.
+
+
 class Ep:
     """Claims nodes in GetCapability and returns their compiled clusters in Compile.
 
@@ -27,8 +30,9 @@ class Ep:
     innermost first. It compiles each graph before the next one, so only the latest plan is stored.
     """
 
-    def __init__(self, provider: Provider, writes_context: bool = False) -> None:
+    def __init__(self, provider: Provider, logger: int = 0, writes_context: bool = False) -> None:
         self._provider = provider
+        self._logger = logger  # the session's OrtLogger
         self._writes_context = writes_context
         self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
         self._keys: Counter[str] = Counter()
@@ -64,11 +68,24 @@ class Ep:
                 check(lib.add_cluster(support, ffi.new("uintptr_t[]", handles), len(handles)))
                 outputs = (v for i in cluster.node_ids for v in nodes[i].outputs)
                 self._clusters.update((v.name, cluster) for v in outputs if v is not None)
+            if not graph.key and not lib.has_initialization_end():
+                self.log_notice()
         except Exception as error:
             self._provider.error = error
             raise
         finally:
             reader.close()
+
+    def log_notice(self) -> None:
+        """Logs the provider's notice through ONNX Runtime's logger, unless planning has failed.
+
+        ONNX Runtime before 1.27 does not call at the end of a session's initialization: there it is
+        logged with each planning of the main graph, which functions cause again.
+        """
+        if self._provider.error is None:
+            notice = self._provider.notice()
+            severity = _WARNING if notice.warning else _INFO
+            check(lib.log_message(self._logger, severity, notice.text.encode("utf-8", "replace")))
 
     def _with_unique_key(self, graph: Graph) -> Graph:
         """Returns `graph` with a unique key that is the same in each pass over the graphs.

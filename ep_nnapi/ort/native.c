@@ -3,7 +3,11 @@
  * _build.py puts the tables (struct OrtApi, OrtEpApi, …) and native.h in front of this file.
  */
 
-enum { EXECUTE_FAIL = 1, IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, MAX_RANK = 64 };
+enum { EXECUTE_FAIL = 1, REQUIRED_API = 25, MAX_RANK = 64 };
+/* The structs have room for all members of version NEWEST; those that are not filled are NULL.
+ * FUSION_OPTIONS is the version whose OrtNodeFusionOptions is declared. */
+enum { FUSION_OPTIONS = 23, INITIALIZATION_END = 27, NEWEST = 31 };
+
 
 #define TRY(call)                   \
   do {                              \
@@ -13,10 +17,29 @@ enum { EXECUTE_FAIL = 1, IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, MAX_RANK =
 
 static const OrtApi *api;
 static const OrtEpApi *ep_api;
+static uint32_t implemented; /* version of the structs that are given to the running ONNX Runtime */
+
+/* Takes the API of the floor, and the version of the running ONNX Runtime, like "1.31.1". */
+static int use_api(const OrtApiBase *base) {
+  unsigned minor = REQUIRED_API;
+  api = base->GetApi(REQUIRED_API);
+  if (api == NULL) return 0;
+  ep_api = api->GetEpApi();
+  (void)sscanf(base->GetVersionString(), "1.%u", &minor);
+  implemented = minor < NEWEST ? minor : NEWEST;
+  return 1;
+}
 
 OrtStatus *create_status(const char *message) { return api->CreateStatus(EXECUTE_FAIL, message); }
 const char *status_message(const OrtStatus *status) { return api->GetErrorMessage(status); }
 void release_status(OrtStatus *status) { api->ReleaseStatus(status); }
+
+OrtStatus *log_message(uintptr_t logger, int severity, const char *message) {
+  return api->Logger_LogMessage((const OrtLogger *)logger, severity, message, "ep_nnapi", 0,
+                                "NnapiPluginExecutionProvider");
+}
+
+int has_initialization_end(void) { return implemented >= INITIALIZATION_END; }
 
 OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs,
                        const char *const **keys, const char *const **values, size_t *count) {
@@ -159,7 +182,7 @@ OrtStatus *read_tensor_attribute(uintptr_t attribute, OrtValue **value, Tensor *
 void release_value(OrtValue *value) { api->ReleaseValue(value); }
 
 OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count) {
-  OrtNodeFusionOptions options = {IMPLEMENTED_VERSION, 1};
+  OrtNodeFusionOptions options = {FUSION_OPTIONS, 1};
   return ep_api->EpGraphSupportInfo_AddNodesToFuse(support, (const OrtNode *const *)nodes, count,
                                                    &options);
 }

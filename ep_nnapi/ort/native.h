@@ -75,6 +75,12 @@ OrtStatus *create_status(const char *message);
 const char *status_message(const OrtStatus *status);
 void release_status(OrtStatus *status);
 
+/* Logs through a logger of ONNX Runtime's (an OrtLogger), at an OrtLoggingLevel. */
+OrtStatus *log_message(uintptr_t logger, int severity, const char *message);
+
+/* 1 if ONNX Runtime calls the provider at the end of a session's initialization (1.27 and newer). */
+int has_initialization_end(void);
+
 OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs,
                        const char *const **keys, const char *const **values, size_t *count);
 void release_config(OrtKeyValuePairs *pairs);

@@ -6,7 +6,6 @@ fails before the callback's code runs, cffi returns FAILED and the C code create
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
@@ -19,11 +18,11 @@ from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, provider_options, semantic_version
+from ep_nnapi.report import Notice
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
 
-logger = logging.getLogger(__name__)
 _P = ParamSpec("_P")
 _OK, _FAILED = 0, 1
 _CPU = 0  # Source: OrtHardwareDeviceType.
@@ -53,8 +52,8 @@ class Factory:
     def __init__(self, open_provider: OpenProvider) -> None:
         self.open_provider = open_provider
 
-    def create_ep(self, options: CData, by_policy: bool) -> Ep:
-        """Returns the execution provider for a session with these OrtSessionOptions.
+    def create_ep(self, options: CData, by_policy: bool, logger: int) -> Ep:
+        """Returns the execution provider for a session with these OrtSessionOptions and OrtLogger.
 
         ONNX Runtime's selection policies prefer the CPU device of any plugin to its own CPU
         provider. If a policy selected this provider (`by_policy`) and none of its options is set,
@@ -63,9 +62,8 @@ class Factory:
         entries = config_entries(options)
         own = provider_options(entries)
         if by_policy and not own:
-            logger.warning("%s", _CHOSEN_BY_POLICY)
-            return Ep(NoNodesProvider())
-        return Ep(self.open_provider(own), entries.get(WRITES_CONTEXT) == "1")
+            return Ep(NoNodesProvider(), logger)
+        return Ep(self.open_provider(own), logger, entries.get(WRITES_CONTEXT) == "1")
 
 
 class NoNodesProvider:
@@ -76,6 +74,10 @@ class NoNodesProvider:
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """Returns no clusters."""
         return ()
+
+    def notice(self) -> Notice:
+        """Returns the reason why no node is taken."""
+        return Notice(_CHOSEN_BY_POLICY, warning=True)
 
 
 factory = Factory(_open_provider)
@@ -135,10 +137,13 @@ def py_supported_devices(
 
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
-def py_create_ep(this: CData, options: CData, by_policy: int, out: CData, status: CData) -> None:
+def py_create_ep(
+    this: CData, options: CData, by_policy: int, logger: int, out: CData, status: CData
+) -> None:
     """Creates the execution provider of one session."""
     this_factory: Factory = ffi.from_handle(this)
-    out[0] = _new_struct(lib.new_ep, this_factory.create_ep(options, bool(by_policy)), _strings[0])
+    ep = this_factory.create_ep(options, bool(by_policy), logger)
+    out[0] = _new_struct(lib.new_ep, ep, _strings[0])
 
 
 @ffi.def_extern(onerror=_ESCAPED)
@@ -154,6 +159,14 @@ def py_get_capability(this: CData, graph: int, support: CData, status: CData) ->
     """Claims the nodes of a graph that the provider takes."""
     ep: Ep = ffi.from_handle(this)
     ep.get_capability(graph, support)
+
+
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
+@_status
+def py_session_initialized(this: CData, status: CData) -> None:
+    """Logs the session's line; all graphs are planned by now."""
+    ep: Ep = ffi.from_handle(this)
+    ep.log_notice()
 
 
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)

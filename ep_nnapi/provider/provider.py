@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -21,10 +21,9 @@ from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
-from ep_nnapi.report import GraphReport, Report, combine
+from ep_nnapi.report import Notice, Report, combine
 
-logger = logging.getLogger(__name__)
-
+_NAMED_TYPES = 2  # operator types that the notice of a session names
 PROVIDER_ID = "provider_id"
 """Session option that names a provider which this process has made, in place of options."""
 
@@ -40,12 +39,12 @@ class Provider:
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
         self.opened = False
+        self.reports_itself = False
         self.error: Exception | None = None
 
     def plan(self, graph: Graph) -> tuple[Cluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         plan = self._planner.plan(graph)
-        _log_summary(plan.report, self._planner.compiler)
         with self._lock:
             before = self._plans.get(graph.key)
             self._plans[graph.key] = merge_plans(before, plan, graph) if before else plan
@@ -61,6 +60,20 @@ class Provider:
             graphs = [plan.report for plan in self._plans.values()]
         return combine(self.target.feature_level, str(self.target.rules), graphs)
 
+    def notice(self) -> Notice:
+        """Returns the numbers of nodes taken and left; a warning if less than half are taken.
+
+        Never a warning for a session that this package opens itself: it reports on its own.
+        """
+        report = self.report
+        text = report.summary
+        if report.rejections:
+            types = list(dict(Counter(r.op_type for r in report.rejections).most_common()))
+            more = " …" if len(types) > _NAMED_TYPES else ""
+            left = ", ".join(types[:_NAMED_TYPES])
+            text += f"; {left}{more}: `ep-nnapi check` says why"
+        return Notice(text, not self.reports_itself and 2 * report.taken < report.nodes)
+
     @property
     def clusters(self) -> tuple[Cluster, ...]:
         """The clusters of all graphs planned so far."""
@@ -71,20 +84,6 @@ class Provider:
     def failures(self) -> tuple[RuntimeFailure, ...]:
         """The last few device failures of each cluster, in the runs of this session so far."""
         return tuple(failure for c in self.clusters for failure in c.failures)
-
-
-def _log_summary(report: GraphReport, compiler: Compiler) -> None:
-    """Logs one line for a graph, as ONNX Runtime's own provider does in GetCapability."""
-    logger.info(
-        "nodes in the graph: %d, supported: %d, taken: %d, clusters: %d, "
-        "on device %s at feature level %d",
-        report.nodes,
-        report.capable,
-        sum(len(c.nodes) for c in report.clusters),
-        len(report.clusters),
-        compiler.device.name,
-        compiler.target.feature_level,
-    )
 
 
 def planner_of(options: Options) -> Planner:
@@ -148,6 +147,7 @@ def handed_over(provider: Provider) -> Iterator[dict[str, str]]:
     """Yields the option strings that make a session of this process use `provider`."""
     provider_id = uuid.uuid4().hex
     _handed_over[provider_id] = provider
+    provider.reports_itself = True
     try:
         yield {PROVIDER_ID: provider_id}
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 from pathlib import Path
@@ -123,13 +122,3 @@ def test_the_command_line_runs_on_a_library(capsys: pytest.CaptureFixture[str]) 
     assert "19 of 20 right" in capsys.readouterr().out
     assert main(["check", DIGITS, "--runtime", "phone"]) == 2
     assert "runtime is 'phone'" in capsys.readouterr().err
-
-
-def test_one_line_for_each_graph_says_what_was_taken(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "ep_nnapi"):
-        session(DIGITS, exclude="MaxPool", runtime=LIBRARY)
-    (line,) = [r.getMessage() for r in caplog.records if r.name == "ep_nnapi.provider.provider"]
-    assert line == (
-        "nodes in the graph: 8, supported: 6, taken: 6, clusters: 3, "
-        "on device nnapi-reference at feature level 8"
-    )

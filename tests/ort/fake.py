@@ -8,6 +8,7 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Array
 from ep_nnapi.ort.contract import Allocate
+from ep_nnapi.report import Notice
 
 OPERATORS: Mapping[str, Callable[..., Array]] = {
     "Abs": np.abs,
@@ -67,6 +68,11 @@ class FakeProvider:
     entries: Mapping[str, str] = field(default_factory=dict)
     graphs: list[Graph] = field(default_factory=list)
     runners: list[Runner] = field(default_factory=list)
+    error: Exception | None = None
+    line: Notice = field(default_factory=lambda: Notice("a fake provider"))
+
+    def notice(self) -> Notice:
+        return self.line
 
     def open(self, entries: Mapping[str, str]) -> "FakeProvider":
         self.entries = entries

@@ -7,18 +7,23 @@ import numpy as np
 from ep_nnapi.errors import Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Constant
+from ep_nnapi.report import Notice
 
 
 class Look:
     """A provider that claims nothing and copies what it is shown."""
 
     def __init__(self) -> None:
+        self.error: Exception | None = None
         self.graphs: dict[str, Graph] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.refusals: dict[str, str] = {}
 
     def open(self, entries: Mapping[str, str]) -> "Look":
         return self
+
+    def notice(self) -> Notice:
+        return Notice("a provider that looks")
 
     def plan(self, seen: Graph) -> list:
         self.graphs[seen.key] = seen

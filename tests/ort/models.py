@@ -60,3 +60,14 @@ def abs_add(shape: Shape = (2, 3), dtype: type = np.float32) -> bytes:
         [tensor("x", shape, dtype)],
         [tensor("y", shape, dtype)],
     )
+
+
+def if_abs_add() -> bytes:
+    """y = |x| + x if c, else x + x: a main graph and two inner ones."""
+    then = graph(
+        [node("Abs", "x", "a", name="abs"), node("Add", "a x", "t", name="add")], [], [tensor("t")]
+    )
+    other = graph([node("Add", "x x", "e", name="twice")], [], [tensor("e")])
+    condition = helper.make_tensor_value_info("c", onnx.TensorProto.BOOL, ())
+    chosen = node("If", "c", "y", name="if", then_branch=then, else_branch=other)
+    return model([chosen], [condition, tensor("x")], [tensor("y")])

@@ -9,9 +9,13 @@ import pytest
 
 import ep_nnapi.ort.session as nnapi
 from ep_nnapi.errors import OptionError
+from ep_nnapi.report import Notice
 from tests.ort.conftest import NAME, Install, start
-from tests.ort.models import abs_add
+from tests.ort.fake import FakeProvider
+from tests.ort.models import abs_add, if_abs_add
 
+DIGITS = str(Path(__file__).parents[2] / "models" / "digits.onnx")
+INFO, WARNING, ERROR = 1, 2, 3  # severities of ONNX Runtime's log
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
 
 
@@ -72,14 +76,49 @@ def by_policy(policy: str) -> onnxruntime.SessionOptions:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_takes_nodes_from_the_cpu_provider(
-    install: Install, caplog: pytest.LogCaptureFixture, policy: str
+    install: Install, capfd: pytest.CaptureFixture[str], policy: str
 ):
     """ONNX Runtime chooses any CPU device before its own: the plugin takes no node then."""
     fake = install("Abs", "Add", together=True)
-    session = onnxruntime.InferenceSession(abs_add(), by_policy(policy))
+    options = by_policy(policy)
+    options.log_severity_level = WARNING
+    session = onnxruntime.InferenceSession(abs_add(), options)
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
     assert fake.graphs == fake.runners == []
-    assert "it leaves all nodes to that" in caplog.text
+    assert capfd.readouterr().err.count("it leaves all nodes to that") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "severity", "logged"),
+    [
+        (Notice("half: 1 of 2"), INFO, 1),
+        (Notice("half: 1 of 2"), WARNING, 0),
+        (Notice("few: 1 of 3", warning=True), WARNING, 1),
+        (Notice("few: 1 of 3", warning=True), ERROR, 0),
+    ],
+)
+def test_one_line_for_each_session_at_the_severity_of_its_log(
+    install: Install, capfd: pytest.CaptureFixture[str], line: Notice, severity: int, logged: int
+):
+    """The main graph has two inner ones."""
+    install(provider=FakeProvider(["Abs"], line=line))
+    options = settings()
+    options.log_severity_level = severity
+    nnapi.append_execution_provider(options)
+    onnxruntime.InferenceSession(if_abs_add(), options)
+    assert capfd.readouterr().err.count(line.text) == logged
+
+
+def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(
+    capfd: pytest.CaptureFixture[str],
+):
+    options = settings()
+    options.log_severity_level = WARNING
+    nnapi.append_execution_provider(options, exclude="Conv,Relu,MaxPool")
+    onnxruntime.InferenceSession(DIGITS, options)
+    (line,) = [x for x in capfd.readouterr().err.splitlines() if "NnapiPlugin" in x]
+    said = "NNAPI takes 2 of 8 nodes in 1 cluster at feature level 8; Conv, Relu …"
+    assert f"{said}: `ep-nnapi check` says why" in line
 
 
 @pytest.mark.parametrize("way", ["providers", "devices", "append"])
