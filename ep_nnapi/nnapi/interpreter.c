@@ -54,6 +54,9 @@ static struct {
     py_object (*string)(py_object);
     const char *(*text)(py_object, size_t *);
     void (*clear)(void);
+    int (*pending)(py_object);
+    py_object *interrupt; /* KeyboardInterrupt */
+    void (*set_interrupt)(void);
     void (*forget)(py_object);
     void (*before_fork)(void);
     void (*after_fork_parent)(void);
@@ -183,6 +186,9 @@ static bool nn_symbols(void *from) {
            NN_FIND(sys_object, "PySys_GetObject") && NN_FIND(append, "PyList_Append") &&
            NN_FIND(fetch, "PyErr_Fetch") && NN_FIND(string, "PyObject_Str") &&
            NN_FIND(text, "PyUnicode_AsUTF8AndSize") && NN_FIND(clear, "PyErr_Clear") &&
+           NN_FIND(pending, "PyErr_ExceptionMatches") &&
+           NN_FIND(interrupt, "PyExc_KeyboardInterrupt") &&
+           NN_FIND(set_interrupt, "PyErr_SetInterrupt") &&
            NN_FIND(forget, "Py_DecRef") && NN_FIND(before_fork, "PyOS_BeforeFork") &&
            NN_FIND(after_fork_parent, "PyOS_AfterFork_Parent") &&
            NN_FIND(after_fork_child, "PyOS_AfterFork_Child");
@@ -251,9 +257,12 @@ static const char *nn_interpreter(const char *root) {
     return why;
 }
 
+/* Whether Ctrl-C ended the import. */
+static bool nn_is_interrupted(void) { return py.pending(*py.interrupt); }
+
 static py_object nn_import(const char *root) {
     py_object module = py.import(NN_ADAPTER);
-    if (module != NULL) return module;
+    if (module != NULL || nn_is_interrupted()) return module;
     static bool told; /* where this library lives; under the interpreter's lock */
     py_object path = py.sys_object("path"), entry = py.decode_path(root);
     py.clear();
@@ -266,8 +275,15 @@ static void nn_forget(py_object object) {
     if (object != NULL) py.forget(object);
 }
 
-/* What the pending exception says, which is over then. */
+/* What the pending exception says, which is over then. Ctrl-C has no reason, "": Python raises
+ * KeyboardInterrupt again in the main thread, once this call has returned to it. */
 static void nn_reason(char reason[NN_LINE]) {
+    reason[0] = '\0';
+    if (nn_is_interrupted()) {
+        py.clear();
+        py.set_interrupt();
+        return;
+    }
     py_object type = NULL, value = NULL, traceback = NULL;
     py.fetch(&type, &value, &traceback);
     py_object words = value != NULL ? py.string(value) : NULL;

@@ -26,7 +26,7 @@ NN_EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApi
     char reason[NN_LINE];
     const nn_table *table = nn_connect_first(reason);
     *count = 0;
-    if (table == NULL) return failed(base, reason);
+    if (table == NULL) return failed(base, reason[0] != '\0' ? reason : "interrupted by Ctrl-C");
     return ((create_factories)table->functions[CREATE])(registered_name, base, logger, factories,
                                                         capacity, count);
 }

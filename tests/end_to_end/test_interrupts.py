@@ -156,3 +156,30 @@ print(caught)
 """
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "10\n", "")
+
+
+def test_ctrl_c_in_the_first_call_of_the_c_api_is_raised() -> None:
+    """It ends the import of the package; the next call imports it again."""
+    done = python(
+        """
+import ctypes, importlib.abc, signal, sys
+from ep_nnapi.nnapi.capi.linking import libneuralnetworks_path
+
+class CtrlC(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "ep_nnapi.nnapi.capi.entry":
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+library, count = ctypes.CDLL(str(libneuralnetworks_path())), ctypes.c_uint32()
+assert "ep_nnapi.nnapi.capi.entry" not in sys.modules
+sys.meta_path.insert(0, CtrlC())
+try:
+    library.ANeuralNetworks_getDeviceCount(ctypes.byref(count))
+    print("lost")
+except KeyboardInterrupt:
+    print("raised")
+print(library.ANeuralNetworks_getDeviceCount(ctypes.byref(count)), count.value > 0)
+"""
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "raised\n0 True\n", "")

@@ -126,11 +126,11 @@ def test_worth_it_takes_what_pays_and_leaves_the_rest() -> None:
     device = declining(data, 10)
     everything = partitions_of(data, device)[0]
     chosen = partitions_of(data, device, partitioning="worth_it")[0]
-    left = {i for ids, _ in chosen.choice.given_up for i in ids}
+    left = {i for ids, _ in chosen.choice.left_to_cpu for i in ids}
     assert taken(chosen.choice.clusters) == set(everything.capable) - left
     assert left
     assert chosen.choice.clusters
-    assert all("estimated" in detail for _, detail in chosen.choice.given_up)
+    assert all("estimated" in detail for _, detail in chosen.choice.left_to_cpu)
     times = [p.estimate(p.choice.clusters) for p in (chosen, everything)]
     assert times[0] < times[1]
 

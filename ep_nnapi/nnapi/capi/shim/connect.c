@@ -8,7 +8,7 @@ static atomic_bool nn_said; /* that it does not work, on stderr */
 static const nn_table *nn_connect_or_say(void) {
     char reason[NN_LINE];
     const nn_table *table = nn_connect_first(reason);
-    if (table == NULL && !atomic_exchange(&nn_said, true))
+    if (table == NULL && reason[0] != '\0' && !atomic_exchange(&nn_said, true))
         fprintf(stderr, "libneuralnetworks.so: %s; calls return ANEURALNETWORKS_OP_FAILED\n",
                 reason);
     return table;
