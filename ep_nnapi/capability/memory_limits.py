@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from ep_nnapi.capability.shape_check import operands_of
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.lowering.fusion import value_of, writes
+from ep_nnapi.nnapi.call import Arg, Call
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
 _ALLOWANCE = 1 << 22
@@ -36,30 +37,30 @@ def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
 
     Constants are lazy, so the check runs before any of them is in memory.
     """
-    values = [v for v in (*node.inputs, *node.outputs) if v is not None]
-    constants = sum(bytes_of(v) for v in values if v.constant is not None)
+    constants = total = 0
+    for value in (*node.inputs, *node.outputs):
+        if value is not None:
+            size = bytes_of(value)
+            total += size
+            constants += 0 if value.constant is None else size
     read = _CONSTANT_FACTOR * constants + _ALLOWANCE
-    written = _TENSOR_FACTOR * sum(map(bytes_of, values)) + _ALLOWANCE
+    written = _TENSOR_FACTOR * total + _ALLOWANCE
     for call in calls:
-        made = [v for v in _values(call.inputs) if v.constant is not None]
-        _require_at_most(f"{call.spec.name} reads a derived constant", made, read)
-        _require_at_most(f"{call.spec.name} computes a tensor", _values(call.outputs), written)
+        for value in _values(call.inputs):
+            if value.constant is not None and bytes_of(value) > read:
+                raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
+        for value in writes(call):
+            if bytes_of(value) > written:
+                raise _too_large(f"{call.spec.name} computes a tensor", value, written)
         if call.spec in SCRATCH:
-            elements = sum(v.size for v in (*_values(call.inputs), *_values(call.outputs)))
+            elements = sum(v.size for v in (*_values(call.inputs), *writes(call)))
             require_scratch(call.spec, operands_of(call), elements)
 
 
-def _values(args: Iterable[Arg]) -> Iterator[Value]:
-    for arg in args:
-        value = arg.value if isinstance(arg, View) else arg
-        if isinstance(value, Value):
-            yield value
+def _values(args: Iterable[Arg]) -> list[Value]:
+    return [value for value in map(value_of, args) if value is not None]
 
 
-def _require_at_most(which: str, values: Iterable[Value], most: int) -> None:
-    for value in values:
-        if bytes_of(value) > most:
-            raise Reject(
-                Reason.SIZE,
-                f"{which} of {bytes_of(value)} bytes; a node of these sizes is limited to {most}",
-            )
+def _too_large(which: str, value: Value, most: int) -> Reject:
+    detail = f"{which} of {bytes_of(value)} bytes; a node of these sizes is limited to {most}"
+    return Reject(Reason.SIZE, detail)

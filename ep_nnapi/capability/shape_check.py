@@ -35,16 +35,20 @@ def operands_of(call: Call) -> Operands:
 def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> bool:
     if len(inferred) != len(declared):
         return False
-    return all(a is None or a == b for a, b in zip(inferred, declared, strict=True))
+    return inferred == declared or all(
+        a is None or a == b for a, b in zip(inferred, declared, strict=True)
+    )
 
 
 def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
-    if isinstance(arg, tuple):
-        return tuple(_tensor(g) for g in arg)
-    if arg is None or isinstance(arg, bool | int | float):
-        return arg
-    if isinstance(arg, Value | View):
+    if isinstance(arg, Value):
         return _tensor(arg)
+    if arg is None or isinstance(arg, int | float):
+        return arg
+    if isinstance(arg, View):
+        return _tensor(arg)
+    if isinstance(arg, tuple):
+        return tuple([_tensor(g) for g in arg])
     raise SpecError(f"{arg!r} is not an operand of a call")
 
 

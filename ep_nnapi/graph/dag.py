@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import prod
 
 import networkx as nx
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 
@@ -46,18 +44,18 @@ def dag_of(graph: Graph) -> nx.DiGraph:
 
 def inputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node reads, without constants."""
-    return tuple(v for v in node.inputs if v is not None and (v.constant is None or v.folded))
+    return tuple([v for v in node.inputs if v is not None and (v.constant is None or v.folded)])
 
 
 def constants_of(node: GraphNode) -> tuple[Value, ...]:
     """The constants that a node, or a member of its QDQ group, reads."""
-    inputs = (v for part in node.originals for v in part.inputs)
-    return tuple(v for v in inputs if v is not None and v.constant is not None and not v.folded)
+    inputs = [v for part in node.originals for v in part.inputs if v is not None]
+    return tuple([v for v in inputs if v.constant is not None and not v.folded])
 
 
 def outputs_of(node: GraphNode) -> tuple[Value, ...]:
     """The values that a node computes."""
-    return tuple(v for v in node.outputs if v is not None)
+    return tuple([v for v in node.outputs if v is not None])
 
 
 def _reads(node: GraphNode, values: dict[str, Value]) -> Iterator[tuple[str, Value]]:
@@ -72,8 +70,8 @@ def bytes_of(value: Value) -> int:
     """A tensor's bytes; an unknown dimension or item size counts as 1, an unknown rank gives 1."""
     if value.dims is None:
         return 1
-    try:
-        item = value.dtype.numpy.itemsize
-    except Reject:
-        item = 1
-    return prod(d for d in value.dims if isinstance(d, int)) * item
+    size = value.dtype.item_bytes
+    for dim in value.dims:
+        if isinstance(dim, int):
+            size *= dim
+    return size

@@ -72,6 +72,11 @@ class DType(IntEnum):
         return _NUMPY[self]
 
     @property
+    def item_bytes(self) -> int:
+        """Bytes of one element; 1 if numpy does not have the type."""
+        return _NUMPY[self].itemsize if self in _NUMPY else 1
+
+    @property
     def readable(self) -> bool:
         """True if numpy has the type, so that constants of it can be read."""
         return self in _NUMPY
@@ -184,20 +189,26 @@ class Value:
     def rank(self) -> int:
         """Number of dimensions; raises Reject(SHAPE) if unknown."""
         if self.dims is None:
-            raise self._unknown_shape("has an unknown rank; declare its shape in the model")
+            raise self._unknown_rank()
         return len(self.dims)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Static shape; raises Reject(SHAPE) that names the first unknown dimension."""
-        shape = []
-        for i in range(self.rank):
-            dim = self.dims[i] if self.dims else None
+        if self.dims is None:
+            raise self._unknown_rank()
+        for dim in self.dims:
             if not isinstance(dim, int):
-                called = f"'{dim}'" if dim else "unknown"
-                raise self._unknown_shape(f"dimension {i} is {called}; {FIX_ADVICE}")
-            shape.append(dim)
-        return tuple(shape)
+                raise self._unknown_dimension(self.dims.index(dim))
+        return self.dims  # type: ignore[return-value]  # each is an integer
+
+    def _unknown_dimension(self, index: int) -> Reject:
+        dim = self.dims[index] if self.dims else None
+        called = f"'{dim}'" if dim else "unknown"
+        return self._unknown_shape(f"dimension {index} is {called}; {FIX_ADVICE}")
+
+    def _unknown_rank(self) -> Reject:
+        return self._unknown_shape("has an unknown rank; declare its shape in the model")
 
     def _unknown_shape(self, what: str) -> Reject:
         if self.shape_producer:

@@ -16,20 +16,20 @@ _FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}
 
 def value_of(arg: Arg) -> Value | None:
     """Returns the value of a tensor operand in any layout; None for scalars and omitted ones."""
-    if isinstance(arg, View):
-        return arg.value
-    return arg if isinstance(arg, Value) else None
+    if isinstance(arg, Value):
+        return arg
+    return arg.value if isinstance(arg, View) else None
 
 
 def reads(call: Call) -> tuple[Value, ...]:
     """Returns the values that a call reads, without constants."""
-    values = (value_of(a) for a in call.inputs)
-    return tuple(v for v in values if v is not None and v.constant is None)
+    values = [value_of(a) for a in call.inputs]
+    return tuple([v for v in values if v is not None and v.constant is None])
 
 
 def writes(call: Call) -> tuple[Value, ...]:
     """Returns the values that a call computes."""
-    return tuple(o.value if isinstance(o, View) else o for o in call.outputs)
+    return tuple([o.value if isinstance(o, View) else o for o in call.outputs])
 
 
 def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
@@ -37,8 +37,8 @@ def needed(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
     wanted = set(kept)
     found: list[Call] = []
     for call in reversed(calls):
-        if any(v.name in wanted for v in writes(call)):
-            wanted.update(v.name for v in reads(call))
+        if not wanted.isdisjoint([v.name for v in writes(call)]):
+            wanted.update([v.name for v in reads(call)])
             found.append(call)
     return found[::-1]
 
@@ -49,7 +49,7 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
     An activation is fused only if it is the only reader of that input and the input is not in
     `kept`, the names of the cluster's outputs.
     """
-    readers = Counter(v.name for c in calls for v in reads(c))
+    readers = Counter([v.name for c in calls for v in reads(c)])
     fused: list[Call] = []
     producer: dict[str, int] = {}  # value name -> position in `fused`
     for call in calls:
@@ -59,7 +59,7 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
             fused[source] = _with_activation(before, call)
             producer[writes(call)[0].name] = source
             continue
-        producer.update((v.name, len(fused)) for v in writes(call))
+        producer.update([(v.name, len(fused)) for v in writes(call)])
         fused.append(call)
     return fused
 

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
+from ep_nnapi.graph.value import (
+    MAX_RANK,
+    Constant,
+    DType,
+    Quantization,
+    Value,
+    operand_shape,
+)
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
@@ -73,16 +80,25 @@ class _TypedArg:
     arg: Arg
 
     @property
+    def kind(self) -> object:
+        value = self._value
+        return type(self.arg) if value is None else operand_code(value)
+
+    @property
     def rank(self) -> int | None:
-        if isinstance(self.arg, View):
-            return len(self.arg.perm)
         if isinstance(self.arg, Value):
-            return len(operand_shape(self.arg.shape))
-        return 0
+            rank = len(self.arg.shape)
+            return rank if 0 < rank <= MAX_RANK else 1
+        return len(self.arg.perm) if isinstance(self.arg, View) else 0
 
     @property
     def omitted(self) -> bool:
         return self.arg is None
+
+    @property
+    def _value(self) -> Value | None:
+        value = self.arg.value if isinstance(self.arg, View) else self.arg
+        return value if isinstance(value, Value) else None
 
     @property
     def dimensions(self) -> tuple[int, ...]:
@@ -92,8 +108,7 @@ class _TypedArg:
 
     @property
     def _quantization(self) -> Quantization | None:
-        value = self.arg.value if isinstance(self.arg, View) else self.arg
-        return value.quantization if isinstance(value, Value) else None
+        return self._value.quantization if self._value is not None else None
 
     @property
     def scale(self) -> float:
@@ -125,8 +140,8 @@ class _TypedArg:
         return operand_code(arg.value if isinstance(arg, View) else arg) is code
 
     def describe(self) -> str:
-        if isinstance(self.arg, Value | View):
-            value = self.arg.value if isinstance(self.arg, View) else self.arg
+        value = self._value
+        if value is not None:
             code = operand_code(value)
             return f"{value.name} is {code.name if code else value.dtype.name}"
         return f"{self.arg} is a {type(self.arg).__name__}"
@@ -161,11 +176,12 @@ class Call:
         found: dict[str, Given] = {}
         repeated: dict[str, list[Value | View]] = {}
         for param, arg in zip(self.params, self.inputs, strict=True):
-            if param.many and isinstance(arg, Value | View):
+            if param.many and isinstance(arg, Value | View):  # not omitted
                 repeated.setdefault(param.name, []).append(arg)
             else:
                 found[param.name] = arg
-        return {**found, **{name: tuple(args) for name, args in repeated.items()}}
+        found.update((name, tuple(args)) for name, args in repeated.items())
+        return found
 
 
 class Row(OperationSpec):
@@ -213,34 +229,49 @@ def row(
 def _bind(
     form: Params, given: Sequence[Given], named: Mapping[str, Given]
 ) -> tuple[Params, tuple[Arg, ...]] | None:
-    names = [p.name for p in form]
-    wanted = {**dict(zip(names, given, strict=False)), **named}
-    present = {k for k, v in wanted.items() if v is not None}
-    twice = set(names[: len(given)]) & set(named)
-    if len(given) > len(form) or twice or not present <= set(names):
+    if len(given) > len(form):
         return None
+    unused = {name for name, arg in named.items() if arg is not None}
     params: list[Param] = []
     inputs: list[Arg] = []
-    for param in form:
-        default = FuseCode.NONE if param.name == "activation" else None
-        args = _args(param, wanted.get(param.name, default))
+    for position, param in enumerate(form):
+        if position >= len(given):
+            default = FuseCode.NONE if param.name == "activation" else None
+            args = _args(param, named.get(param.name, default))
+            unused.discard(param.name)
+        elif param.name in named:
+            return None
+        else:
+            args = _args(param, given[position])
         if param.many == "+" and not args:
             return None
         params += [param] * len(args)
         inputs += args
     end = _end(params, inputs)
-    if any(a is None and not p.optional for p, a in zip(params[:end], inputs, strict=False)):
+    if unused or end is None:
         return None
     return tuple(params[:end]), tuple(inputs[:end])
 
 
-def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int:
-    """The shortest legal operand count that includes every operand that is not None."""
-    needed = max((i + 1 for i, a in enumerate(inputs) if a is not None), default=0)
-    return next((i + 1 for i, p in enumerate(params) if p.last and i + 1 >= needed), len(params))
+def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int | None:
+    """The shortest legal operand count that includes every operand that is not None.
+
+    None if an operand before it is missing that is not optional.
+    """
+    end = len(inputs)
+    while end > 1 and inputs[end - 1] is None:
+        end -= 1
+    while 0 < end < len(params) and not params[end - 1].last:
+        end += 1
+    for param, arg in zip(params[:end], inputs, strict=False):
+        if arg is None and not param.optional:
+            return None
+    return end
 
 
 def _args(param: Param, given: Given) -> Sequence[Arg]:
+    if isinstance(given, Value):
+        return (given,)
     if isinstance(given, Constant):
         return (Value(f"constant {param.name}", given.dtype, given.shape, constant=given),)
     if isinstance(given, Sequence):

@@ -104,6 +104,11 @@ class TypedOperand:
     index: int
 
     @property
+    def kind(self) -> object:
+        """The operand type, in a tuple if the operand is omitted."""
+        return (self.operand.type,) if self.omitted else self.operand.type
+
+    @property
     def rank(self) -> int | None:
         """Rank: 0 for scalars, None if unknown."""
         return len(self.operand.dimensions) or (None if self.operand.type.tensor else 0)

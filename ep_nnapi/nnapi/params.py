@@ -39,6 +39,10 @@ class Typed(Protocol):
     """Operand properties that signature matching uses."""
 
     @property
+    def kind(self) -> object:
+        """Hashable key that determines `omitted` and `fits`."""
+
+    @property
     def rank(self) -> int | None:
         """Rank: 0 for scalars, None if unknown."""
 

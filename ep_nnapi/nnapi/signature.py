@@ -13,6 +13,9 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits
 from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
+_MAX_FITTING = 64
+"""Number of matches that an operation caches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Match:
@@ -90,6 +93,11 @@ class OperationSpec:
         """Possible matches by number of inputs and outputs, cached for recent numbers."""
         return lru_cache(maxsize=16)(partial(_choices, self))
 
+    @cached_property
+    def _fitting(self) -> dict[tuple[int, tuple[object, ...]], _Choice]:
+        """The last matches found, by number of inputs and kinds of all operands."""
+        return {}
+
     def match(self, inputs: Sequence[Typed], outputs: Sequence[Typed], feature_level: int) -> Match:
         """Return the operand lists and typing that match the operands at the lowest level.
 
@@ -97,17 +105,32 @@ class OperationSpec:
         RANK, OP for a number of operands that no form has, SHAPE or QUANTIZATION from a rule.
         """
         operands = (*inputs, *outputs)
-        choices = self._choices(len(inputs), len(outputs))
-        choice = next((c for c in choices if c.fit(operands)), None)
+        choice = self._choice(operands, len(inputs))
         if choice is None:
             raise self._mismatch(inputs, outputs)
         found = choice.match
         if found.level > feature_level:
             raise self._too_new(found, feature_level)
-        for position, param in choice.ranked:
-            self._check_rank(param, operands[position])
+        for position, low, high in choice.ranked:
+            rank = operands[position].rank
+            if rank is not None and not low <= rank <= high and not operands[position].omitted:
+                param = (*found.inputs, *found.outputs)[position]
+                raise self._wrong_rank(param, operands[position])
         level = self._check_rules(found, operands, feature_level)
         return found if level <= found.level else replace(found, level=level)
+
+    def _choice(self, operands: Sequence[Typed], inputs: int) -> _Choice | None:
+        """The match at the lowest level for these operands, of which the first are inputs."""
+        key = inputs, tuple([operand.kind for operand in operands])
+        found = self._fitting.get(key)
+        if found is None:
+            choices = self._choices(inputs, len(operands) - inputs)
+            found = next((c for c in choices if c.fit(operands)), None)
+            if found is not None:
+                if len(self._fitting) >= _MAX_FITTING:
+                    self._fitting.clear()
+                self._fitting[key] = found
+        return found
 
     def aligned(self, n_in: int, n_out: int) -> Iterator[tuple[Params, Params]]:
         """Pairs of input and output lists of these lengths, one parameter for each operand."""
@@ -161,14 +184,11 @@ class OperationSpec:
             raise _newer(f"{self.name} {most.what}", most.level, feature_level)
         return most.level
 
-    def _check_rank(self, param: Param, operand: Typed) -> None:
-        if operand.omitted or operand.rank is None:
-            return
+    def _wrong_rank(self, param: Param, operand: Typed) -> Reject:
         low, high = self.ranks[param.name]
-        if not low <= operand.rank <= high:
-            takes = str(low) if low == high else f"{low}-{high}"
-            found = f"{operand.describe()} of rank {operand.rank}"
-            raise Reject(Reason.RANK, f"{found}, {self.name}.{param.name} takes rank {takes}")
+        takes = str(low) if low == high else f"{low}-{high}"
+        found = f"{operand.describe()} of rank {operand.rank}"
+        return Reject(Reason.RANK, f"{found}, {self.name}.{param.name} takes rank {takes}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +196,12 @@ class _Choice:
     """A possible match.
 
     takes    (type, optional) of each operand, type None for any
-    ranked   operands with limited ranks: their positions and parameters
+    ranked   operands with limited ranks: position, lowest and highest rank
     """
 
     match: Match
     takes: tuple[tuple[OperandCode | None, bool], ...]
-    ranked: tuple[tuple[int, Param], ...]
+    ranked: tuple[tuple[int, int, int], ...]
 
     def fit(self, operands: Sequence[Typed]) -> bool:
         """Return True if the operands have these types."""
@@ -197,7 +217,9 @@ def _choices(spec: OperationSpec, n_in: int, n_out: int) -> tuple[_Choice, ...]:
         _Choice(
             Match(ins, outs, t, max([spec.level, t.level, *(p.level for p in ins + outs)])),
             tuple([(t.code(p.type), p.optional) for p in ins + outs]),
-            tuple([(i, p) for i, p in enumerate(ins + outs) if p.name in spec.ranks]),
+            tuple(
+                [(i, *spec.ranks[p.name]) for i, p in enumerate(ins + outs) if p.name in spec.ranks]
+            ),
         )
         for ins, outs in spec.aligned(n_in, n_out)
         for t in spec.typings

@@ -15,7 +15,7 @@ from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.capi.refusal import bad_data
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Operand, OperandValue
-from ep_nnapi.nnapi.operand import check_type, describe
+from ep_nnapi.nnapi.operand import check_type
 
 
 class OemCode(IntEnum):
@@ -62,7 +62,7 @@ def operand(
         return vendor
     try:
         made = Operand(OperandCode(code), dimensions, scale, zero_point)
-        check_type(made, describe(made))
+        check_type(made)
     except (ValueError, SpecError) as error:
         raise bad_data(str(error)) from error
     if made.type.level > level:

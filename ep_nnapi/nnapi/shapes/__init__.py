@@ -85,11 +85,15 @@ def infer(spec: OperationSpec, operands: Operands, outputs: int = 1) -> tuple[Di
     if function is None:
         return (None,) * outputs
     names, required, everything = _asked(function)
-    chosen = operands if everything else {k: v for k, v in operands.items() if k in names}
-    given = {name: value for name, value in chosen.items() if value is not None}
-    for name in sorted(required - given.keys()):
-        raise ShapeError(f"operand {name} is missing, its value is required")
-    if any(value is Pending.PENDING for value in given.values()):
+    given, pending = {}, False
+    for name, value in operands.items():
+        if value is not None and (everything or name in names):
+            given[name] = value
+            pending = pending or value is Pending.PENDING
+    if not required <= given.keys():
+        missing = min(required - given.keys())
+        raise ShapeError(f"operand {missing} is missing, its value is required")
+    if pending:
         return (None,) * outputs
     try:
         found = function(**given)

@@ -6,7 +6,7 @@ from functools import reduce
 from inspect import signature
 from itertools import zip_longest
 
-from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, require, unify
+from ep_nnapi.nnapi.shapes.operands import Dim, Dims, ShapeError, Table, Tensor, require, unify
 from ep_nnapi.nnapi.spec import OPERATIONS
 
 
@@ -20,13 +20,14 @@ def broadcast(*tensors: Tensor) -> Dims:
 
     Source: NDK ANEURALNETWORKS_ADD, "broadcasting".
     """
-    ends = zip_longest(*(reversed(t.dims) for t in tensors), fillvalue=1)
-    return tuple(reversed([_stretched(sizes) for sizes in ends]))
+    ends = zip_longest(*[t.dims[::-1] for t in tensors], fillvalue=1)
+    return tuple([_stretched(sizes) for sizes in ends][::-1])
 
 
 def _stretched(sizes: tuple[Dim, ...]) -> Dim:
-    known = {s for s in sizes if s not in (1, None)}
-    require(len(known) < 2, f"sizes {sorted(s for s in known if s is not None)} do not broadcast")
+    known = {*sizes} - {1, None}
+    if len(known) > 1:
+        raise ShapeError(f"sizes {sorted(s for s in known if s is not None)} do not broadcast")
     if known:
         return known.pop()
     return None if None in sizes else 1
