@@ -52,7 +52,8 @@ def plot(results: Mapping[str, Row]) -> str:
     parts, y = [], 20
     for name, row in published_rows(results).items():
         parts.append(f'<text x="200" y="{y + 12}" text-anchor="end">{name}</text>')
-        for way, color in COLORS.items():
+        for name_of_way, color in COLORS.items():
+            way = name_of_way if name_of_way in row else f"{name_of_way}-like"
             if way in row:
                 share = more(row, way)
                 parts.append(
