@@ -211,6 +211,13 @@ class Options:
         Category.EXECUTION,
         "folder in which devices keep compiled models between sessions (default: none)",
     )
+    intra_op_num_threads: int | None = option(
+        None,
+        parsers.count,
+        "N",
+        Category.EXECUTION,
+        "threads of one run on host-cpu (default: the session's, else one per core)",
+    )
     custom_ops_library: str | None = option(
         None,
         parsers.path,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ep_nnapi.provider import devices
 from tests import runtimes
 
 
@@ -29,3 +30,13 @@ def pytest_configure(config: pytest.Config) -> None:
 def _runtime() -> Iterator[None]:
     with runtimes.installed():
         yield
+
+
+@pytest.fixture(autouse=True)
+def _reference_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sessions run on nnapi-reference: a test compares with ONNX, not with the CPU provider.
+
+    Tests marked `fast_devices` are about the device that is chosen without this.
+    """
+    if "fast_devices" not in request.keywords:
+        monkeypatch.setattr(devices, "FAST_DEVICES", ())

@@ -60,10 +60,12 @@ def provider_of_session(
 ) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
     """Yields option strings for one session, and a function that returns the session's provider.
 
+    Clusters run on nnapi-reference unless the options name another device.
     That function raises the provider's error, which ONNX Runtime would only print before it
     continues without NNAPI. Raises OptionError for invalid options.
     """
-    provider = Provider(options)
+    # host-cpu computes by the same code as the CPU provider, so it could hide a wrong lowering
+    provider = Provider(options, fast=False)
 
     def found() -> Provider:
         if isinstance(provider.error, NnapiError):

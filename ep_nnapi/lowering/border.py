@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -96,7 +97,7 @@ class Border:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoundBorder:
     """A border bound to positions of ONNX tensors.
 
@@ -106,6 +107,20 @@ class BoundBorder:
 
     inputs: tuple[tuple[int, Crossing], ...]
     outputs: tuple[Crossing, ...]
+
+    @cached_property
+    def _unconverted(self) -> tuple[tuple[int, tuple[int, ...] | None, Crossing], ...]:
+        """The inputs, with their shape if a tensor of that shape is fed as it is."""
+        return tuple(
+            (i, c.shape if c.plain and c.shape == c.nnapi_shape else None, c)
+            for i, c in self.inputs
+        )
+
+    @cached_property
+    def _direct(self) -> tuple[bool, ...]:
+        """For each output, True if the runtime writes it: the first one of each operand."""
+        operands = [c.operand for c in self.outputs]
+        return tuple(c.plain and operands.index(c.operand) == n for n, c in enumerate(self.outputs))
 
     def run(
         self,
@@ -118,13 +133,17 @@ class BoundBorder:
 
         The runtime writes a `plain` output directly into its array, without a copy.
         """
-        fed = [crossing.enter(arrays[i]) for i, crossing in self.inputs]
+        fed = [
+            arrays[i] if shape == arrays[i].shape else crossing.enter(arrays[i])
+            for i, shape, crossing in self._unconverted
+        ]
         buffers = [allocate(i, c.shape) for i, c in enumerate(self.outputs)]
-        direct: list[Array | None] = [None] * (1 + max(c.operand for c in self.outputs))
-        for crossing, out in zip(self.outputs, buffers, strict=True):
-            if crossing.plain and direct[crossing.operand] is None:
-                direct[crossing.operand] = out.reshape(crossing.nnapi_shape)
-        results = compilation.run(fed, direct, options)
-        for crossing, out in zip(self.outputs, buffers, strict=True):
-            if not (crossing.plain and np.shares_memory(results[crossing.operand], out)):
-                crossing.leave(results[crossing.operand], out)
+        given: list[Array | None] = [None] * (1 + max(c.operand for c in self.outputs))
+        for crossing, out, direct in zip(self.outputs, buffers, self._direct, strict=True):
+            if direct:
+                given[crossing.operand] = out.reshape(crossing.nnapi_shape)
+        results = compilation.run(fed, given, options)
+        for crossing, out, direct in zip(self.outputs, buffers, self._direct, strict=True):
+            result = results[crossing.operand]
+            if not (direct and result is given[crossing.operand]):
+                crossing.leave(result, out)

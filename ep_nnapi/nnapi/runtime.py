@@ -31,6 +31,7 @@ class CompileOptions:
     timeout_ns         time limit of the compilation in nanoseconds; None: no limit
     precise            True: the host runtime computes relaxed models in float32; False: it rounds
                        float32 values to float16 between operations, as accelerators do
+    threads            of one run, for devices that have threads of their own; 0: their own choice
     """
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
@@ -39,6 +40,7 @@ class CompileOptions:
     token: bytes | None = None
     timeout_ns: int | None = None
     precise: bool = False
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)

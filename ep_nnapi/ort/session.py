@@ -69,6 +69,9 @@ def append_execution_provider(
         planner_of,  # imports the whole package, which `register` does not need
     )
 
+    threads = session_options.intra_op_num_threads
+    if threads > 0:
+        options.setdefault("intra_op_num_threads", threads)
     chosen = options_of_session(options)
     planner_of(chosen)
     strings = to_strings(chosen) or {"flags": "0"}

@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
 from ep_nnapi.option_values import Fallback
-from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.compiler import Compiler, Declined, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
@@ -78,6 +78,25 @@ class CompiledCluster:
     cpu: CpuModel | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: list[Duration] = field(default_factory=list, compare=False)
+
+    @staticmethod
+    def of(
+        node_ids: tuple[int, ...],
+        report: ClusterReport,
+        placed: Placed,
+        fallback: Fallback,
+        cpu: CpuModel | None = None,
+    ) -> CompiledCluster:
+        """Returns the cluster on the device that it was compiled for, which its report names."""
+        return CompiledCluster(
+            node_ids,
+            replace(report, device=placed.device.name),
+            placed.lowered,
+            placed.compilation,
+            placed.compiler,
+            fallback,
+            cpu,
+        )
 
     @property
     def models(self) -> tuple[Model, ...]:
@@ -153,7 +172,8 @@ class Runner:
         with self._lock:
             if self._compilation is dead:
                 try:
-                    self._compilation = self.cluster.compiler.compile(self.cluster.lowered)
+                    found = self.cluster.compiler.compile(self.cluster.lowered)
+                    self._compilation = found.compilation
                 except Declined:
                     raise failure from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError, Unresp
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
@@ -22,6 +24,7 @@ from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.target import Target
 
+logger = logging.getLogger(__name__)
 _TOO_LARGE = {
     f"ANEURALNETWORKS_{code.name}"
     for code in (
@@ -50,12 +53,29 @@ class Declined(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Compiler:
-    """Lowers and compiles clusters for one target and device.
+class Placed:
+    """A cluster compiled for one device."""
 
+    lowered: Lowered
+    compilation: Compilation
+    compiler: Compiler
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        return self.compiler.device
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Lowers and compiles clusters for one target.
+
+    device    the device that decides which operations are taken
     options   of every compilation; a compilation with a cache gets the token of its model
     limits    of every run
     measure   True if the device measures its runs, where it can
+    fast      devices that a cluster is compiled for instead if they support all of its operations:
+              the first one that does
     """
 
     target: Target
@@ -64,6 +84,7 @@ class Compiler:
     options: CompileOptions = field(default_factory=CompileOptions)
     limits: RunOptions = field(default_factory=RunOptions)
     measure: bool = False
+    fast: tuple[Device, ...] = ()
 
     @property
     def health(self) -> DeviceHealth:
@@ -123,8 +144,11 @@ class Compiler:
 
     def _unsupported_operations(self, lowered: Lowered) -> set[int]:
         """Returns the indexes of the operations that the device does not support."""
+        return self._unsupported_on(self.device, lowered)
+
+    def _unsupported_on(self, device: Device, lowered: Lowered) -> set[int]:
         try:
-            answers = repeated(lambda: self.runtime.supported(lowered.model, self.device))
+            answers = repeated(lambda: self.runtime.supported(lowered.model, device))
         except (RuntimeFailure, SpecError) as failure:
             raise self._compilation_failure(failure) from None
         return {i for i, yes in enumerate(answers) if not yes}
@@ -135,18 +159,31 @@ class Compiler:
         kinds = ", ".join(sorted({op.spec.name for op in operations}))
         return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
 
-    def compile(self, lowered: Lowered) -> Compilation:
+    def place(self, lowered: Lowered) -> tuple[Lowered, Device]:
+        """Returns the device for a cluster, and the cluster as it is compiled for that device."""
+        for device in self.fast:
+            candidate = with_inner_transposes(lowered)
+            if not self._unsupported_on(device, candidate):
+                return candidate, device
+        return lowered, self.device
+
+    def compile(self, lowered: Lowered) -> Placed:
         """Returns the compiled model; raises Declined if the device fails to compile it."""
+        placed, device = self.place(lowered)
         options = self.options
         if options.cache_dir is not None:
-            options = replace(options, token=model_digest(lowered.model))
+            options = replace(options, token=model_digest(placed.model))
         try:
-            return repeated(lambda: self.runtime.compile(lowered.model, self.device, options))
+            made = repeated(lambda: self.runtime.compile(placed.model, device, options))
         except Unresponsive as failure:
-            self.health.report(self.device.name, failure)
+            self.health.report(device.name, failure)
             raise self._compilation_failure(failure) from None
         except (RuntimeFailure, SpecError) as failure:
-            raise self._compilation_failure(failure) from None
+            if device == self.device:
+                raise self._compilation_failure(failure) from None
+            logger.warning("%s did not compile a cluster: %s", device.name, failure)
+            return replace(self, fast=()).compile(lowered)
+        return Placed(placed, made, replace(self, device=device, fast=()))
 
     def lower_for_shapes(
         self,

@@ -7,12 +7,17 @@ from functools import cache
 
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.host.engines.device import HOST_CPU
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
-from ep_nnapi.options import DEFAULT_RUNTIME, HOST
+from ep_nnapi.option_values import Relaxed
+from ep_nnapi.options import DEFAULT_RUNTIME, HOST, Options
 from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.target import NnapiFlag
+
+FAST_DEVICES = (HOST_CPU,)
+"""Devices of the host that are tried before nnapi-reference, first to last."""
 
 
 @cache
@@ -42,8 +47,9 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
     """Returns the device that clusters are compiled for.
 
     It is the device named `name`, else the first of the type `name`; if that is None, the first one
-    that is not a CPU, else the first one. Devices that keep failing come last, and none is taken
-    that the flags CPU_ONLY and CPU_DISABLED exclude, as Android documents them.
+    that is not a CPU, else nnapi-reference, else the first one. Devices that keep failing come
+    last, and none is taken that the flags CPU_ONLY and CPU_DISABLED exclude, as Android documents
+    them.
     Raises OptionError if the name is unknown or no device is left.
     """
     left = runtime.devices()
@@ -59,7 +65,12 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
             raise OptionError("the runtime has no device")
         raise OptionError(f"flag {flag.name} leaves no device; drop it or name another device")
     health = health_of(runtime)
-    return min(left, key=lambda d: (bool(health.left_out(d.name)), d.type is DeviceCode.CPU))
+
+    def rank(device: Device) -> tuple[bool, bool, bool]:
+        left_out = bool(health.left_out(device.name))
+        return left_out, device.type is DeviceCode.CPU, device.name != REFERENCE_DEVICE
+
+    return min(left, key=rank)
 
 
 def _named(found: Sequence[Device], name: str) -> tuple[Device, ...]:
@@ -72,6 +83,21 @@ def _named(found: Sequence[Device], name: str) -> tuple[Device, ...]:
             f"device {name!r} is unknown; there are {', '.join(names)}{suggestion(name, names)}"
         )
     return named or typed
+
+
+def fast_devices(runtime: Runtime, device: Device, options: Options) -> tuple[Device, ...]:
+    """Returns the devices that take precedence over `device`, which `choose_device` has found.
+
+    On the host, host-cpu comes before nnapi-reference, unless the options name a device, restrict
+    the choice by a flag, or ask for float16 to be emulated, which only nnapi-reference does.
+    """
+    if device.name in FAST_DEVICES:
+        return (device,)
+    emulated = NnapiFlag.USE_FP16 in options.flags and options.relaxed is Relaxed.EMULATE
+    restricted = options.flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)
+    if options.device is not None or emulated or restricted or device.name != REFERENCE_DEVICE:
+        return ()
+    return tuple(d for d in runtime.devices() if d.name in FAST_DEVICES)
 
 
 def fallback_device() -> tuple[Runtime, Device]:

@@ -68,14 +68,14 @@ class DynamicCluster:
         shapes = {name: array.shape for name, array in given.items()}
         edges = (tuple(self._with_contents(v, given[v.name]) for v in self.inputs), self.outputs)
         lowered = self.compiler.lower_for_shapes(self.nodes, edges, self.opsets, shapes)
-        compilation = self.compiler.compile(lowered)
+        placed = self.compiler.compile(lowered)
         cpu = self.cpu_model() if self.fallback is Fallback.CPU else None
         return CompiledCluster(
             self.node_ids,
             self.report,
-            lowered,
-            compilation,
-            self.compiler,
+            placed.lowered,
+            placed.compilation,
+            placed.compiler,
             self.fallback,
             cpu,
             self.failures,

@@ -57,14 +57,14 @@ def load(
     try:
         lowered = compiler.share(_lowered(node, graph.path, compiler.target.feature_level))
         compiler.check_supported(lowered)
-        compilation = compiler.compile(lowered)
+        placed = compiler.compile(lowered)
     except ModelError as error:
         named = ModelError(f"{node.name}: {error}")
         return UnusableCluster((node.id,), report, named)
     except Declined as declined:
         refused = ModelError(f"{node.name} cannot run here: {declined.detail}")
         return UnusableCluster((node.id,), report, refused)
-    return CompiledCluster((node.id,), report, lowered, compilation, compiler, options.fallback)
+    return CompiledCluster.of((node.id,), report, placed, options.fallback)
 
 
 def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:

@@ -23,6 +23,7 @@ from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
@@ -184,7 +185,7 @@ class Planner:
             for members in ([sample[i] for i in cluster] for sample in verdicts.samples)
         ]
         originals = [part for n in nodes for part in n.originals]
-        report = self._report(originals, inputs, outputs)
+        report = _report(originals, inputs, outputs, self.compiler.device)
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
@@ -193,7 +194,7 @@ class Planner:
         ):
             return DynamicCluster(
                 ids,
-                report,
+                replace(report, device=self.compiler.place(lowered[0])[1].name),
                 copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
@@ -204,24 +205,28 @@ class Planner:
                 self.options.shape_cache,
                 shape_inputs,
             )
-        compilation = self.compiler.compile(lowered[0])
+        placed = self.compiler.compile(lowered[0])
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model)
-        return CompiledCluster(ids, report, lowered[0], compilation, self.compiler, fallback, cpu)
+        return CompiledCluster.of(ids, report, placed, fallback, cpu)
 
-    def _report(
-        self, originals: Sequence[GraphNode], inputs: Sequence[Value], outputs: Sequence[Value]
-    ) -> ClusterReport:
-        return ClusterReport(
-            tuple(n.name for n in originals),
-            tuple(v.name for v in inputs),
-            tuple(v.name for v in outputs),
-            sum(bytes_of(v) for v in (*inputs, *outputs)),
-            self.compiler.device.name,
-            tuple(n.op_type for n in originals),
-        )
+
+def _report(
+    originals: Sequence[GraphNode],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    device: Device,
+) -> ClusterReport:
+    return ClusterReport(
+        tuple(n.name for n in originals),
+        tuple(v.name for v in inputs),
+        tuple(v.name for v in outputs),
+        sum(bytes_of(v) for v in (*inputs, *outputs)),
+        device.name,
+        tuple(n.op_type for n in originals),
+    )
 
 
 def _nodes_with_known_shapes(verdicts: Capability) -> dict[int, GraphNode]:

@@ -17,7 +17,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import Options, parse
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.devices import choose_device, open_runtime
+from ep_nnapi.provider.devices import choose_device, fast_devices, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
@@ -33,8 +33,9 @@ _handed_over: dict[str, Provider] = {}
 class Provider:
     """Decides for one session which nodes run on NNAPI."""
 
-    def __init__(self, options: Options) -> None:
-        self._planner = planner_of(options)
+    def __init__(self, options: Options, *, fast: bool = True) -> None:
+        """Create a provider; without `fast`, nnapi-reference runs what host-cpu could run too."""
+        self._planner = planner_of(options, fast=fast)
         self.target = self._planner.compiler.target
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
@@ -86,9 +87,10 @@ class Provider:
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 
-def planner_of(options: Options) -> Planner:
+def planner_of(options: Options, *, fast: bool = True) -> Planner:
     """Returns the planner for these options: their target, runtime, device and cost model.
 
+    fast   devices that are faster than nnapi-reference take precedence over it
     Raises OptionError if they do not fit the runtime, its devices or the calibration.
     """
     runtime = open_runtime(options.runtime)
@@ -96,7 +98,8 @@ def planner_of(options: Options) -> Planner:
     device = choose_device(runtime, options.device, offered.flags)
     target = options.lowering_target(device.feature_level, f"device {device.name}")
     limits = RunOptions(timeout_ns=_nanoseconds(options.execution_timeout))
-    compiler = Compiler(target, runtime, device, _compile_options(options), limits)
+    preferred = fast_devices(runtime, device, options) if fast or options.device else ()
+    compiler = Compiler(target, runtime, device, _compile_options(options), limits, fast=preferred)
     return Planner(compiler, options, cost_model(options, device))
 
 
@@ -115,6 +118,7 @@ def _compile_options(options: Options) -> CompileOptions:
         options.cache_dir,
         timeout_ns=_nanoseconds(options.compilation_timeout),
         precise=options.relaxed is Relaxed.PRECISE,
+        threads=options.intra_op_num_threads or 0,
     )
 
 

@@ -34,7 +34,7 @@ def test_a_cluster_is_one_model_that_runs():
     model = lowered(device)
     assert [op.spec.name for op in model.model.operations] == ["ABS", "NEG", "EXP", "TANH"]
     x = np.ones(SHAPE, np.float32)
-    (y,) = compiler(device).compile(model).run([x])
+    (y,) = compiler(device).compile(model).compilation.run([x])
     np.testing.assert_allclose(y, np.tanh(np.exp(-np.abs(x))), rtol=1e-6)  # two functions
 
 

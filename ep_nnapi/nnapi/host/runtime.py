@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn, TypeAlias
 
 import numpy as np
 
@@ -81,7 +83,12 @@ class HostRuntime:
         raise failure(_COMPILE, ResultCode.BAD_DATA, f"there is no device {device.name}")
 
 
-@dataclass(frozen=True, slots=True)
+_NO_LIMITS = RunOptions()
+Expected: TypeAlias = tuple[np.dtype[np.generic], tuple[int, ...]]
+"""Element type and declared dimensions of an operand."""
+
+
+@dataclass(frozen=True)
 class HostCompilation:
     """A model prepared by a device of the host runtime."""
 
@@ -96,11 +103,41 @@ class HostCompilation:
         options: RunOptions | None = None,
     ) -> list[Array]:
         """Run the model, as `runtime.Compilation.run`."""
-        given = checked(inputs, outputs, self.inputs, self.outputs)
-        with _failing(COMPUTE):
-            results = self.prepared.execute(inputs, given, options or RunOptions())
-        _check_results(results, self.outputs)
+        if not (_exact(inputs, self._inputs) and _exact(outputs, self._outputs)):
+            outputs = checked(inputs, outputs, self.inputs, self.outputs)
+        try:
+            results = self.prepared.execute(inputs, outputs, options or _NO_LIMITS)
+        except Exception as error:
+            _raise_failure(COMPUTE, error)
+        if not _exact(results, self._outputs):
+            _check_results(results, self.outputs)
         return results
+
+    @cached_property
+    def _inputs(self) -> tuple[Expected, ...]:
+        return tuple(map(_expected, self.inputs))
+
+    @cached_property
+    def _outputs(self) -> tuple[Expected, ...]:
+        return tuple(map(_expected, self.outputs))
+
+
+def _expected(operand: Operand) -> Expected:
+    return operand.type.numpy, operand.dimensions
+
+
+def _exact(arrays: Sequence[Array | None], expected: Sequence[Expected]) -> bool:
+    """Return True if all arrays are given, of these types and dimensions, all of them known.
+
+    A quick answer for most runs; otherwise the arrays are checked one by one.
+    """
+    return len(arrays) == len(expected) and all(
+        isinstance(array, np.ndarray)
+        and array.shape == dimensions
+        and array.dtype == dtype
+        and array.flags.c_contiguous
+        for array, (dtype, dimensions) in zip(arrays, expected, strict=True)
+    )
 
 
 @contextmanager
@@ -108,15 +145,19 @@ def _failing(call: str) -> Iterator[None]:
     """Convert errors of the block, including device bugs, to failures of NDK call `call`."""
     try:
         yield
-    except ShapeError as error:
-        raise failure(call, ResultCode.OP_FAILED, str(error)) from error
-    except NnapiError:
-        raise
-    except MemoryError as error:
-        raise failure(call, ResultCode.OUT_OF_MEMORY, str(error)) from error
     except Exception as error:
-        detail = f"{type(error).__name__}: {error}"
-        raise failure(call, ResultCode.OP_FAILED, detail) from error
+        _raise_failure(call, error)
+
+
+def _raise_failure(call: str, error: Exception) -> NoReturn:
+    """Raise the failure of NDK call `call` that an error of a device is reported as."""
+    if isinstance(error, NnapiError) and not isinstance(error, ShapeError):
+        raise error
+    if isinstance(error, ShapeError):
+        raise failure(call, ResultCode.OP_FAILED, str(error)) from error
+    if isinstance(error, MemoryError):
+        raise failure(call, ResultCode.OUT_OF_MEMORY, str(error)) from error
+    raise failure(call, ResultCode.OP_FAILED, f"{type(error).__name__}: {error}") from error
 
 
 def _check_results(results: Sequence[Array], outputs: Sequence[Operand]) -> None:

@@ -12,6 +12,7 @@ from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
+from ep_nnapi.nnapi.host.engines.omitted import probably_omitted, without
 from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, Shape
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
@@ -21,7 +22,7 @@ from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.spec import WHILE
 from ep_nnapi.nnapi.validate import execution_order
 
-_LEVEL = 8
+FEATURE_LEVEL = 8
 """The feature level of these devices."""
 
 
@@ -42,15 +43,34 @@ class Converted:
     loops: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A whole model lowered, without its weights."""
+
+    model: Model
+    int8_weights: bool
+    scope: Scope
+    inputs: list[ValueInfoProto]
+    outputs: list[ValueInfoProto]
+
+
+_latest: list[_Lowered] = []
+"""The model that was asked about last, for `convert`, which usually follows."""
+
+
 def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
     """For each operation, the reason why ONNX Runtime does not compute it exactly; "" if it does.
 
-    Each operation is lowered by itself, without reading weights.
+    Weights are not read.
     """
-    shapes = _shapes(model)
-    return tuple(
-        _obstacle(model, shapes, named, int8_weights) for named in named_operations(model, _LEVEL)
-    )
+    model = without(model, probably_omitted(model, FEATURE_LEVEL))
+    try:
+        _latest[:] = [_lower_model(model, int8_weights)]
+    except (Inexpressible, ShapeError):
+        shapes = _shapes(model)
+        every = named_operations(model, FEATURE_LEVEL)
+        return tuple(_obstacle(model, shapes, named, int8_weights) for named in every)
+    return ("",) * len(model.operations)
 
 
 def _obstacle(
@@ -71,6 +91,23 @@ def _obstacle(
 
 def convert(model: Model, *, int8_weights: bool = False) -> Converted:
     """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
+    latest = _latest[:]
+    _latest.clear()
+    if latest and latest[0].model is model and latest[0].int8_weights is int8_weights:
+        lowered = latest[0]
+    else:
+        lowered = _lower_model(model, int8_weights)
+    built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
+    return Converted(
+        built.proto,
+        built.weights,
+        tuple(v.name for v in lowered.inputs),
+        tuple(v.name for v in lowered.outputs),
+        _has_loops(model),
+    )
+
+
+def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
     scope = Scope(OnnxGraph(), model, _shapes(model))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
@@ -78,18 +115,11 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
         scope.enter(index, f"input{n}")
     _lower_all(scope, int8_weights)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
-    built = scope.graph.build(inputs, outputs)
-    return Converted(
-        built.proto,
-        built.weights,
-        tuple(v.name for v in inputs),
-        tuple(v.name for v in outputs),
-        _has_loops(model),
-    )
+    return _Lowered(model, int8_weights, scope, inputs, outputs)
 
 
 def _lower_all(scope: Scope, int8_weights: bool) -> None:
-    named = named_operations(scope.model, _LEVEL)
+    named = named_operations(scope.model, FEATURE_LEVEL)
     for n in execution_order(scope.model):
         _lower(scope, named[n], int8_weights)
 
@@ -129,7 +159,7 @@ def _shapes(model: Model, given: Mapping[int, Shape] | None = None) -> dict[int,
     """
     found = {i: o.dimensions for i, o in enumerate(model.operands) if o.known}
     found |= given or {}
-    operations = named_operations(model, _LEVEL)
+    operations = named_operations(model, FEATURE_LEVEL)
     for named in (operations[n] for n in execution_order(model)):
         facts = {
             name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))

@@ -19,7 +19,7 @@ class CpuDevice:
     """ONNX Runtime's CPU provider as an NNAPI device.
 
     int8_weights   type of quantized weights, see `operation.Op`; None: by this processor
-    threads        threads of one execution; 0: as many as ONNX Runtime takes
+    threads        threads of one execution where a compilation names none; 0: one per core
     Relaxed models and float16 are computed in float32.
     """
 
@@ -33,8 +33,10 @@ class CpuDevice:
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if ONNX Runtime computes it exactly."""
         from ep_nnapi.nnapi.host.engines.convert import obstacles  # onnx is slow to import
+        from ep_nnapi.nnapi.host.engines.session import int8_weights
 
-        return tuple(not reason for reason in obstacles(model))
+        found = obstacles(model, int8_weights=int8_weights(self.int8_weights))
+        return tuple(not reason for reason in found)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure for a model of other operations."""
@@ -42,6 +44,6 @@ class CpuDevice:
         from ep_nnapi.nnapi.host.engines.session import open_model
 
         try:
-            return open_model(model, self.int8_weights, self.threads)
+            return open_model(model, self.int8_weights, options.threads or self.threads)
         except Inexpressible as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None

@@ -48,9 +48,9 @@ class PreparedSession:
     ) -> list[Array]:
         """Run the model, as `device.PreparedModel.execute`."""
         feeds = dict(zip(self.inputs, inputs, strict=True))
-        if any(array is None for array in inputs):
-            missing = [n for n, array in enumerate(inputs) if array is None]
-            raise ShapeError(f"input {missing[0]} is missing, its value is required")
+        for n, array in enumerate(inputs):
+            if array is None:
+                raise ShapeError(f"input {n} is missing, its value is required")
         limited = options.timeout_ns is not None or self.loops
         start = time.perf_counter()
         if limited or (self._seconds > _LONG and options.stop is not None):
@@ -58,6 +58,8 @@ class PreparedSession:
         else:
             results = self.session.run(self.outputs, feeds)
         self._seconds = time.perf_counter() - start
+        if not outputs:
+            return results
         return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
 
     def _supervised(self, feeds: Mapping[str, Array | None], options: RunOptions) -> list[Array]:

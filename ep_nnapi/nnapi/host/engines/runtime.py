@@ -8,8 +8,8 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 
 
 def host_runtime(feature_level: int = 8) -> HostRuntime:
-    """Return a runtime with the devices nnapi-reference and host-cpu.
+    """Return a runtime with the devices host-cpu and nnapi-reference.
 
     Raises OptionError for a feature level that is not 1 to 8.
     """
-    return HostRuntime((ReferenceDevice(), CpuDevice()), feature_level)
+    return HostRuntime((CpuDevice(), ReferenceDevice()), feature_level)

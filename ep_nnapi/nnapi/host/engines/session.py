@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import onnxruntime
 
-from ep_nnapi.nnapi.host.engines.convert import convert
+from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.engines.convert import FEATURE_LEVEL, convert
+from ep_nnapi.nnapi.host.engines.omitted import (
+    PreparedVariants,
+    optional_inputs,
+    probably_omitted,
+)
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.sessions.cpu import saturates, session_of
 
 
-def open_model(model: Model, int8_weights: bool | None, threads: int) -> PreparedSession:
-    """Convert a model and open a session for it; the parameters are those of `CpuDevice`."""
-    int8 = not saturates() if int8_weights is None else int8_weights
-    found = convert(model, int8_weights=int8)
+def open_model(model: Model, chosen: bool | None, threads: int) -> PreparedModel:
+    """Prepare a model to run in a session.
+
+    chosen   type of quantized weights, see `CpuDevice.int8_weights`
+
+    Raises Inexpressible unless all operations are supported.
+    """
+    if not optional_inputs(model, FEATURE_LEVEL):
+        return _session(chosen, threads, model)
+    found = PreparedVariants(model, partial(_session, chosen, threads))
+    found.variant(probably_omitted(model, FEATURE_LEVEL))
+    return found
+
+
+def int8_weights(chosen: bool | None) -> bool:
+    """True if quantized weights are int8: as chosen, or where their products do not saturate."""
+    return not saturates() if chosen is None else chosen
+
+
+def _session(chosen: bool | None, threads: int, model: Model) -> PreparedSession:
+    """Convert a model and open a session for it."""
+    found = convert(model, int8_weights=int8_weights(chosen))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads

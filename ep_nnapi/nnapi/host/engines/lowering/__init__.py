@@ -18,9 +18,11 @@ from ep_nnapi.nnapi.host.engines.lowering import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
     resize,
     slicing,
+    svdf,
 )
 from ep_nnapi.nnapi.host.engines.row import Lowering, table
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -36,9 +38,11 @@ LOWERINGS = table(
     *movement.ROWS,
     *normalization.ROWS,
     *pooling.ROWS,
+    *recurrent.ROWS,
     *reduction.ROWS,
     *resize.ROWS,
     *slicing.ROWS,
+    *svdf.ROWS,
 )
 
 

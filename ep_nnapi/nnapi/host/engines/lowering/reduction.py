@@ -52,6 +52,24 @@ def _reduction(op_type: str, *, stored: bool = False) -> Lowering:
     return lower
 
 
+def mean(op: Op) -> None:
+    """Arithmetic mean; that of an image's pixels as a pool, which works on blocks of channels.
+
+    Source: NDK ANEURALNETWORKS_MEAN.
+    """
+    axes, layout = _along(op)
+    keep = bool(op.scalar("keep_dims"))
+    value = op.real("input", layout)
+    if [layout[i] for i in (2, 3) if i < len(layout)] != list(axes):
+        op.deliver(_reduced(op, "ReduceMean", value, axes, layout), layout if keep else None)
+        return
+    pooled = op.node("GlobalAveragePool", value)
+    if keep:
+        op.deliver(pooled, layout)
+    else:
+        op.deliver(op.node("Reshape", pooled, op.sizes(op.shape("output"))))
+
+
 def _logical(op_type: str) -> Lowering:
     """REDUCE_ALL and REDUCE_ANY, as the least and the greatest of 0 and 1."""
 
@@ -82,7 +100,7 @@ def _arg(op_type: str) -> Lowering:
 
 _NUMBERS = (F32, F16, I32, Q8, Q8S)
 ROWS = (
-    row(spec.MEAN, _reduction("ReduceMean"), F32, F16, Q8, Q8S),
+    row(spec.MEAN, mean, F32, F16, Q8, Q8S),
     row(spec.REDUCE_SUM, _reduction("ReduceSum"), F32, F16),
     row(spec.REDUCE_PROD, _reduction("ReduceProd"), F32, F16),
     row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), F32, F16, Q8, Q8S),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
-from ep_nnapi.nnapi.host.engines.scope import TO_NCHW, identity, permuted
+from ep_nnapi.nnapi.host.engines.scope import TO_NCHW, Perm, identity, permuted
 from ep_nnapi.nnapi.host.kernels.resize import nearest
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
@@ -38,13 +40,27 @@ def resize_nearest_neighbor(op: Op) -> None:
 
     Source: NDK ANEURALNETWORKS_RESIZE_NEAREST_NEIGHBOR.
     """
+    nchw = bool(op.scalar("layout", default=False))
+    first = 2 if nchw else 1
+    axes = (first, first + 1)
+    factors = [divmod(op.shape("output")[axis], op.shape("input")[axis]) for axis in axes]
+    if not op.scalar("align_corners", default=False) and not any(rest for _, rest in factors):
+        _repeat(op, identity(4) if nchw else TO_NCHW, [factor for factor, _ in factors])
+        return
     layout = op.layout("input")
     value = op.stored("input", layout)
-    first = 2 if op.scalar("layout", default=False) else 1
-    for axis in (first, first + 1):
+    for axis in axes:
         size, wanted = op.shape("input")[axis], op.shape("output")[axis]
         pixels = op.array(nearest(size, wanted, op.scalars()), np.int64)
         value = op.node("Gather", value, pixels, axis=layout.index(axis))
+    op.keep(value, layout)
+
+
+def _repeat(op: Op, layout: Perm, factors: Sequence[int]) -> None:
+    """Each pixel a whole number of times: all ways to choose the nearest one agree then."""
+    scales = op.array([1, 1, *factors])
+    how = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    value = op.node("Resize", op.stored("input", layout), "", scales, mode="nearest", **how)
     op.keep(value, layout)
 
 

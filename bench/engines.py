@@ -1,0 +1,200 @@
+"""Latency, CPU time, session creation and memory: ONNX Runtime's CPU provider and NNAPI devices.
+
+Each engine runs in a process of its own, so that no pool of threads disturbs another. The engines
+take turns in rounds, in alternating order; a ratio is the median over the rounds of the CPU
+provider's time over the device's, more than 1 where the device is faster. The CPU provider computes
+exact integer products (session.x64quantprecision), as the devices do.
+
+`python -m bench engines` prints the table and writes build/engines.json and build/engines.svg.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from math import exp, log
+from pathlib import Path
+from statistics import median, quantiles
+from xml.sax.saxutils import escape
+
+from bench.engine_worker import CPU
+from models import zoo
+
+HOST_CPU, REFERENCE = "host-cpu", "nnapi-reference"
+THREADS = (1, 2)
+ROUNDS = 11
+SECONDS = 0.1
+"""Time of one engine in one round, at least one run."""
+QUANTIZED = ("mobilenet_v1", "mobilenet_v2", "resnet18", "kws_dscnn")
+SCHEMES = ("u8u8", "u8s8", "s8s8")
+OUTPUT = Path("build/engines.json")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One device on one model against the CPU provider; times in milliseconds, memory in MB.
+
+    ratio, low, high   median and quartiles over the rounds of the CPU provider's time over ours
+    cpu_ratio          the same of processor time
+    create_ratio       our processor time for creating the session over the CPU provider's
+    """
+
+    model: str
+    threads: int
+    device: str
+    theirs: float
+    ours: float
+    ratio: float
+    low: float
+    high: float
+    cpu_ratio: float
+    create_ratio: float
+    memory_ratio: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.model:24} {self.threads:2} {self.device:16} {self.theirs:9.3f} {self.ours:9.3f}"
+            f" {self.ratio:6.2f} ({self.low:.2f}-{self.high:.2f}) {self.cpu_ratio:8.2f}"
+            f" {self.create_ratio:8.1f} {self.memory_ratio:8.1f}"
+        )
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process with a session."""
+
+    process: subprocess.Popen[str]
+    created: tuple[float, float, float]
+
+    def run(self, count: int) -> tuple[float, float]:
+        """Seconds and processor seconds of one of `count` runs."""
+        wall, processor = _asked(self.process, str(count))
+        return wall, processor
+
+
+def _asked(process: subprocess.Popen[str], line: str = "") -> list[float]:
+    """The numbers that a worker answers."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("the worker has no pipes")
+    if line:
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+    found: list[float] = json.loads(process.stdout.readline())
+    return found
+
+
+@contextmanager
+def worker(model: str, engine: str, threads: int) -> Iterator[Worker]:
+    """A process whose session is ready."""
+    command = [sys.executable, "-m", "bench.engine_worker", model, engine, str(threads)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
+        wall, processor, memory = _asked(process)
+        yield Worker(process, (wall, processor, memory))
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+def measure(model: str, threads: int, devices: Sequence[str], rounds: int) -> list[Row]:
+    """One row for each device."""
+    with ExitStack() as stack:
+        engines = [CPU, *devices]
+        workers = [stack.enter_context(worker(model, e, threads)) for e in engines]
+        counts = [max(1, int(SECONDS / w.run(1)[0])) for w in workers]
+        times: list[list[tuple[float, float]]] = [[] for _ in workers]
+        for number in range(rounds):
+            order = range(len(workers)) if number % 2 else reversed(range(len(workers)))
+            for i in order:
+                times[i].append(workers[i].run(counts[i]))
+    theirs = times[0]
+    return [
+        _row(model, threads, device, (theirs, times[i]), (workers[0], workers[i]))
+        for i, device in enumerate(devices, 1)
+    ]
+
+
+def _row(
+    model: str,
+    threads: int,
+    device: str,
+    times: tuple[list[tuple[float, float]], list[tuple[float, float]]],
+    workers: tuple[Worker, Worker],
+) -> Row:
+    theirs, ours = times
+    ratios = [a[0] / b[0] for a, b in zip(theirs, ours, strict=True)]
+    low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    created, memory = (workers[1].created[i] / max(workers[0].created[i], 1e-9) for i in (1, 2))
+    return Row(
+        model,
+        threads,
+        device,
+        median(a[0] for a in theirs) * 1e3,
+        median(b[0] for b in ours) * 1e3,
+        median(ratios),
+        low,
+        high,
+        median(a[1] / b[1] for a, b in zip(theirs, ours, strict=True)),
+        created,
+        memory,
+    )
+
+
+def geometric_mean(numbers: Sequence[float]) -> float:
+    """The geometric mean."""
+    return exp(sum(map(log, numbers)) / len(numbers))
+
+
+def plot(rows: Sequence[Row]) -> str:
+    """Bars of the ratios at one thread, as an SVG picture; the line is the CPU provider."""
+    shown = [r for r in rows if r.threads == 1 and r.device == HOST_CPU]
+    width, step, left, unit = 640, 18, 200, 160
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{step * len(shown) + 10}"'
+        ' font-family="sans-serif" font-size="11">'
+    ]
+    for n, row in enumerate(shown):
+        y = 5 + n * step
+        long = min(row.ratio, 2.5) * unit
+        parts += [
+            f'<text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(row.model)}</text>',
+            f'<rect x="{left}" y="{y}" width="{long:.0f}" height="{step - 4}" fill="#4a7fb5"/>',
+            f'<text x="{left + long + 4:.0f}" y="{y + 12}">{row.ratio:.2f}</text>',
+        ]
+    at = left + unit
+    parts.append(f'<path d="M{at} 0V{step * len(shown) + 10}" stroke="#c33"/></svg>')
+    return "\n".join(parts)
+
+
+def models() -> list[tuple[str, tuple[str, ...]]]:
+    """The models, and the devices that are measured on each."""
+    names = [*zoo.MODELS, *(f"{name}:{scheme}" for name in QUANTIZED for scheme in SCHEMES)]
+    return [(name, (HOST_CPU, REFERENCE)) for name in names]
+
+
+def main(rounds: int = ROUNDS) -> None:
+    """Prints the table and writes the JSON and the plot."""
+    heads = ("theirs ms", "ours ms", "ratio (quartiles)", "cpu time", "creation", "memory")
+    print(f"{'model':24} th {'device':16} " + " ".join(heads))
+    rows: list[Row] = []
+    for threads in THREADS:
+        for name, devices in models():
+            for row in measure(name, threads, devices, rounds):
+                rows.append(row)
+                print(row, flush=True)
+    for threads in THREADS:
+        found = [r for r in rows if r.threads == threads and r.device == HOST_CPU]
+        big = [r.ratio for r in found if r.theirs > 1 and ":" not in r.model]
+        if big:
+            mean = geometric_mean(big)
+            print(f"{threads} threads, float models above 1 ms: {mean:.3f} geometric mean")
+    OUTPUT.parent.mkdir(exist_ok=True)
+    OUTPUT.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
+    OUTPUT.with_suffix(".svg").write_text(plot(rows) + "\n")
+
+
+if __name__ == "__main__":
+    main()

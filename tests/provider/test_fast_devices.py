@@ -1,0 +1,111 @@
+"""The device that a cluster is compiled for when the options name none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.options import parse
+from ep_nnapi.provider.provider import Provider
+from tests.onnx_graph import graph_of
+
+SHAPE = (1, 3, 8, 8)
+
+
+def image_model() -> onnx.ModelProto:
+    """A convolution, whose image host-cpu takes in NCHW."""
+    weights = np.random.default_rng(5).standard_normal((4, 3, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "Conv_0", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"], "Relu_1"),
+    ]
+    return model(
+        nodes, TensorProto.FLOAT, [SHAPE, (1, 4, 8, 8)], numpy_helper.from_array(weights, "w")
+    )
+
+
+def division_model() -> onnx.ModelProto:
+    """A division of integers, which host-cpu declines: a divisor of 0 would end the process."""
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["t"], "Add_0"),
+        helper.make_node("Div", ["t", "x"], ["y"], "Div_1"),
+    ]
+    return model(nodes, TensorProto.INT32, [(3,), (3,)])
+
+
+def model(
+    nodes: list[onnx.NodeProto],
+    code: int,
+    shapes: list[tuple[int, ...]],
+    *constants: onnx.TensorProto,
+) -> onnx.ModelProto:
+    x, y = (helper.make_tensor_value_info(n, code, s) for n, s in zip("xy", shapes, strict=True))
+    graph = helper.make_graph(nodes, "g", [x], [y], list(constants))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def devices_of(found: onnx.ModelProto, *, fast: bool = True, **options: object) -> list[str]:
+    """The devices of the clusters."""
+    provider = Provider(parse(options), fast=fast)
+    provider.plan(graph_of(found))
+    return [cluster.device for cluster in provider.report.clusters]
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({}, "host-cpu"),
+        ({"device": "nnapi-reference"}, "nnapi-reference"),
+        ({"device": "host-cpu"}, "host-cpu"),
+        ({"flags": "CPU_ONLY"}, "nnapi-reference"),  # NNAPI's own CPU implementation
+        ({"flags": "USE_FP16"}, "nnapi-reference"),  # it emulates float16
+        ({"flags": "USE_FP16", "relaxed": "precise"}, "host-cpu"),
+    ],
+)
+def test_the_first_device_that_takes_a_cluster_runs_it(options, device):
+    assert devices_of(image_model(), **options) == [device]
+
+
+@pytest.mark.fast_devices
+def test_a_cluster_that_the_first_declines_goes_whole_to_the_next():
+    assert devices_of(division_model()) == ["nnapi-reference"]
+
+
+@pytest.mark.fast_devices
+def test_a_device_that_is_named_leaves_what_it_declines_to_the_cpu_provider():
+    assert devices_of(division_model(), device="host-cpu") == ["host-cpu"]
+
+
+@pytest.mark.fast_devices
+def test_check_judges_with_the_reference_device():
+    report = ep_nnapi.check(image_model().SerializeToString()).to_json()
+    assert [cluster["device"] for cluster in report["clusters"]] == ["nnapi-reference"]
+
+
+@pytest.mark.fast_devices
+def test_a_session_gives_the_cpu_providers_numbers():
+    """Both run the same kernels on the same layout: not one bit differs."""
+    content = image_model().SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    ep_nnapi.append_execution_provider(options)
+    x = {"x": np.random.default_rng(6).standard_normal(SHAPE).astype(np.float32)}
+    (ours,) = onnxruntime.InferenceSession(content, options).run(None, x)
+    (theirs,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(
+        None, x
+    )
+    np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.fast_devices
+def test_images_are_not_transposed_for_host_cpu():
+    """The permutations of the border are in the model, where its convolutions cancel them."""
+    provider = Provider(parse({"device": "host-cpu"}))
+    (cluster,) = provider.plan(graph_of(image_model()))
+    border = cluster.lowered.border
+    assert all(c.plain for c in (*border.inputs, *border.outputs))
