@@ -104,6 +104,7 @@ def instance_normalization(n: Node) -> Iterator[Call]:
     Source: ONNX InstanceNormalization-6, -22; NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
     """
     x, y = n.input(0), n.output()
+    _require_channels(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
     seen = yield from reshaped(n, x, shape)
     standard = n.temp(x, shape)
@@ -116,6 +117,18 @@ def instance_normalization(n: Node) -> Iterator[Call]:
         out=images(n, standard),
     )
     yield from _per_channel(n, standard, y)
+
+
+def _require_channels(n: Node) -> None:
+    """Raise Reject unless x is [N, C, ...], and inputs 1 and 2 are [C]."""
+    x = n.input(0)
+    n.require(x.rank >= 2, Reason.RANK, f"{x.name} has rank {x.rank} and no channels")
+    for value in (n.input(1), n.input(2)):
+        n.require(
+            value.shape == (x.shape[1],),
+            Reason.SHAPE,
+            f"{value.name} has shape {list(value.shape)} for {x.shape[1]} channels",
+        )
 
 
 def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -152,6 +165,7 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
     Source: ONNX GroupNormalization-21; NDK ANEURALNETWORKS_RSQRT.
     """
     x = n.input(0)
+    _require_channels(n)
     standard = yield from _grouped(n)
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
     yield from _per_channel(n, (yield from reshaped(n, standard, shape)), n.output())
@@ -160,6 +174,11 @@ def group_normalization_21(n: Node) -> Iterator[Call]:
 def _grouped(n: Node) -> Computed:
     """Return x as [N, num_groups, elements of the group], each group to mean 0 and deviation 1."""
     x, groups = n.input(0), n.integer("num_groups")
+    n.require(
+        groups > 0 and x.rank >= 2 and x.shape[1] % groups == 0,
+        Reason.SHAPE,
+        f"num_groups is {groups}, which does not divide the channels of {x.name}, {list(x.shape)}",
+    )
     rows = yield from reshaped(n, x, (x.shape[0], groups, x.size // groups // x.shape[0]))
     found = yield from standardized(n, rows, [2], n.real("epsilon", 1e-5))
     return found.value

@@ -10,7 +10,7 @@ import numpy as np
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute
 from ep_nnapi.graph.value import Constant
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, dtype, text
+from ep_nnapi.ort.api import OrtError, check, dtype, text
 from ep_nnapi.ort.tensors import shape_of
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # Source: OrtOpAttrType.
 _UNREAD = 0
 _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
+
+_UNSET: Mapping[int, Attribute] = {_INT: 0, _FLOAT: 0.0, _STRING: ""}
+"""The value of an attribute without one, by type: ONNX Runtime's C API refuses to read it, and its
+kernels read protobuf's default."""
 
 
 class AttributeReader:
@@ -46,7 +50,12 @@ class AttributeReader:
 
     def _read(self, handle: int) -> tuple[str, Attribute] | None:
         facts = self._facts
-        check(lib.read_attribute(handle, facts, self._data, self._capacity))
+        try:
+            check(lib.read_attribute(handle, facts, self._data, self._capacity))
+        except OrtError:
+            if facts.type not in _UNSET:
+                raise
+            return text(facts.name), _UNSET[facts.type]
         if facts.bytes > self._capacity:
             self._resize(facts.bytes)
             check(lib.read_attribute(handle, facts, self._data, self._capacity))

@@ -105,6 +105,19 @@ CASES = [
         "x1 has size 5 along j, another term 3",
         {"equation": "ij,jk->ik"},
     ),
+    Inconsistent("InstanceNormalization", [(3,), (3,), (3,)], (3,), RANK, "x0 has rank 1"),
+    Inconsistent(
+        "InstanceNormalization", [(1, 3, 4), (3,), (1,)], (1, 3, 4), SHAPE, "x2 has shape [1] for 3"
+    ),
+    Inconsistent(
+        "GroupNormalization",
+        [(1, 6, 4), (6,), (6,)],
+        (1, 6, 4),
+        SHAPE,
+        "num_groups is 4",
+        {"num_groups": 4},
+    ),
+    Inconsistent("LayerNormalization", [(2, 1), (64,)], (2, 1), SHAPE, "x1 has shape [64]"),
     Inconsistent(
         "ScatterND",
         [(5, 4), integers(0, 2).reshape(2, 1), (3, 4)],
@@ -264,6 +277,9 @@ CONSISTENT = [
     made("ScatterND", [(5, 4), integers(0, 2).reshape(2, 1), (2, 4)], (5, 4), {}),
     made("ScatterElements", [(5, 4), integers(0, 2).reshape(2, 1), (2, 1)], (5, 4), {}),
     made("Conv", [(1, 3, 5, 5), constant(6, 1, 3, 3)], (1, 6, 3, 3), {"group": 3}),
+    made("InstanceNormalization", [(1, 3, 4), (3,), (3,)], (1, 3, 4), {}),
+    made("GroupNormalization", [(1, 6, 4), (6,), (6,)], (1, 6, 4), {"num_groups": 3}),
+    made("LayerNormalization", [(2, 5), (5,), (1,)], (2, 5), {}),
     made("GatherND", [(2, 5), np.zeros((2, 1), np.int64)], (2,), {"batch_dims": 1}),
     made("ConvTranspose", [(1, 4, 3, 3), constant(4, 2, 2, 2)], (1, 2, 4, 4), {}),
     made("Celu", [(2, 3)], (2, 3), {"alpha": 1e-6}),

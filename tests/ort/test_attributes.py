@@ -6,6 +6,7 @@ import pytest
 from onnx import helper
 
 from ep_nnapi.graph.value import Constant, DType
+from ep_nnapi.sessions.cpu import session_of
 from tests.ort.look import only
 from tests.ort.models import graph, model, node, tensor
 
@@ -89,3 +90,21 @@ def test_subgraphs_are_left_out(look):
     inputs = [tensor("x", (2,)), tensor("b", (), np.bool_)]
     seen = look(model([made], inputs, [tensor("z", (2,))]))
     assert only(seen, "If").attributes == {}
+
+
+def test_an_attribute_without_a_value_is_what_the_kernels_read(look):
+    """It is 0, although Softmax without the attribute would use the axis -1."""
+    softmax = node("Softmax", "x", "y")
+    softmax.attribute.append(onnx.AttributeProto(name="axis", type=onnx.AttributeProto.INT))
+    data = model([softmax], [tensor("x", (2, 3))], [tensor("y", (2, 3))])
+    assert only(look(data), "Softmax").attributes["axis"] == 0
+    x = np.array([[0, 1, 2], [3, 5, 4]], np.float32)
+    (y,) = session_of(data).run(None, {"x": x})
+    np.testing.assert_allclose(y.sum(axis=0), 1, rtol=1e-6)
+
+
+def test_a_float_without_a_value_is_zero(look):
+    relu = node("LeakyRelu", "x", "y")
+    relu.attribute.append(onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT))
+    seen = look(model([relu], [tensor("x", (2, 3))], [tensor("y", (2, 3))]))
+    assert only(seen, "LeakyRelu").attributes == {"alpha": 0.0}

@@ -148,6 +148,12 @@ def _from_axis(n: Node, param: Value, x: Value, axis: int) -> Computed:
         f"{param.name} has rank {param.rank}, for {x.name} of rank {x.rank} normalized from axis "
         f"{axis} on it has up to {most}; reshape it",
     )
+    sizes = zip(param.shape[::-1], x.shape[::-1], strict=False)
+    n.require(
+        all(size in (1, whole) for size, whole in sizes),
+        Reason.SHAPE,
+        f"{param.name} has shape {list(param.shape)}, {x.name} {list(x.shape)}",
+    )
     if x.rank <= MAX_RANK:
         return param
     wide = yield from expanded(n, param, x.shape[axis:])
