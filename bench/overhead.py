@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 from types import ModuleType
@@ -70,6 +71,15 @@ class Idle:
         """One cluster of the one node."""
         self.node_ids = graph.nodes[0].members
         return [self]
+
+    @property
+    def compatibility_info(self) -> str:
+        """No conditions."""
+        return ""
+
+    def contexts(self, clusters: Sequence[object], model: Path | None) -> Iterator[bytes]:
+        """Yields nothing: its cluster cannot be compiled ahead of time."""
+        return iter(())
 
     def notice(self) -> Notice:
         """Returns a line of no content."""

@@ -88,6 +88,15 @@ class PlanOnly:
         self.provider.plan(graph)
         return ()
 
+    @property
+    def compatibility_info(self) -> str:
+        """The other provider's."""
+        return self.provider.compatibility_info
+
+    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+        """Yields those of the other provider."""
+        return self.provider.contexts(clusters, model)
+
     def notice(self) -> Notice:
         """Returns the other provider's."""
         return self.provider.notice()

@@ -51,10 +51,11 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
-    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime option_values"
-    " options report sessions sizes target networkx numpy onnx onnxruntime partitioner",
-    "ort": "errors graph nnapi.forks nnapi.interrupts options provider report target numpy"
-    " onnxruntime",
+    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime nnapi.validate"
+    " option_values options report sessions sizes target networkx numpy onnx onnxruntime"
+    " partitioner",
+    "ort": "epcontext errors graph nnapi.forks nnapi.interrupts options provider report target"
+    " numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers"

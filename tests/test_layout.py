@@ -25,6 +25,7 @@ TESTED_BY = {
     "ep_nnapi/cli/prepare_arguments": "tests/preparation/test_job",  # each with its job
     "ep_nnapi/diagnostics/check": "tests/cli/test_check",  # the verb calls what Python calls
     "ep_nnapi/diagnostics/run_and_compare": "tests/cli/test_run",
+    "ep_nnapi/nnapi/_embedding": "tests/capi/test_build",
     "ep_nnapi/nnapi/host/cache_folder": "tests/nnapi/host/test_cache",
     "ep_nnapi/nnapi/host/device": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/execution_plan": "tests/nnapi/host/test_runtime",

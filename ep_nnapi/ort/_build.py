@@ -28,6 +28,7 @@ _OPAQUE = (
     *("OrtNodeComputeContext", "OrtDataTransferImpl", "OrtEp", "OrtEpFactory", "OrtEnv"),
     *("OrtSession", "OrtRunOptions"),
     *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
+    "OrtModelEditorApi",
 )
 
 _ORT_API = {
@@ -56,11 +57,14 @@ _ORT_API = {
     93: "void (*ReleaseStatus)(OrtStatus *)",
     96: "void (*ReleaseValue)(OrtValue *)",
     100: "void (*ReleaseSessionOptions)(OrtSessionOptions *)",
+    211: "OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **)",
+    212: "void (*ReleaseOpAttr)(OrtOpAttr *)",
     247: "OrtStatus *(*Logger_LogMessage)"
     "(const OrtLogger *, int, const char *, const char *, int, const char *)",
     272: "OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *)",
     289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
     290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
+    291: "const OrtModelEditorApi *(*GetModelEditorApi)(void)",
     298: "void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, "
     "const char *const **, size_t *)",
     300: "void (*ReleaseKeyValuePairs)(OrtKeyValuePairs *)",
@@ -115,6 +119,11 @@ _ORT_EP_API = {
     "const OrtNode *const *, size_t, const OrtNodeFusionOptions *)",
 }
 
+_MODEL_EDITOR_API = {
+    6: "OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, "
+    "size_t, const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **)",
+}
+
 _ORT_API_BASE = {
     0: "const OrtApi *(*GetApi)(uint32_t)",
     1: "const char *(*GetVersionString)(void)",
@@ -131,6 +140,8 @@ _FACTORY = {
     4: "void (*ReleaseEp)(OrtEpFactory *, OrtEp *)",
     5: "uint32_t (*GetVendorId)(const OrtEpFactory *)",
     6: "const char *(*GetVersion)(const OrtEpFactory *)",
+    7: "OrtStatus *(*ValidateCompiledModelCompatibilityInfo)"
+    "(OrtEpFactory *, const OrtHardwareDevice *const *, size_t, const char *, int *)",
     10: "OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **)",
     19: "void *SelectBestModelCandidate",
 }
@@ -143,6 +154,7 @@ _EP = {
     3: "void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t)",
     7: "OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *)",
     8: "OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool)",
+    11: "const char *(*GetCompiledModelCompatibilityInfo)(OrtEp *, const OrtGraph *)",
     21: "OrtStatus *(*OnSessionInitializationEnd)(OrtEp *)",
     24: "void *GetWeightlessSupport",
 }
@@ -161,7 +173,10 @@ _CALLBACKS = (
     "void py_release_ep(void *, void *, PyEp *)",
     "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
     "int py_session_initialized(void *, OrtStatus **)",
-    "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, OrtStatus **)",
+    "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, uintptr_t *, "
+    "OrtStatus **)",
+    "const char *py_compatibility_info(void *)",
+    "int py_validate_compatibility(void *, const char *, int *, OrtStatus **)",
     "void py_release_computes(void *, PyCompute **, size_t)",
     "int py_compute(void *, Call *)",
 )
@@ -196,6 +211,7 @@ def _source(header: str) -> str:
             *(f"typedef struct {name} {name};" for name in _OPAQUE),
             _table("OrtApi", _ORT_API),
             _table("OrtEpApi", _ORT_EP_API),
+            _table("OrtModelEditorApi", _MODEL_EDITOR_API),
             _table("OrtApiBase", _ORT_API_BASE),
             _table("OrtEpFactory", _FACTORY, version),
             _table("OrtEp", _EP, version),

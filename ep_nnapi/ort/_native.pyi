@@ -7,7 +7,7 @@ import _cffi_backend
 
 CData: TypeAlias = _cffi_backend._CDataBase
 
-_F = TypeVar("_F", bound=Callable[..., int | None])
+_F = TypeVar("_F", bound=Callable[..., int | CData | None])
 
 class GraphFacts:
     name: CData
@@ -64,6 +64,7 @@ class FFI:
     def from_handle(self, x: CData, /) -> Any: ...  # noqa: ANN401
     def string(self, cdata: CData) -> bytes: ...
     def unpack(self, cdata: CData, length: int) -> list[int]: ...
+    def from_buffer(self, data: bytes) -> CData: ...
     def buffer(self, cdata: CData, size: int) -> memoryview: ...
     def def_extern(
         self, name: str = ..., error: int = ..., onerror: Callable[..., None] = ...
@@ -98,6 +99,20 @@ class Lib:
     ) -> CData: ...
     def read_tensor_attribute(self, attribute: int, value: CData, tensor: Tensor, /) -> CData: ...
     def release_value(self, value: CData, /) -> None: ...
+    def create_node(
+        self,
+        op_type: bytes,
+        domain: bytes,
+        name: bytes,
+        inputs: Sequence[CData],
+        input_count: int,
+        outputs: Sequence[CData],
+        output_count: int,
+        attributes: CData,
+        attribute_count: int,
+        node: CData,
+        /,
+    ) -> CData: ...
     def add_cluster(self, support: CData, nodes: CData, count: int, /) -> CData: ...
     def make_output(self, call: Call, index: int, dims: CData, rank: int, /) -> CData: ...
     def new_factory(

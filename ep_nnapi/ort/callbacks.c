@@ -95,14 +95,21 @@ static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode *
                              OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
   OrtStatus *status = NULL;
   int failed = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
-                          (PyCompute **)infos, &status);
-  (void)context_nodes;
+                          (PyCompute **)infos, (uintptr_t *)context_nodes, &status);
   return outcome(failed, status);
 }
 
 static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
   py_release_computes(((PyEp *)ep)->self, (PyCompute **)infos, count);
   pass_on_interrupt();
+}
+
+/* The string is the provider's and lives as long as it. */
+static const char *Ep_GetCompiledModelCompatibilityInfo(OrtEp *ep, const OrtGraph *graph) {
+  const char *info = py_compatibility_info(((PyEp *)ep)->self);
+  (void)graph;
+  pass_on_interrupt();
+  return info;
 }
 
 static OrtStatus *Ep_OnSessionInitializationEnd(OrtEp *ep) {
@@ -121,6 +128,7 @@ PyEp *new_ep(void *self, const char *name) {
   ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
   ep->base.OnRunStart = Ep_OnRunStart;
   ep->base.OnRunEnd = Ep_OnRunEnd;
+  ep->base.GetCompiledModelCompatibilityInfo = Ep_GetCompiledModelCompatibilityInfo;
   ep->base.OnSessionInitializationEnd = Ep_OnSessionInitializationEnd;
   ep->self = self;
   ep->name = name;
@@ -183,6 +191,16 @@ static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *factory, OrtDataTrans
   return NULL;
 }
 
+static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
+    OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count, const char *info,
+    int *answer) {
+  OrtStatus *status = NULL;
+  int failed = py_validate_compatibility(((PyFactory *)factory)->self, info, answer, &status);
+  (void)hardware;
+  (void)count;
+  return outcome(failed, status);
+}
+
 OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, OrtEpDevice **device) {
   return ep_api->CreateEpDevice(&factory->base, hardware, NULL, NULL, device);
 }
@@ -198,6 +216,8 @@ PyFactory *new_factory(void *self, const char *name, const char *vendor, const c
   factory->base.GetSupportedDevices = Factory_GetSupportedDevices;
   factory->base.CreateEp = Factory_CreateEp;
   factory->base.ReleaseEp = Factory_ReleaseEp;
+  factory->base.ValidateCompiledModelCompatibilityInfo =
+      Factory_ValidateCompiledModelCompatibilityInfo;
   factory->base.CreateDataTransfer = Factory_CreateDataTransfer;
   factory->self = self;
   factory->name = name;

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from ep_nnapi.graph.graph import Graph
@@ -55,6 +56,15 @@ class Provider(Protocol):
         Constants of `graph` can only be loaded during this call, as views: copy what is needed
         later. May be called again for the same graph and for subgraphs.
         """
+        ...
+
+    @property
+    def compatibility_info(self) -> str:
+        """The conditions that the clusters are compiled for, stored with a compiled model."""
+        ...
+
+    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+        """Yields the context of each cluster; its weights go next to `model`, if not None."""
         ...
 
     def notice(self) -> Notice:

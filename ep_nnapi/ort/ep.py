@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ep_nnapi.errors import NnapiError
-from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.compute import FusedNode
+from ep_nnapi.ort.context import ContextOptions, create_context_node
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
-from ep_nnapi.ort.names import WRITES_CONTEXT
 from ep_nnapi.ort.reader import Reader, first_name
 
 if TYPE_CHECKING:
@@ -30,10 +30,14 @@ class Ep:
     innermost first. It compiles each graph before the next one, so only the latest plan is stored.
     """
 
-    def __init__(self, provider: Provider, logger: int = 0, writes_context: bool = False) -> None:
+    def __init__(
+        self, provider: Provider, logger: int = 0, context: ContextOptions | None = None
+    ) -> None:
         self._provider = provider
         self._logger = logger  # the session's OrtLogger
-        self._writes_context = writes_context
+        self._context = context
+        self._path = ""  # of the model
+        self._compatibility: CData | None = None
         self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
         self._keys: Counter[str] = Counter()
         self._interrupt: BaseException | None = None
@@ -62,6 +66,7 @@ class Ep:
             return
         try:
             graph = self._with_unique_key(read_graph(handle, reader))
+            self._path = graph.path
             nodes = {node.id: node for node in graph.nodes}
             for cluster in self._provider.plan(graph):
                 handles = [reader.handles[node_id] for node_id in cluster.node_ids]
@@ -103,18 +108,12 @@ class Ep:
     def compile(self, cluster_graph: int, fused_node: int) -> FusedNode:
         """Compile: returns the cluster of these nodes, bound to the fused node's tensors.
 
-        Raises OrtError if the nodes were not planned, and NnapiError if ONNX Runtime itself is to
-        write an EPContext model.
+        Raises OrtError if the nodes were not planned.
         """
-        if self._writes_context:
-            raise NnapiError(
-                f"{WRITES_CONTEXT} is set, but what ONNX Runtime itself writes has no checksum; "
-                "compile models with ep-nnapi prepare --format context"
-            )
         if self._interrupt is not None:
             raise self._interrupt
         fused = Reader().node(fused_node)
-        cluster = self._clusters.get(first_name(fused.outputs))
+        cluster = self._cluster_of(fused)
         if cluster is None or len(cluster.node_ids) != count_nodes(cluster_graph):
             names = ", ".join(v.name for v in fused.outputs if v is not None)
             raise OrtError(f"nodes to compile were never planned: those that compute {names}")
@@ -122,3 +121,24 @@ class Ep:
         results = [value for value in fused.outputs if value is not None]
         runner = cluster.bind([value.name for value in inputs], [value.name for value in results])
         return FusedNode(runner, inputs, results)
+
+    def _cluster_of(self, fused: GraphNode) -> Cluster | None:
+        return self._clusters.get(first_name(fused.outputs))
+
+    def context_nodes(self, fused_nodes: Sequence[int]) -> list[int]:
+        """Returns an EPContext node for each fused node; none if no compiled model is written.
+
+        Call it after `compile` for the same nodes.
+        """
+        if self._context is None:
+            return []
+        nodes = [Reader().node(fused) for fused in fused_nodes]
+        clusters = [cluster for node in nodes if (cluster := self._cluster_of(node)) is not None]
+        contexts = self._provider.contexts(clusters, self._context.weights_beside(self._path))
+        pairs = zip(nodes, contexts, strict=True)
+        return [create_context_node(node, context) for node, context in pairs]
+
+    def compatibility_info(self) -> CData:
+        """Returns the string for a compiled model, which lives as long as this object."""
+        self._compatibility = ffi.new("char[]", self._provider.compatibility_info.encode())
+        return self._compatibility

@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 EP_NAME = "NnapiPluginExecutionProvider"
 VENDOR = "ep-nnapi"
-WRITES_CONTEXT = "ep.context_enable"  # ONNX Runtime's own entry: "1" writes an EPContext model
 _OPTION_PREFIX = f"ep.{EP_NAME.lower()}."
 
 

@@ -181,6 +181,27 @@ OrtStatus *read_tensor_attribute(uintptr_t attribute, OrtValue **value, Tensor *
 
 void release_value(OrtValue *value) { api->ReleaseValue(value); }
 
+/* CreateNode takes over the attributes. */
+OrtStatus *create_node(const char *op_type, const char *domain, const char *name,
+                       const char *const *inputs, size_t input_count, const char *const *outputs,
+                       size_t output_count, const NewAttribute *attributes, size_t attribute_count,
+                       uintptr_t *node) {
+  OrtOpAttr *made[8];
+  size_t i;
+  if (attribute_count > sizeof made / sizeof *made)
+    return create_status("ep_nnapi: a node has too many attributes");
+  for (i = 0; i < attribute_count; i++) {
+    const NewAttribute *a = &attributes[i];
+    OrtStatus *status = api->CreateOpAttr(a->name, a->data, a->bytes, a->type, &made[i]);
+    if (status == NULL) continue;
+    while (i > 0) api->ReleaseOpAttr(made[--i]);
+    return status;
+  }
+  return api->GetModelEditorApi()->CreateNode(op_type, domain, name, inputs, input_count, outputs,
+                                              output_count, made, attribute_count,
+                                              (OrtNode **)node);
+}
+
 OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count) {
   OrtNodeFusionOptions options = {FUSION_OPTIONS, 1};
   return ep_api->EpGraphSupportInfo_AddNodesToFuse(support, (const OrtNode *const *)nodes, count,

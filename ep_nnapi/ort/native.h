@@ -54,6 +54,14 @@ typedef struct {
   size_t bytes;
 } AttributeFacts;
 
+/* An attribute of a new node: OrtOpAttrType; `data` is an int64_t, or the characters of a string. */
+typedef struct {
+  const char *name;
+  int type;
+  const void *data;
+  int bytes;
+} NewAttribute;
+
 /* One call of Compute: `inputs` has the fused node's inputs, `status` what went wrong. */
 typedef struct {
   OrtKernelContext *context;
@@ -98,6 +106,11 @@ OrtStatus *read_initializer(uintptr_t value, Tensor *tensor);
 OrtStatus *read_attribute(uintptr_t attribute, AttributeFacts *facts, void *data, size_t capacity);
 OrtStatus *read_tensor_attribute(uintptr_t attribute, OrtValue **value, Tensor *tensor);
 void release_value(OrtValue *value);
+/* Makes a node, which its receiver releases; at most 8 attributes. */
+OrtStatus *create_node(const char *op_type, const char *domain, const char *name,
+                       const char *const *inputs, size_t input_count, const char *const *outputs,
+                       size_t output_count, const NewAttribute *attributes, size_t attribute_count,
+                       uintptr_t *node);
 OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count);
 
 /* The buffer of output `index`, made with this shape; NULL when empty or, with call->status set,

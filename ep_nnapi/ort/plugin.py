@@ -6,18 +6,20 @@ fails before the callback's code runs, cffi returns FAILED and the C code create
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, config_entries, status_of
+from ep_nnapi.ort.api import check, config_entries, status_of, text
 from ep_nnapi.ort.compute import FusedNode
+from ep_nnapi.ort.context import context_options
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, WRITES_CONTEXT, provider_options, semantic_version
+from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options, semantic_version
 from ep_nnapi.report import Notice
 
 if TYPE_CHECKING:
@@ -63,7 +65,10 @@ class Factory:
         own = provider_options(entries)
         if by_policy and not own:
             return Ep(NoNodesProvider(), logger)
-        return Ep(self.open_provider(own), logger, entries.get(WRITES_CONTEXT) == "1")
+        context = context_options(entries)
+        if context is not None:
+            own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
+        return Ep(self.open_provider(own), logger, context)
 
 
 class NoNodesProvider:
@@ -78,6 +83,15 @@ class NoNodesProvider:
     def notice(self) -> Notice:
         """Returns the reason why no node is taken."""
         return Notice(_CHOSEN_BY_POLICY, warning=True)
+
+    @property
+    def compatibility_info(self) -> str:
+        """The empty string: nothing is compiled."""
+        return ""
+
+    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+        """Yields nothing: there are no clusters."""
+        return iter(())
 
 
 factory = Factory(_open_provider)
@@ -172,13 +186,37 @@ def py_session_initialized(this: CData, status: CData) -> None:
 @ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
 @_status
 def py_compile(
-    this: CData, graphs: CData, fused: CData, count: int, out: CData, status: CData
+    this: CData,
+    graphs: CData,
+    fused: CData,
+    count: int,
+    out: CData,
+    context_nodes: CData,
+    status: CData,
 ) -> None:
     """Creates a FusedNode for each cluster; ORT releases those created before a failure."""
     ep: Ep = ffi.from_handle(this)
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
         out[i] = _new_struct(lib.new_compute, node, node.input_count, node.output_count)
+    for i, context_node in enumerate(ep.context_nodes(ffi.unpack(fused, count))):
+        context_nodes[i] = context_node
+
+
+@ffi.def_extern(onerror=_ESCAPED)
+def py_compatibility_info(this: CData) -> CData:
+    """Returns the string that is stored with a compiled model; NULL if that fails."""
+    ep: Ep = ffi.from_handle(this)
+    return ep.compatibility_info()
+
+
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
+@_status
+def py_validate_compatibility(this: CData, info: CData, answer: CData, status: CData) -> None:
+    """Answers if a model that was compiled under these conditions runs here."""
+    from ep_nnapi.provider.compatibility import validate  # as in _open_provider
+
+    answer[0] = validate(text(info))
 
 
 @ffi.def_extern(onerror=_ESCAPED)

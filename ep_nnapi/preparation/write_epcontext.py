@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,9 +16,9 @@ from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import Container, pack
-from ep_nnapi.epcontext.layout import ALIGNMENT, FORMAT_VERSION
+from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
-from ep_nnapi.epcontext.weights import WeightsLocation
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.option_values import DynamicShapes
@@ -62,11 +62,11 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     ]
     if not compiled:
         raise ModelError(_why_not_compiled(proto, provider.report))
-    contexts = _embedded(compiled) if embed else _write_weights(compiled, out)
+    contexts = contexts_of([one.packed for one in compiled], None if embed else out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
     _drop_unused(proto)
-    _add_metadata(proto, compiled)
+    _add_metadata(proto, compiled, provider.compatibility_info)
     _save(proto, out)
     return provider.report
 
@@ -94,36 +94,6 @@ def _is_symbolic(info: ValueInfoProto) -> bool:
     return not all(d.HasField("dim_value") for d in info.type.tensor_type.shape.dim)
 
 
-def _embedded(compiled: Sequence[_Compiled]) -> Iterator[bytes]:
-    for one in compiled:
-        yield one.packed.with_embedded_weights()
-
-
-def _write_weights(compiled: Sequence[_Compiled], out: Path) -> Iterator[bytes]:
-    """Writes all weights to one file, aligned, and yields the contexts that refer to it."""
-    unnamed, whole, places = out.with_suffix(".weights"), hashlib.sha256(), []
-    with unnamed.open("wb") as stream:
-        for one in compiled:
-            digest = hashlib.sha256()
-            places.append((stream.tell(), digest))
-            for block in one.packed.weight_blocks():
-                stream.write(block)
-                digest.update(block)
-            stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
-            whole.update(digest.digest())
-        total = stream.tell()
-    file = _companion_name(out, whole.hexdigest(), ".weights")
-    unnamed.rename(out.with_name(file))
-    for one, (offset, digest) in zip(compiled, places, strict=True):
-        yield one.packed.with_external_weights(
-            WeightsLocation(file, offset, one.packed.size, total, digest.digest())
-        )
-
-
-def _companion_name(out: Path, digest: str, suffix: str) -> str:
-    return f"{out.stem}.{digest[:16]}{suffix}"
-
-
 def _make_names_unique(proto: ModelProto) -> None:
     """Gives every node a unique name, by which clusters in the report identify their nodes."""
     seen: Counter[str] = Counter()
@@ -137,14 +107,8 @@ def _make_names_unique(proto: ModelProto) -> None:
 def _context_node(cluster: CompiledCluster, name: str, context: bytes) -> NodeProto:
     report = cluster.report
     node = helper.make_node(CONTEXT_OP, report.inputs, report.outputs, name, domain=CONTEXT_DOMAIN)
-    values = {
-        "ep_cache_context": context,
-        "embed_mode": 1,
-        "main_context": 1,
-        "partition_name": name,
-        "source": EP_SOURCE,
-    }
-    node.attribute.extend(helper.make_attribute(k, v) for k, v in values.items())
+    attributes = context_attributes(context, name)
+    node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
     return node
 
 
@@ -190,14 +154,18 @@ def _drop_unused(proto: ModelProto) -> None:
         g.initializer.extend(initializers)
 
 
-def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled]) -> None:
-    """Adds the opset import, and metadata for the container format and the feature level."""
+def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled], compatibility: str) -> None:
+    """Adds the opset import, and metadata: container format, feature level, compatibility."""
     if CONTEXT_DOMAIN not in {o.domain for o in proto.opset_import}:
         proto.opset_import.append(helper.make_opsetid(CONTEXT_DOMAIN, 1))
     needed = max(one.packed.feature_level for one in compiled)
-    for key, value in (("format", FORMAT_VERSION), ("feature_level", needed)):
+    for key, value in (
+        ("ep_nnapi.format", FORMAT_VERSION),
+        ("ep_nnapi.feature_level", needed),
+        (f"ep_compatibility_info.{EP_SOURCE}", compatibility),
+    ):
         entry = proto.metadata_props.add()
-        entry.key, entry.value = f"ep_nnapi.{key}", str(value)
+        entry.key, entry.value = key, str(value)
 
 
 def _save(proto: ModelProto, out: Path) -> None:
@@ -215,5 +183,5 @@ def _write(proto: ModelProto, out: Path) -> None:
     for graph in graphs(proto.graph):
         for tensor in graph.initializer:
             digest.update(tensor.raw_data)
-    location = _companion_name(out, digest.hexdigest(), ".data")
+    location = companion_name(out, digest.hexdigest(), ".data")
     onnx.save_model(proto, str(out), save_as_external_data=True, location=location)

@@ -5,17 +5,24 @@ from __future__ import annotations
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from ep_nnapi.costs.calibration import cost_model
-from ep_nnapi.errors import OptionError, RuntimeFailure
+from ep_nnapi.epcontext.container import pack
+from ep_nnapi.epcontext.contexts import contexts_of
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
+from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import Options, parse
+from ep_nnapi.provider.compatibility import CompiledFor
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, fast_devices, open_runtime
 from ep_nnapi.provider.load_epcontext import UnusableCluster
@@ -74,6 +81,31 @@ class Provider:
             left = ", ".join(types[:_NAMED_TYPES])
             text += f"; {left}{more}: `ep-nnapi check` says why"
         return Notice(text, not self.reports_itself and 2 * report.taken < report.nodes)
+
+    @property
+    def compatibility_info(self) -> str:
+        """The conditions that the clusters planned so far are compiled for, as metadata."""
+        compiler = self._planner.compiler
+        level = compiler.target.feature_level
+        models = [model for c in self.clusters for model in c.models]
+        needed = max(map(required_level, models), default=1)
+        return str(CompiledFor(FORMAT_VERSION, level, needed, compiler.device.name))
+
+    def contexts(self, clusters: Sequence[object], model: Path | None) -> Iterator[bytes]:
+        """Yields a context for each cluster, with embedded weights if `model` is None.
+
+        Else their weights are written next to the model file `model`. Raises ModelError for a
+        cluster with symbolic shapes.
+        """
+        packed = []
+        for cluster in clusters:
+            if not isinstance(cluster, CompiledCluster):
+                raise ModelError(
+                    "a cluster with symbolic shapes cannot be compiled ahead of time; fix the "
+                    "sizes (option fix) or leave out dynamic_shapes"
+                )
+            packed.append(pack(cluster.lowered))
+        return contexts_of(packed, model)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -124,33 +124,6 @@ def test_create_error_is_printed_before_the_cpu_takes_over(
         session = onnxruntime.InferenceSession(abs_add(), options, providers=providers)
     assert session.get_providers() == ["CPUExecutionProvider"]
     assert sentence in capfd.readouterr().out
-
-
-def by_compiler(options: onnxruntime.SessionOptions, model: Path) -> None:
-    onnxruntime.ModelCompiler(options, str(model)).compile_to_file(f"{model}.compiled")
-
-
-def by_session(options: onnxruntime.SessionOptions, model: Path) -> None:
-    options.add_session_config_entry("ep.context_enable", "1")
-    onnxruntime.InferenceSession(model, options)
-
-
-@pytest.mark.parametrize("way", [by_compiler, by_session])
-def test_compiled_models_are_refused(
-    way: Callable[[onnxruntime.SessionOptions, Path], None], install: Install, tmp_path: Path
-):
-    """By either of ONNX Runtime's ways; nothing is written."""
-    install("Abs")
-    options = onnxruntime.SessionOptions()
-    nnapi.append_execution_provider(options)
-    (tmp_path / "model.onnx").write_bytes(abs_add())
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail) as raised:
-        way(options, tmp_path / "model.onnx")
-    assert str(raised.value).endswith(
-        "ep.context_enable is set, but what ONNX Runtime itself writes has no checksum; "
-        "compile models with ep-nnapi prepare --format context"
-    )
-    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
 
 
 class Wrong(FakeProvider):

@@ -1,0 +1,110 @@
+"""EPContext nodes that ONNX Runtime writes into a compiled model, and where their weights go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ep_nnapi.epcontext.contexts import AttributeValue, context_attributes
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
+from ep_nnapi.errors import OptionError
+from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.graph.value import Value
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import check
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import CData
+
+_ENABLE, _FILE, _EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
+_COMPILE_ONLY = "session.compile_only"
+_INT, _STRING = 1, 5  # Source: OrtOpAttrType.
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOptions:
+    """ONNX Runtime's options for a compiled model: its file, and if it contains the weights.
+
+    beside_source  True if it is written next to the model that is compiled, unless `file` is given;
+                   False if `file` is empty because it is returned as bytes
+    """
+
+    file: str
+    embed: bool
+    beside_source: bool = True
+
+    def weights_beside(self, source: str) -> Path | None:
+        """Returns the compiled model's path, next to which weights go; None if it has them.
+
+        source  path of the model that is compiled; "" if it was loaded from memory
+        Raises OptionError if there is no path.
+        """
+        if self.embed:
+            return None
+        if not self.file and not (source and self.beside_source):
+            raise OptionError(
+                f"{_EMBED} is 0, but the compiled model has no path next to which its weights "
+                f"could be written; set {_FILE}, or {_EMBED} to 1"
+            )
+        # Without a path, ONNX Runtime writes model_ctx.onnx next to model.onnx.
+        return Path(self.file or f"{Path(source).with_suffix('')}_ctx.onnx")
+
+
+def context_options(entries: Mapping[str, str]) -> ContextOptions | None:
+    """Returns the options of a session that writes a compiled model; None for any other session.
+
+    >>> context_options({"ep.context_enable": "1", "ep.context_embed_mode": "1"}).embed
+    True
+    """
+    if entries.get(_ENABLE) != "1":
+        return None
+    compiler = entries.get(_COMPILE_ONLY) == "1"  # ModelCompiler, which gives the file if it is one
+    return ContextOptions(entries.get(_FILE, ""), entries.get(_EMBED) == "1", not compiler)
+
+
+def create_context_node(fused: GraphNode, context: bytes) -> int:
+    """Returns a new OrtNode with this context, and the fused node's inputs and outputs."""
+    attributes, keep = _attributes(context_attributes(context, fused.name))
+    node = ffi.new("uintptr_t *")
+    inputs, outputs = _names(fused.inputs), _names(fused.outputs)
+    check(
+        lib.create_node(
+            CONTEXT_OP.encode(),
+            CONTEXT_DOMAIN.encode(),
+            _encoded(fused.name),
+            inputs,
+            len(inputs),
+            outputs,
+            len(outputs),
+            attributes,
+            len(keep),
+            node,
+        )
+    )
+    return int(node[0])
+
+
+def _encoded(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _names(values: Sequence[Value | None]) -> list[CData]:
+    return [ffi.new("char[]", _encoded(v.name if v is not None else "")) for v in values]
+
+
+def _attributes(values: Mapping[str, AttributeValue]) -> tuple[CData, list[object]]:
+    """Returns the C array, and what must live as long as it."""
+    made = ffi.new("NewAttribute[]", len(values))
+    keep: list[object] = []
+    for attribute, (name, value) in zip(made, values.items(), strict=True):
+        owned = ffi.new("char[]", name.encode())
+        if isinstance(value, int):
+            kind, data, size = _INT, ffi.new("int64_t *", value), 1
+        else:
+            given = _encoded(value) if isinstance(value, str) else value
+            kind, data, size = _STRING, ffi.from_buffer(given), len(given)
+        attribute.name, attribute.type, attribute.data, attribute.bytes = owned, kind, data, size
+        keep.append((owned, data))
+    return made, keep

@@ -1,0 +1,83 @@
+"""Compatibility of a compiled model with the NNAPI runtime that is to run it.
+
+ONNX Runtime stores a string of the provider's in the metadata of each compiled model, and asks the
+provider about it: `get_model_compatibility_for_ep_devices` in Python.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ep_nnapi.epcontext.layout import FORMAT_VERSION
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.options import Options
+from ep_nnapi.provider.devices import choose_device, open_runtime
+
+
+class Compatibility(IntEnum):
+    """Answers of a provider about a compiled model. Source: OrtCompiledModelCompatibility."""
+
+    NOT_APPLICABLE = 0
+    OPTIMAL = 1
+    PREFER_RECOMPILATION = 2
+    UNSUPPORTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledFor:
+    """Conditions under which a model was compiled.
+
+    level   feature level that it was lowered for
+    needed  lowest feature level that has all of its operations; at most `level`
+    """
+
+    format: int
+    level: int
+    needed: int
+    device: str
+
+    def __str__(self) -> str:
+        """The string in the metadata, which `parse` reads."""
+        return (
+            f"ep-nnapi format={self.format} level={self.level} needed={self.needed} "
+            f"device={self.device}"
+        )
+
+    def on(self, device: Device) -> Compatibility:
+        """Returns the compatibility with a device.
+
+        UNSUPPORTED           its level is too low, or the format is newer than this package
+        PREFER_RECOMPILATION  it runs; another level, format or device may get a better model
+        """
+        if self.needed > device.feature_level or self.format > FORMAT_VERSION:
+            return Compatibility.UNSUPPORTED
+        here = (FORMAT_VERSION, device.feature_level, device.name)
+        same = (self.format, self.level, self.device) == here
+        return Compatibility.OPTIMAL if same else Compatibility.PREFER_RECOMPILATION
+
+
+_PATTERN = re.compile(r"ep-nnapi format=(\d+) level=(\d+) needed=(\d+) device=(.+)")
+
+
+def parse(info: str) -> CompiledFor | None:
+    """Returns the conditions that `info` describes; None if it is of another form.
+
+    >>> parse("ep-nnapi format=2 level=4 needed=3 device=nnapi-reference").needed
+    3
+    """
+    match = _PATTERN.fullmatch(info)
+    if match is None:
+        return None
+    written, level, needed = (int(number) for number in match.groups()[:3])
+    return CompiledFor(written, level, needed, match.group(4))
+
+
+def validate(info: str) -> Compatibility:
+    """Returns the compatibility with the default device; NOT_APPLICABLE for a foreign string."""
+    compiled = parse(info)
+    if compiled is None:
+        return Compatibility.NOT_APPLICABLE
+    options = Options()
+    return compiled.on(choose_device(open_runtime(options.runtime), options.device, options.flags))
