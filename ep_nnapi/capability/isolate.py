@@ -70,6 +70,8 @@ def _culprit(graph: Graph, step: Callable[[Graph], T]) -> GraphNode:
 
 
 def _hide_nodes(graph: Graph, ids: Collection[int]) -> Graph:
+    if not ids:
+        return graph
     return replace(graph, nodes=tuple(_hide_node(n) if n.id in ids else n for n in graph.nodes))
 
 

@@ -101,9 +101,9 @@ def _lower_in_floats(
 
 def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
-    origin = tuple(part.name for part in node.originals)
+    origin = tuple([part.name for part in node.originals])
     level = target.feature_level
-    calls = tuple(replace(c, origin=origin) for c in insert_requantization(given, level))
+    calls = tuple([c.with_origin(origin) for c in insert_requantization(given, level)])
     for call in calls:
         require_int32_scalars(call)
         call.match(level)  # types and ranks of the operands
@@ -141,12 +141,12 @@ def _require_numpy_ranks(node: GraphNode) -> GraphNode:
 
 def _require_valid_tensors(node: GraphNode) -> GraphNode:
     # an empty constant may mean an omitted input; it is an error only as an operand
-    _require_valid_sizes(v for v in (*node.inputs, *node.outputs) if v and v.constant is None)
+    _require_valid_sizes([v for v in (*node.inputs, *node.outputs) if v and v.constant is None])
     return node
 
 
 def _require_valid_operands(call: Call) -> None:
-    _require_valid_sizes(arg for arg in call.inputs if isinstance(arg, Value))
+    _require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
 
 
 def _require_valid_sizes(values: Iterable[Value]) -> None:

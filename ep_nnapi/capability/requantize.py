@@ -35,7 +35,8 @@ def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator
     requantizer = _Requantizer(feature_level)
     for call in calls:
         values = (*map(value_of, call.inputs), *writes(call))
-        if not any(is_8bit(v) for v in values if v is not None):
+        quantized = [v for v in values if v is not None and is_8bit(v)]
+        if not quantized:
             yield call
             continue
         for step in requantizer.calls_for(_unify_signedness(call)):

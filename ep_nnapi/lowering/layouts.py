@@ -50,7 +50,7 @@ def assign_layouts(
     ONNX's layout is used. Complexity: one minimum cut for each connected region of calls that work
     in either layout; regions end at convolutions, so they are small.
     """
-    if not any(c.spec == TRANSPOSE or _has_views(c) for c in calls):
+    if not any(c.spec is TRANSPOSE or _has_views(c) for c in calls):
         return list(calls)
     tensors = _tensors(calls, outputs)
     rewrites = _nhwc_rewrites(calls, tensors, outputs, feature_level)
@@ -63,7 +63,7 @@ def assign_layouts(
 
 
 def _has_views(call: Call) -> bool:
-    return any(isinstance(a, View) for a in (*call.inputs, *call.outputs))
+    return View in map(type, (*call.inputs, *call.outputs))
 
 
 def _tensors(calls: Sequence[Call], outputs: Collection[str]) -> dict[str, _TensorUses]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Quantization, Value, operand_shape
+from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
-from ep_nnapi.lowering.layout_rules import preserves_order
+from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
-from ep_nnapi.nnapi.call import Arg, Call, View, operand_code
+from ep_nnapi.nnapi.call import Arg, Call, Scalar, View, operand_code
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
@@ -57,7 +57,7 @@ def lower(
     leaving = {v.name for v in outputs}
     fused = fuse_activations(needed(calls, leaving), leaving)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
-    if any(c.spec == TRANSPOSE for c in fused):
+    if any(c.spec is TRANSPOSE for c in fused):
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better
         choices.append(fused)
     best = _cheapest(
@@ -75,7 +75,7 @@ class _Candidate:
 
     def permuted_elements(self) -> int:
         """Returns the number of elements that are permuted, inside or at the border."""
-        inside = (writes(c)[0] for c in self.inserter.calls if c.spec == TRANSPOSE)
+        inside = [writes(c)[0] for c in self.inserter.calls if c.spec is TRANSPOSE]
         boundary = (*self.inserter.boundary_inputs, *self.boundary_outputs)
         crossing = (
             e.value for e in boundary if e.perm and not preserves_order(e.value.shape, e.perm)
@@ -117,7 +117,7 @@ def _write(
 ) -> Lowered:
     writer = _Writer(target.feature_level)
     model_inputs = tuple(writer.operand(e.inside) for e in inserter.boundary_inputs)
-    operations = tuple(writer.operation(c) for c in inserter.calls)
+    operations = tuple([writer.operation(c) for c in inserter.calls])
     model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in boundary_outputs))
     positions = {operand: i for i, operand in enumerate(model_outputs)}
     relaxed = target.relaxed and target.feature_level > 1
@@ -144,41 +144,55 @@ class _Writer:
     operands: list[Operand] = field(default_factory=list)
     _values: dict[str, int] = field(default_factory=dict)
     _constants: dict[Operand, int] = field(default_factory=dict)
+    _scalars: dict[tuple[OperandCode, Scalar | str | None], int] = field(default_factory=dict)
+    _tensors: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def operation(self, call: Call) -> Operation:
         """Returns the operation for a call, with operands by index."""
         match = call.match(self.feature_level)
-        inputs = tuple(self._input(i, a, match) for i, a in enumerate(call.inputs))
-        outputs = tuple(self.operand(o) for o in call.outputs if isinstance(o, Value))
-        return Operation(call.spec, inputs, outputs, call.origin)
+        inputs = [self._input(i, a, match) for i, a in enumerate(call.inputs)]
+        outputs = [self.operand(o) for o in call.outputs if isinstance(o, Value)]
+        return Operation(call.spec, tuple(inputs), tuple(outputs), call.origin)
 
     def operand(self, value: Value) -> int:
         """Returns the index of the operand for `value`, which is computed at run time."""
-        if value.name not in self._values:
-            self._values[value.name] = self._add(_operand(value, value.shape))
-        return self._values[value.name]
+        index = self._values.get(value.name)
+        if index is None:
+            index = self._values[value.name] = self._add(_operand(value, value.shape))
+        return index
 
     def _input(self, position: int, arg: Arg, match: Match) -> int:
         if isinstance(arg, Value) and arg.constant is None:
             return self.operand(arg)
-        if isinstance(arg, Value | View):
-            return self._constant(arg)
+        if isinstance(arg, Value):
+            return self._constant(arg, None)
+        if isinstance(arg, View):
+            return self._constant(arg.value, arg.perm)
         code = match.typing.code(match.inputs[position].type)
         if code is None:
             raise SpecError(f"operand {position} has no type of its own")
-        if arg is None:
-            return self._interned(Operand(code, value=Omitted.NO_VALUE))
-        return self._interned(Operand(code, value=Data.of(np.array(arg, code.numpy))))
+        key = code, repr(arg) if isinstance(arg, float) else arg  # -0.0 and 0.0 are equal keys
+        if key not in self._scalars:
+            data = Omitted.NO_VALUE if arg is None else Data.of(np.array(arg, code.numpy))
+            self._scalars[key] = self._interned(Operand(code, value=data))
+        return self._scalars[key]
 
-    def _constant(self, arg: Value | View) -> int:
-        value, perm = (arg.value, arg.perm) if isinstance(arg, View) else (arg, None)
+    def _constant(self, value: Value, perm: Perm | None) -> int:
         if value.constant is None:
             raise SpecError(f"{value.name} has no layout")
-        constant = value.constant.transposed(perm) if perm is not None else value.constant
+        # the calls keep the constant alive, so its id is unique
+        key = id(value.constant), value.dtype, value.quantization, perm
+        if key not in self._tensors:
+            self._tensors[key] = self._interned(self._loaded(value, value.constant, perm))
+        return self._tensors[key]
+
+    def _loaded(self, value: Value, given: Constant, perm: Perm | None) -> Operand:
+        """Returns the operand for a constant in the layout `perm`, with its data."""
+        constant = given.transposed(perm) if perm is not None else given
         operand = _operand(value, constant.shape, perm)
         # a copy: the constant may be a view of memory that ONNX Runtime frees later
         data = Data.of(np.array(constant.array, operand.type.numpy, order="C"))
-        return self._interned(replace(operand, value=data))
+        return replace(operand, value=data)
 
     def _interned(self, operand: Operand) -> int:
         if operand not in self._constants:

@@ -88,13 +88,13 @@ class PermuteInserter:
 
     def add(self, call: Call) -> None:
         """Adds a call after the permutes that its operands need; raises UnsupportedPermute."""
-        if call.spec == TRANSPOSE and reads(call):
+        if call.spec is TRANSPOSE and reads(call):
             self._absorb(call)
             return
-        any_layout = call.spec == RESHAPE
-        inputs = tuple(self._operand(a, call.origin, any_layout=any_layout) for a in call.inputs)
-        outputs = tuple(self._produced(o) for o in call.outputs)
-        self._writers.update((v.name, call.origin) for v in writes(call))
+        reshape = call.spec is RESHAPE
+        inputs = tuple([self._operand(a, call.origin, any_layout=reshape) for a in call.inputs])
+        outputs = tuple([self._produced(o) for o in call.outputs])
+        self._writers.update([(v.name, call.origin) for v in writes(call)])
         if (inputs, outputs) != (call.inputs, call.outputs):
             call = replace(call, inputs=inputs, outputs=outputs)
         self.calls.append(call)

@@ -171,6 +171,10 @@ class Call:
         self._matched.append(found)
         return found
 
+    def with_origin(self, origin: tuple[str, ...]) -> Call:
+        """The call with other names of ONNX nodes."""
+        return Call(self.spec, self.params, self.inputs, self.outputs, origin)
+
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a tuple for a repeated parameter."""
         found: dict[str, Given] = {}

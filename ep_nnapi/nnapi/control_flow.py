@@ -16,6 +16,8 @@ def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> Non
     Other operations pass. The operation must already match its spec row.
     Source: ANEURALNETWORKS_IF, ANEURALNETWORKS_WHILE.
     """
+    if operation.spec.name not in ("IF", "WHILE"):
+        return
     inputs = [operands[i] for i in operation.inputs]
     outputs = [operands[i] for i in operation.outputs]
     if operation.spec.name == "IF":
@@ -24,7 +26,7 @@ def check_control_flow(operation: Operation, operands: Sequence[Operand]) -> Non
             model = _model(f"IF.{name}", branch)
             _check_all(f"IF.{name} inputs", _ends(model, model.inputs), inputs[3:])
             _check_all(f"IF.{name} outputs", _ends(model, model.outputs), outputs)
-    elif operation.spec.name == "WHILE":
+    else:
         _check_while(inputs, outputs)
 
 

@@ -205,10 +205,12 @@ def with_identity_quantization(node: GraphNode) -> GraphNode:
 
     NNAPI's 8-bit tensors are all quantized. Other nodes are returned unchanged.
     """
+    if node.op_type not in _MOVERS or node.domain:
+        return node
     moved = tuple(_moved_values(node))
     bytes_alone = all(v.dtype in _EIGHT_BIT and v.quantization is None for v in moved)
     interpolated = node.op_type == "Resize" and node.attributes.get("mode", "nearest") != "nearest"
-    if node.op_type not in _MOVERS or node.domain or interpolated or not bytes_alone:
+    if interpolated or not bytes_alone:
         return node
     return _quantize_values(node, {v.name: _IDENTITY for v in moved})
 

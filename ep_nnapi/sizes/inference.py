@@ -56,7 +56,7 @@ Assume: TypeAlias = Callable[[GraphNode], Sequence[Value]]
 
 def is_sized(value: Value) -> bool:
     """True if `value` has a static shape."""
-    return value.dims is not None and all(isinstance(d, int) for d in value.dims)
+    return value.dims is not None and {*map(type, value.dims)} <= {int}
 
 
 @dataclass(frozen=True, slots=True)

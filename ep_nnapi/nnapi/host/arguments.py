@@ -11,8 +11,8 @@ import numpy as np
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.codec import decode, is_coded
-from ep_nnapi.nnapi.host.kernel import Kernel, parameter_names
-from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
+from ep_nnapi.nnapi.host.kernel import Function, Kernel
+from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes import ShapeError
 
@@ -33,17 +33,29 @@ class Arguments:
         self.coded: dict[str, Operand] = {}
         for name, index in op.inputs.items():
             types = op.types.many(name)
-            fetch = _fetcher(index, types, kernel.real, constants)
-            if constants.keys() >= set(indexes(index)):
+            if isinstance(index, int):
+                fetch, constant = _fetch_operand(index, types[0], kernel.real), index in constants
+            else:
+                fetch = _fetch_several(index, types, kernel.real, constants)
+                constant = constants.keys() >= {*index}
+            if constant:
                 fixed[name] = fetch(constants)
             elif kernel.real and isinstance(index, int) and _is_coded_tensor(types[0]):
                 self.coded[name] = types[0]
                 self._fetches.append((name, partial(_fetch_value, index)))
             else:
                 self._fetches.append((name, fetch))
-        known = {"types": op.types, **fixed}
+        self._fixed = fixed
+        self._late: list[tuple[str, Function, frozenset[str]]] = []
+        self._unpacked: dict[str, object] = {}
+        if kernel.pack:
+            self._prepare_packing(kernel, op)
+
+    def _prepare_packing(self, kernel: Kernel, op: NamedOperation) -> None:
+        """Packs the arguments that depend on constants only; the others are packed at each run."""
+        known = {"types": op.types, **self._fixed}
         packs = {
-            name: (pack, parameter_names(pack) & {*op.inputs, "types"})
+            name: (pack, kernel.pack_parameters[name] & {*op.inputs, "types"})
             for name, pack in kernel.pack.items()
         }
         ready = {name for name, (_, names) in packs.items() if names <= known.keys()}
@@ -52,8 +64,7 @@ class Arguments:
         self._unpacked = {n: known[n] for n in late_names & known.keys()}
         for name in ready:
             pack, names = packs[name]
-            fixed[name] = pack(**{n: known[n] for n in names})
-        self._fixed = fixed
+            self._fixed[name] = pack(**{n: known[n] for n in names})
 
     def of(self, values: Values) -> dict[str, object]:
         """The arguments for a run with these operand values."""
@@ -83,18 +94,18 @@ def _is_coded_tensor(operand: Operand) -> bool:
     return operand.type.tensor and is_coded(operand)
 
 
-def _fetcher(
-    index: int | tuple[int, ...],
+def _fetch_several(
+    indexes: tuple[int, ...],
     types: tuple[Operand, ...],
     real: bool,
     constants: Mapping[int, object],
 ) -> Fetch:
-    """A function that gets an argument, constant or not, from the values of a run."""
-    each = [_fetch_operand(i, t, real) for i, t in zip(indexes(index), types, strict=True)]
-    for n, i in enumerate(indexes(index)):
+    """A function that gets a repeated argument, in part constant, from the values of a run."""
+    each = [_fetch_operand(i, t, real) for i, t in zip(indexes, types, strict=True)]
+    for n, i in enumerate(indexes):
         if i in constants:
             each[n] = partial(_fetch_constant, each[n](constants))
-    return partial(_fetch_tuple, each) if isinstance(index, tuple) else each[0]
+    return partial(_fetch_tuple, each)
 
 
 def _fetch_operand(index: int, operand: Operand, real: bool) -> Fetch:

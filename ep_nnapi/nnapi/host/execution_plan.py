@@ -36,7 +36,7 @@ class ScheduledStep:
     @property
     def inputs(self) -> tuple[int, ...]:
         """Indexes of the input operands."""
-        return tuple(i for index in self.op.inputs.values() for i in indexes(index))
+        return tuple([i for index in self.op.inputs.values() for i in indexes(index)])
 
     @property
     def outputs(self) -> tuple[int, ...]:

@@ -61,6 +61,11 @@ class Kernel:
         return parameter_names(self.function) & {"out", "types", "run"}
 
     @cached_property
+    def pack_parameters(self) -> Mapping[str, frozenset[str]]:
+        """The parameters of the functions in `pack`, by operand name."""
+        return {name: parameter_names(pack) for name, pack in self.pack.items()}
+
+    @cached_property
     def required(self) -> frozenset[str]:
         """The names of operands that are not optional."""
         parameters = signature(self.function).parameters.values()

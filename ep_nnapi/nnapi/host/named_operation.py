@@ -37,11 +37,16 @@ def without_data(operands: Sequence[Operand]) -> list[Operand]:
     return [replace(o, value=None) if isinstance(o.value, Data | Model) else o for o in operands]
 
 
-def named_operations(model: Model, feature_level: int) -> list[NamedOperation]:
-    """The operations of a model by index; raises Reject if one matches no signature."""
-    operands = without_data(model.operands)
+def named_operations(
+    model: Model, feature_level: int, operands: Sequence[Operand] | None = None
+) -> list[NamedOperation]:
+    """The operations of a model by index; raises Reject if one matches no signature.
+
+    operands   those of the model, `without_data`, if the caller has them
+    """
+    types = without_data(model.operands) if operands is None else operands
     matches = (model.match(n, feature_level) for n in range(len(model.operations)))
-    return [name_operands(*each, operands) for each in zip(model.operations, matches, strict=True)]
+    return [name_operands(*each, types) for each in zip(model.operations, matches, strict=True)]
 
 
 def name_operands(
@@ -55,7 +60,7 @@ def name_operands(
     }
     outputs = _named(match.outputs, operation.outputs)
     types = {
-        name: (operands[index],) if isinstance(index, int) else tuple(operands[i] for i in index)
+        name: (operands[index],) if isinstance(index, int) else tuple([operands[i] for i in index])
         for name, index in (*inputs.items(), *outputs.items())
     }
     return NamedOperation(operation, inputs, outputs, Types(types), match.typing.types.get("T"))
@@ -74,4 +79,4 @@ def _named(form: Params, indexes: Sequence[int]) -> Names:
             repeated.setdefault(param.name, []).append(index)
         else:
             found[param.name] = index
-    return {**found, **{name: tuple(several) for name, several in repeated.items()}}
+    return {**found, **{n: tuple(each) for n, each in repeated.items()}} if repeated else found

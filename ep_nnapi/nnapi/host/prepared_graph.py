@@ -85,11 +85,12 @@ class PreparedGraph:
         """Add the steps; returns all constants, including constant-folded results."""
         constants = {i: self._constant(o, preparation) for i, o in enumerate(model.operands)}
         constants = {i: value for i, value in constants.items() if value is not None}
-        operations = named_operations(model, preparation.feature_level)
+        operations = named_operations(model, preparation.feature_level, self._operands)
+        outputs = frozenset(model.outputs)
         for n in execution_order(model):
             step = _step(operations[n], constants)
-            decided = not {*step.outputs} & {*model.outputs}
-            folded = self._fold(step, constants, preparation.cache) if decided else None
+            inside = outputs.isdisjoint(step.outputs)
+            folded = self._fold(step, constants, preparation.cache) if inside else None
             if folded is None:
                 self.steps.append(step)
             else:
@@ -112,15 +113,16 @@ class PreparedGraph:
         self, step: ScheduledStep, constants: Mapping[int, object], cache: Cache | None
     ) -> list[Array] | None:
         """Fold a step: its outputs if all inputs are constants; None if not, or if it fails."""
-        if not all(isinstance(constants.get(i), np.ndarray) for i in step.inputs):
-            return None
-        values: list[Array | None] = [None] * len(self._operands)
+        values: dict[int, Array | None] = {}
         for i in step.inputs:
-            values[i] = np.asarray(constants[i])
-        shapes = {i: shape_input(value) for i, value in enumerate(values)}
+            value = constants.get(i)
+            if not isinstance(value, np.ndarray):
+                return None
+            values[i] = value
+        shapes = {i: shape_input(value) for i, value in values.items()}
         try:
             dims = infer_step(step, self._operands, lambda i: shapes[i])
-            read = sum(v.nbytes for v in values if v is not None)
+            read = sum(v.nbytes for v in values.values() if v is not None)
             if self._bytes(dims, step) > _MAX_FOLDED_BYTES + 4 * read:
                 return None
             outs = [
@@ -134,7 +136,7 @@ class PreparedGraph:
     def _computed(
         self,
         step: ScheduledStep,
-        values: Sequence[Array | None],
+        values: Mapping[int, Array | None],
         outs: Sequence[Array | None],
         cache: Cache | None,
     ) -> list[Array]:
