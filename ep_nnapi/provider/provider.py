@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections import Counter
@@ -30,6 +31,12 @@ from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.report import Notice, Report, combine
 
+logger = logging.getLogger(__name__)
+MANY_CLUSTERS = 300
+"""Number of clusters of a graph above which a warning is logged.
+
+Measured with ONNX Runtime 1.31 and clusters of one node: it fuses 250 in 0.2 s, 500 in 2 s and
+1,000 in 13 s."""
 _NAMED_TYPES = 2  # operator types that the notice of a session names
 PROVIDER_ID = "provider_id"
 """Session option that names a provider which this process has made, in place of options."""
@@ -56,6 +63,12 @@ class Provider:
         with self._lock:
             before = self._plans.get(graph.key)
             self._plans[graph.key] = merge_plans(before, plan, graph) if before else plan
+        if len(plan.clusters) > MANY_CLUSTERS and before is None:
+            logger.warning(
+                "ONNX Runtime fuses %d clusters in a time that grows with the cube of their number;"
+                " the option max_clusters limits it",
+                len(plan.clusters),
+            )
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error

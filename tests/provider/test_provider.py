@@ -17,7 +17,7 @@ from ep_nnapi.provider.provider import (
     planner_of,
 )
 from tests.onnx_graph import graph_of
-from tests.provider.test_planner import CHAIN
+from tests.provider.test_planner import CHAIN, model
 
 
 def test_strings_make_a_provider():
@@ -69,6 +69,26 @@ def test_a_report_covers_all_graphs_and_a_graph_once():
     assert (report.nodes, report.taken, len(report.clusters)) == (8, 8, 2)
     assert len(provider.clusters) == 2
     assert provider.failures == ()
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_many_clusters_are_warned_of_once(
+    more: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    """ONNX Runtime's time to fuse them grows with the cube of their number."""
+    monkeypatch.setattr("ep_nnapi.provider.provider.MANY_CLUSTERS", 3)
+    clusters = 3 + more
+    lines = (
+        line for i in range(clusters) for line in (f"Exp x{i} -> v{i}", f"Neg v{i} -> x{i + 1}")
+    )
+    graph = graph_of(model(*lines, outputs=f"x{clusters}"))
+    provider = Provider(parse({"exclude": "Neg"}))
+    for _ in range(2):  # GetCapability is called again for the main graph
+        assert len(provider.plan(graph)) == clusters
+    expected = f"fuses {clusters} clusters" if more else ""
+    assert len(caplog.records) == more
+    assert expected in caplog.text
+    assert ("max_clusters" in caplog.text) == bool(more)
 
 
 def test_options_as_strings_make_the_same_target():
