@@ -214,7 +214,7 @@ def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection
     reason = Reason.EXCLUDED
     if node.claimed_by:
         reason, detail = Reason.CLAIMED, f"already assigned to {node.claimed_by}"
-    elif {name for p in node.originals for name in (p.name, p.op_type)} & set(options.exclude):
+    elif options.exclude and _is_named(node, options.exclude):
         detail = "excluded by the option exclude"
     elif stopped and stopped & {p.id for p in node.originals}:
         detail = "excluded by the option partitioning_stop_ops: it is or depends on one of them"
@@ -223,11 +223,16 @@ def _excluded(node: GraphNode, options: Options, stopped: Set[int]) -> Rejection
     return Rejection(node.name, node.op_type, reason, detail)
 
 
+def _is_named(node: GraphNode, names: Collection[str]) -> bool:
+    """True if a node or its operator, or that of a member of its QDQ group, is in `names`."""
+    return any(p.name in names or p.op_type in names for p in node.originals)
+
+
 def _from_stop_ops(graph: Graph, op_types: Collection[str]) -> Set[int]:
     """The ids of the nodes of these types and of all nodes that depend on them."""
     found: set[int] = set()
     tainted: set[str] = set()
-    for node in graph.nodes:
+    for node in graph.nodes if op_types else ():
         reads = {*(v.name for v in inputs_of(node)), *node.implicit}
         if any(p.op_type in op_types for p in node.originals) or reads & tainted:
             found.update(p.id for p in node.originals)

@@ -151,11 +151,12 @@ def _require_valid_operands(call: Call) -> None:
 
 def _require_valid_sizes(values: Iterable[Value]) -> None:
     for value in values:
-        if value.dims is not None and 0 in value.dims:
+        sizes = [d for d in value.dims or () if isinstance(d, int)]
+        if 0 in sizes:
             raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
-        if any(isinstance(d, int) and d < 0 for d in value.dims or ()):
-            sizes = list(value.dims or ())
-            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {sizes}")
+        if sizes and min(sizes) < 0:
+            found = list(value.dims or ())
+            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")
         if bytes_of(value) > MAX_BYTES:
             raise Reject(
                 Reason.SIZE,
@@ -176,7 +177,7 @@ def _prepare_quantization(node: GraphNode) -> GraphNode:
 def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:
     """Yields the operator's calls, and those of a group's activation unless it is implied."""
     activation, y = node.activation, node.outputs[0]
-    if all(v.folded for v in node.outputs if v is not None):
+    if not [v for v in node.outputs if v is not None and not v.folded]:
         yield from constants.folded_outputs(Node(node, target))
         return
     if activation is None or y is None or is_implied(Node(activation, target), y):

@@ -57,12 +57,13 @@ def _tensor(arg: Arg) -> Tensor:
         return Tensor(arg.shape)
     if not isinstance(arg, Value):
         raise SpecError(f"{arg!r} is not a tensor")
-    return Tensor(operand_shape(arg.shape), _shape_elements(arg.constant))
+    elements = None if arg.constant is None else _shape_elements(arg.constant)
+    return Tensor(operand_shape(arg.shape), elements)
 
 
-def _shape_elements(constant: Constant | None) -> Array | None:
+def _shape_elements(constant: Constant) -> Array | None:
     """The elements of a constant that may be a shape; None for others, which are not loaded."""
-    if constant is None or constant.dtype is not DType.INT32:
+    if constant.dtype is not DType.INT32:
         return None
     small = all(size <= _MAX_SHAPE_ELEMENTS for size in constant.shape)
     return constant.array if small and constant.rank <= 2 else None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import networkx as nx
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import ITEM_BYTES, Value
 
 
 def dag_of(graph: Graph) -> nx.DiGraph:
@@ -70,7 +70,7 @@ def bytes_of(value: Value) -> int:
     """A tensor's bytes; an unknown dimension or item size counts as 1, an unknown rank gives 1."""
     if value.dims is None:
         return 1
-    size = value.dtype.item_bytes
+    size = ITEM_BYTES[value.dtype]
     for dim in value.dims:
         if isinstance(dim, int):
             size *= dim

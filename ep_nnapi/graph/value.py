@@ -72,11 +72,6 @@ class DType(IntEnum):
         return _NUMPY[self]
 
     @property
-    def item_bytes(self) -> int:
-        """Bytes of one element; 1 if numpy does not have the type."""
-        return _NUMPY[self].itemsize if self in _NUMPY else 1
-
-    @property
     def readable(self) -> bool:
         """True if numpy has the type, so that constants of it can be read."""
         return self in _NUMPY
@@ -102,6 +97,8 @@ _NUMPY: dict[DType, np.dtype[Any]] = {
     DType.UINT64: np.dtype(np.uint64),
 }
 _FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
+ITEM_BYTES = {kind: _NUMPY[kind].itemsize if kind.readable else 1 for kind in DType}
+"""Bytes of one element; 1 for a type that numpy does not have."""
 
 
 @dataclass(frozen=True, slots=True)

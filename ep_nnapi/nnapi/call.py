@@ -81,8 +81,8 @@ class _TypedArg:
 
     @property
     def kind(self) -> object:
-        value = self._value
-        return type(self.arg) if value is None else operand_code(value)
+        value = self.arg.value if isinstance(self.arg, View) else self.arg
+        return operand_code(value) if isinstance(value, Value) else type(value)
 
     @property
     def rank(self) -> int | None:

@@ -106,7 +106,8 @@ class TypedOperand:
     @property
     def kind(self) -> object:
         """The operand type, in a tuple if the operand is omitted."""
-        return (self.operand.type,) if self.omitted else self.operand.type
+        operand = self.operand
+        return (operand.type,) if isinstance(operand.value, Omitted) else operand.type
 
     @property
     def rank(self) -> int | None:

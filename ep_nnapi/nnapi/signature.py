@@ -81,7 +81,7 @@ class OperationSpec:
         return isinstance(other, OperationSpec) and self.code == other.code
 
     def __hash__(self) -> int:
-        return hash(self.code)
+        return self.code
 
     @cached_property
     def level(self) -> int:

@@ -59,6 +59,8 @@ def execution_order(model: Model) -> tuple[int, ...]:
     """
     producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}
     waits = [{producer[i] for i in op.inputs if i in producer} for op in model.operations]
+    if all(max(sources, default=-1) < n for n, sources in enumerate(waits)):
+        return tuple(range(len(waits)))
     readers: list[list[int]] = [[] for _ in waits]
     for n, sources in enumerate(waits):
         for source in sources:

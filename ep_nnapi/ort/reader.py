@@ -65,7 +65,7 @@ class Reader:
             outputs=outputs,
             attributes=self._attributes.read_all(members[first_attribute:]),
             implicit=tuple(
-                v.name for v in self.present_values(members[first_implicit:first_attribute])
+                [v.name for v in self.present_values(members[first_implicit:first_attribute])]
             ),
             claimed_by=text(facts.claimed_by),
             members=(facts.id,),

@@ -132,9 +132,10 @@ class Compiler:
         Raises Declined if there is no memory for them.
         """
         try:
-            return replace(lowered, model=self.runtime.share(lowered.model))
+            model = self.runtime.share(lowered.model)
         except RuntimeFailure as failure:
             raise self._compilation_failure(failure) from None
+        return lowered if model is lowered.model else replace(lowered, model=model)
 
     def check_supported(self, lowered: Lowered) -> None:
         """Raises Declined with the unsupported nodes unless the device supports all operations."""

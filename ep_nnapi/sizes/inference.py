@@ -142,18 +142,23 @@ def is_unverifiable(node: GraphNode) -> bool:
 
     That holds for nodes with subgraphs, with inputs that are not tensors, and of unknown domains.
     """
-    unknown = node.domain not in _INFERRED_DOMAINS or node.op_type in _WITH_SUBGRAPHS
-    return unknown or any(v is not None and v.dtype is DType.UNDEFINED for v in node.inputs)
+    if node.domain not in _INFERRED_DOMAINS or node.op_type in _WITH_SUBGRAPHS:
+        return True
+    return DType.UNDEFINED in [v.dtype for v in node.inputs if v is not None]
 
 
 def _may_be_data_dependent(node: GraphNode) -> bool:
     """True if a node may compute other, data-dependent shapes than its static output shapes."""
-    given = [v for v in node.inputs if v is not None and v.constant is None]
     if node.domain or is_unverifiable(node):
         return False
-    return node.op_type in _DATA_DEPENDENT or any(
-        not is_sized(v) or (v.dtype is DType.INT64 and v.rank <= 1) for v in given
-    )
+    if node.op_type in _DATA_DEPENDENT:
+        return True
+    for value in node.inputs:
+        if value is None or value.constant is not None:
+            continue
+        if not is_sized(value) or (value.dtype is DType.INT64 and value.rank <= 1):
+            return True
+    return False
 
 
 def infer_outputs(node: GraphNode) -> tuple[Value, ...]:

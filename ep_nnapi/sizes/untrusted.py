@@ -22,7 +22,7 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
     untrusted: set[str] = set()
     for node in graph.nodes:
         read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & untrusted or _is_untrusted(node):
+        if not untrusted.isdisjoint(read) or _is_untrusted(node):
             untrusted |= {v.name for v in outputs_of(node)}
     if not untrusted:
         return graph

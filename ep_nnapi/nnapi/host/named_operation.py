@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
@@ -34,7 +34,12 @@ class NamedOperation:
 
 def without_data(operands: Sequence[Operand]) -> list[Operand]:
     """The operands without constant data and submodels."""
-    return [replace(o, value=None) if isinstance(o.value, Data | Model) else o for o in operands]
+    return [
+        Operand(o.type, o.dimensions, o.scale, o.zero_point, o.channels)
+        if isinstance(o.value, (Data, Model))
+        else o
+        for o in operands
+    ]
 
 
 def named_operations(
