@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo test test-long test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo test test-long test-library test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -51,6 +51,12 @@ fuzz: $(READY)
 LEVELS ?= 8 4 3 1
 onnx-backend: $(READY)
 	$(BIN)/python -m tests.onnx_backend --levels $(LEVELS) $(if $(ONLY),--only $(ONLY))
+
+# The tests of operators and sessions once more, on libneuralnetworks.so through NNAPI's C API.
+test-library: $(READY)
+	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch" --runtime library \
+		tests/ops tests/provider tests/capability tests/lowering tests/quantization \
+		tests/end_to_end tests/ort tests/onnx_backend tests/nnapi/library
 
 lint: $(READY)
 	$(BIN)/ruff check .

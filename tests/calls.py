@@ -26,6 +26,7 @@ from ep_nnapi.target import Target
 from tests.runtimes import runtime
 
 RUNTIME = runtime()
+REFERENCE = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
 Shape = Sequence[int]
 
 
@@ -126,7 +127,7 @@ def ints(numbers: Sequence[int]) -> Constant:
 
 def run(lowered: Lowered, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """What the reference device computes, through the border."""
-    compilation = RUNTIME.compile(lowered.model, RUNTIME.devices()[0])
+    compilation = RUNTIME.compile(lowered.model, REFERENCE)
     names = [c.name for c in lowered.border.outputs]
     bound = lowered.border.bind(list(feeds), names)
     results: dict[str, np.ndarray] = {}

@@ -17,6 +17,7 @@ from ep_nnapi.diagnostics.verdict_text import sentences
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
+    from ep_nnapi.diagnostics.device_times import DeviceTime
     from ep_nnapi.diagnostics.inspect_context import Content
     from ep_nnapi.diagnostics.latency import Latency
     from ep_nnapi.diagnostics.run_and_compare import RunResult
@@ -72,10 +73,18 @@ def run_result(result: RunResult) -> None:
         _differences(result)
     for failure in result.failures:
         line(f"A device failed, and its fallback computed the outputs: {failure}")
+    for time in result.device_times:
+        line(f"Cluster {time.cluster}, as {time.device} measured it: {_device_time(time)}")
     if result.on_reference:
         line(_cause(result))
     if result.latency is not None:
         _latency(result.latency)
+
+
+def _device_time(time: DeviceTime) -> str:
+    """Returns the durations that the device knows."""
+    found = {"on hardware": time.on_hardware, "in the driver": time.in_driver}
+    return ", ".join(f"{ms:.3g} ms {where}" for where, ms in found.items() if ms is not None)
 
 
 def _differences(result: RunResult) -> None:
@@ -118,6 +127,8 @@ def run_data(result: RunResult) -> dict[str, object]:
         "differences": [d.to_json() for d in result.differences],
         "on_reference": [d.to_json() for d in result.on_reference],
         "failures": [str(failure) for failure in result.failures],
+        "fallback_runs": result.fallback_runs,
+        "device_times": [asdict(time) for time in result.device_times],
     }
     if result.latency is not None:
         data["latency"] = asdict(result.latency)

@@ -65,7 +65,7 @@ def provider_of_session(
     continues without NNAPI. Raises OptionError for invalid options.
     """
     # host-cpu computes by the same code as the CPU provider, so it could hide a wrong lowering
-    provider = Provider(options, fast=False)
+    provider = Provider(options, fast=False, measure=True)
 
     def found() -> Provider:
         if isinstance(provider.error, NnapiError):

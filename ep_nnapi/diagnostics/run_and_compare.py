@@ -16,6 +16,7 @@ from ep_nnapi.diagnostics.check import (
     provider_of_session,
     source,
 )
+from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.latency import Latency, measured
@@ -64,6 +65,8 @@ class RunResult:
     verdict       differences from the expected outputs, and which provider is less accurate
     on_reference  differences of nnapi-reference, if another device exceeds the tolerance
     failures      device failures after which a fallback computed the outputs
+    fallback_runs  runs of clusters that a fallback computed
+    device_times  what the devices measured themselves
     recognised    index of the largest output of each row, if the rows have labels
     labels        class labels of the rows, if given
     against       what computed the expected outputs; None if there are none
@@ -75,6 +78,8 @@ class RunResult:
     verdict: Verdict
     on_reference: tuple[Difference, ...]
     failures: tuple[RuntimeFailure, ...]
+    fallback_runs: int
+    device_times: tuple[DeviceTime, ...]
     recognised: Array | None
     labels: Array | None
     against: str | None = CPU_NAME
@@ -220,7 +225,15 @@ def _result(
     labels = feeds.labels
     recognised = None if labels is None else _recognised(got, len(labels))
     return RunResult(
-        provider.report, tuple(got), verdict, (), provider.failures, recognised, labels
+        provider.report,
+        tuple(got),
+        verdict,
+        (),
+        provider.failures,
+        provider.fallback_runs,
+        device_times(provider),
+        recognised,
+        labels,
     )
 
 

@@ -32,6 +32,13 @@ Stop: TypeAlias = Callable[[], None]
 """Called between operations; an exception that it raises ends the run."""
 Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 _MAX_FAILURES = 8
+Durations: TypeAlias = deque[Duration]
+"""What a cluster's device measured in its last runs."""
+
+
+def new_durations() -> Durations:
+    """No durations, and room for those of the last hundred runs."""
+    return deque(maxlen=100)
 
 
 class Failures:
@@ -66,7 +73,7 @@ class CompiledCluster:
               have other shapes than the model declares; else None
     compiler  compiled it; compiles it again after its driver has died
     failures  failures of its device so far
-    durations what its device measured, if the session measures
+    durations  what its device measured, if the session measures
     """
 
     node_ids: tuple[int, ...]
@@ -77,7 +84,7 @@ class CompiledCluster:
     fallback: Fallback
     cpu: CpuModel | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
-    durations: list[Duration] = field(default_factory=list, compare=False)
+    durations: Durations = field(default_factory=new_durations, compare=False)
 
     @staticmethod
     def of(

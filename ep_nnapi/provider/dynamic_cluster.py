@@ -19,10 +19,12 @@ from ep_nnapi.nnapi.model import Model
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
+    Durations,
     Executor,
     Failures,
     Stop,
     cpu_executor,
+    new_durations,
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
@@ -54,6 +56,7 @@ class DynamicCluster:
     cache_size: int
     shape_inputs: tuple[str, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
+    durations: Durations = field(default_factory=new_durations, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
@@ -79,6 +82,7 @@ class DynamicCluster:
             self.fallback,
             cpu,
             self.failures,
+            self.durations,
         )
 
     def _with_contents(self, value: Value, array: Array) -> Value:

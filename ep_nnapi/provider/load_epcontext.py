@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.epcontext.names import CONTEXT_OP
-from ep_nnapi.errors import ModelError, RuntimeFailure
+from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
+from ep_nnapi.provider.compiled_cluster import (
+    CompiledCluster,
+    Durations,
+    Failures,
+    Runner,
+    new_durations,
+)
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.report import ClusterReport
 
@@ -31,7 +37,8 @@ class UnusableCluster:
     report: ClusterReport
     error: ModelError
     models: tuple[Model, ...] = ()
-    failures: tuple[RuntimeFailure, ...] = ()
+    failures: Failures = field(default_factory=Failures, compare=False)
+    durations: Durations = field(default_factory=new_durations, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """Raises the ModelError."""

@@ -47,9 +47,13 @@ _handed_over: dict[str, Provider] = {}
 class Provider:
     """Decides for one session which nodes run on NNAPI."""
 
-    def __init__(self, options: Options, *, fast: bool = True) -> None:
-        """Create a provider; without `fast`, nnapi-reference runs what host-cpu could run too."""
-        self._planner = planner_of(options, fast=fast)
+    def __init__(self, options: Options, *, fast: bool = True, measure: bool = False) -> None:
+        """Create a provider.
+
+        fast      without it, nnapi-reference runs what host-cpu could run too
+        measure   devices measure their runs, where they can
+        """
+        self._planner = planner_of(options, fast=fast, measure=measure)
         self.target = self._planner.compiler.target
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
@@ -131,8 +135,13 @@ class Provider:
         """The last few device failures of each cluster, in the runs of this session so far."""
         return tuple(failure for c in self.clusters for failure in c.failures)
 
+    @property
+    def fallback_runs(self) -> int:
+        """The number of runs of clusters, in this session so far, that a fallback computed."""
+        return sum(c.failures.fallback_runs for c in self.clusters)
 
-def planner_of(options: Options, *, fast: bool = True) -> Planner:
+
+def planner_of(options: Options, *, fast: bool = True, measure: bool = False) -> Planner:
     """Returns the planner for these options: their target, runtime, device and cost model.
 
     fast   devices that are faster than nnapi-reference take precedence over it
@@ -144,7 +153,15 @@ def planner_of(options: Options, *, fast: bool = True) -> Planner:
     target = options.lowering_target(device.feature_level, f"device {device.name}")
     limits = RunOptions(timeout_ns=_nanoseconds(options.execution_timeout))
     preferred = fast_devices(runtime, device, options) if fast or options.device else ()
-    compiler = Compiler(target, runtime, device, _compile_options(options), limits, fast=preferred)
+    compiler = Compiler(
+        target,
+        runtime,
+        device,
+        _compile_options(options),
+        limits,
+        measure=measure,
+        fast=preferred,
+    )
     return Planner(compiler, options, cost_model(options, device))
 
 

@@ -86,8 +86,10 @@ def test_without_fallback_the_failure_is_an_onnxruntime_error_with_our_sentence(
 def test_run_reports_a_device_that_failed(capsys: pytest.CaptureFixture[str]) -> None:
     with installed(FaultyDevice(fails_at=frozenset({0}))):
         assert main(["run", DIGITS, "--json"]) == 0
-    (failure,) = json.loads(capsys.readouterr().out)["failures"]
+    found = json.loads(capsys.readouterr().out)
+    (failure,) = found["failures"]
     assert "out of luck" in failure
+    assert found["fallback_runs"] == 1
 
 
 def test_run_exits_3_when_nothing_stands_in(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, feature_level_of_code
 from ep_nnapi.nnapi.library.binding import NEEDED, Functions, failed
@@ -39,7 +39,7 @@ class LibraryRuntime:
 
     def devices(self) -> tuple[Device, ...]:
         """The devices; the nameless default one below feature level 3."""
-        return tuple(self._devices)
+        return tuple(_devices(self.functions))
 
     def share(self, model: Model) -> Model:
         """An equal model with its large constants in the session's shared memory."""
@@ -77,37 +77,38 @@ class LibraryRuntime:
 
     def _find(self, device: Device) -> int | None:
         """The device's handle; None for the default device."""
-        for found, handle in self._devices.items():
+        for found, handle in _devices(self.functions).items():
             if found.name == device.name:
                 return handle
         detail = f"there is no device {device.name}"
         raise failed("Compilation_create", ResultCode.BAD_DATA, detail)
 
-    @cached_property
-    def _devices(self) -> Mapping[Device, int | None]:
-        """The devices and their handles, in the library's order."""
-        if not self.functions.has(*NEEDED[3]):
-            return {Device(DEFAULT_DEVICE, DeviceCode.UNKNOWN, "", self.feature_level): None}
-        count = ctypes.c_uint32()
-        self.functions.call("getDeviceCount", ctypes.byref(count))
-        devices = dict(map(self._device, range(count.value)))
-        return {d: handle for d, handle in devices.items() if d.feature_level >= 1}
 
-    def _device(self, index: int) -> tuple[Device, int]:
-        out = ctypes.c_void_p()
-        self.functions.call("getDevice", index, ctypes.byref(out))
-        handle = out.value or 0
-        name, version = ctypes.c_char_p(), ctypes.c_char_p()
-        kind, level = ctypes.c_int32(), ctypes.c_int64()
-        for function, into in (
-            ("Device_getName", name),
-            ("Device_getVersion", version),
-            ("Device_getType", kind),
-            ("Device_getFeatureLevel", level),
-        ):
-            self.functions.call(function, handle, ctypes.byref(into))
-        code = DeviceCode(kind.value) if kind.value in set(DeviceCode) else DeviceCode.UNKNOWN
-        texts = ((text.value or b"").decode(errors="replace") for text in (name, version))
-        reported = min(feature_level_of_code(level.value), self.feature_level)
-        shown, version_text = texts
-        return Device(shown, code, version_text, reported), handle
+@cache
+def _devices(functions: Functions) -> Mapping[Device, int | None]:
+    """The devices and their handles, in the library's order; a process lists them once."""
+    if not functions.has(*NEEDED[3]):
+        return {Device(DEFAULT_DEVICE, DeviceCode.UNKNOWN, "", functions.feature_level): None}
+    count = ctypes.c_uint32()
+    functions.call("getDeviceCount", ctypes.byref(count))
+    devices = dict(_device(functions, i) for i in range(count.value))
+    return {d: handle for d, handle in devices.items() if d.feature_level >= 1}
+
+
+def _device(functions: Functions, index: int) -> tuple[Device, int]:
+    out = ctypes.c_void_p()
+    functions.call("getDevice", index, ctypes.byref(out))
+    handle = out.value or 0
+    name, version = ctypes.c_char_p(), ctypes.c_char_p()
+    kind, level = ctypes.c_int32(), ctypes.c_int64()
+    for function, into in (
+        ("Device_getName", name),
+        ("Device_getVersion", version),
+        ("Device_getType", kind),
+        ("Device_getFeatureLevel", level),
+    ):
+        functions.call(function, handle, ctypes.byref(into))
+    code = DeviceCode(kind.value) if kind.value in set(DeviceCode) else DeviceCode.UNKNOWN
+    called, text = ((t.value or b"").decode(errors="replace") for t in (name, version))
+    reported = min(feature_level_of_code(level.value), functions.feature_level)
+    return Device(called, code, text, reported), handle

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure, SpecError
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from tests.nnapi import conformance
 from tests.runtimes import library
 
@@ -17,7 +18,7 @@ CASES = conformance.folder_cases()
 def test_every_case(dynamic: bool) -> None:
     """In one process and with one runtime; `dynamic`: outputs of unknown dimensions."""
     runtime = library()
-    device = runtime.devices()[0]
+    device = next(d for d in runtime.devices() if d.name == REFERENCE_DEVICE)
     wrong = {}
     for case in (case for read in CASES.values() for case in read()):
         if dynamic and (case.expect_failure or case.ops & {"RANK", "IF", "WHILE"}):

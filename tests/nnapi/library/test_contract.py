@@ -12,7 +12,15 @@ from ep_nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions, Runtime
+from ep_nnapi.nnapi.runtime import (
+    REFERENCE_DEVICE,
+    Compilation,
+    CompileOptions,
+    Device,
+    Duration,
+    RunOptions,
+    Runtime,
+)
 from tests.nnapi.build import BOOL8, F32, I32, NONE, Q8, Q8C, chain, constant, one, relu, tensor
 from tests.runtimes import RUNTIMES
 
@@ -25,8 +33,13 @@ def runtime(request: pytest.FixtureRequest) -> Runtime:
     return request.param()
 
 
+def reference(runtime: Runtime) -> Device:
+    """The device nnapi-reference, which is in every runtime."""
+    return next(d for d in runtime.devices() if d.name == REFERENCE_DEVICE)
+
+
 def compiled(runtime: Runtime, model: Model, options: CompileOptions | None = None) -> Compilation:
-    return runtime.compile(model, runtime.devices()[0], options or CompileOptions())
+    return runtime.compile(model, reference(runtime), options or CompileOptions())
 
 
 def summed(*dims: int) -> Model:
@@ -36,7 +49,7 @@ def summed(*dims: int) -> Model:
 
 def test_the_devices_and_the_level(runtime: Runtime) -> None:
     assert runtime.devices() == RUNTIMES["host"]().devices()
-    assert runtime.devices()[0].name == "nnapi-reference"
+    assert reference(runtime).type.name == "CPU"
     assert runtime.feature_level == 8
 
 
@@ -44,7 +57,7 @@ def test_the_devices_and_the_level(runtime: Runtime) -> None:
 def test_constants_of_any_size(runtime: Runtime, count: int) -> None:
     weights = np.arange(count, dtype=np.float32)
     model = one(spec.ADD, [tensor(F32, count), constant(weights), NONE], [tensor(F32, count)])
-    device = runtime.devices()[0]
+    device = reference(runtime)
     assert runtime.supported(model, device) == (True,)
     (result,) = compiled(runtime, model).run([np.ones(count, np.float32)])
     np.testing.assert_array_equal(result, weights + 1)
@@ -177,11 +190,11 @@ def test_an_array_of_another_size_than_the_result_is_refused(runtime: Runtime) -
 def test_illegal_models_are_refused_before_the_runtime_sees_them(runtime: Runtime) -> None:
     for ask in (runtime.supported, runtime.compile):
         with pytest.raises(SpecError, match="at least one operation"):
-            ask(Model((), (), (), ()), runtime.devices()[0])
+            ask(Model((), (), (), ()), reference(runtime))
 
 
 def test_an_unknown_device_is_refused(runtime: Runtime) -> None:
-    device = replace(runtime.devices()[0], name="gpu")
+    device = replace(reference(runtime), name="gpu")
     with pytest.raises(RuntimeFailure, match="there is no device gpu") as caught:
         runtime.compile(relu(), device)
     assert caught.value.code == "ANEURALNETWORKS_BAD_DATA"
@@ -247,7 +260,7 @@ def test_threads_share_a_compilation(runtime: Runtime) -> None:
 def test_operations_run_in_an_order_that_is_possible(runtime: Runtime) -> None:
     forwards = chain((0, 1), (1, 2), (2, 3))
     model = replace(forwards, operations=forwards.operations[::-1])
-    assert runtime.supported(model, runtime.devices()[0]) == (True,) * 3
+    assert runtime.supported(model, reference(runtime)) == (True,) * 3
     np.testing.assert_array_equal(compiled(runtime, model).run([X])[0], np.maximum(X, 0))
 
 
