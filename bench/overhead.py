@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
@@ -71,6 +71,9 @@ class Idle:
         """One cluster of the one node."""
         self.node_ids = graph.nodes[0].members
         return [self]
+
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Ignores them: it computes nothing."""
 
     @property
     def compatibility_info(self) -> str:

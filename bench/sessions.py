@@ -88,6 +88,10 @@ class PlanOnly:
         self.provider.plan(graph)
         return ()
 
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Changes those of the other provider."""
+        self.provider.set_dynamic_options(given)
+
     @property
     def compatibility_info(self) -> str:
         """The other provider's."""

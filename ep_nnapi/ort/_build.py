@@ -152,6 +152,7 @@ _EP = {
     2: "OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, "
     "OrtNodeComputeInfo **, OrtNode **)",
     3: "void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t)",
+    6: "OrtStatus *(*SetDynamicOptions)(OrtEp *, const char *const *, const char *const *, size_t)",
     7: "OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *)",
     8: "OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool)",
     11: "const char *(*GetCompiledModelCompatibilityInfo)(OrtEp *, const OrtGraph *)",
@@ -174,6 +175,8 @@ _CALLBACKS = (
     "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
     "int py_session_initialized(void *, OrtStatus **)",
     "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, uintptr_t *, "
+    "OrtStatus **)",
+    "int py_set_dynamic_options(void *, const char *const *, const char *const *, size_t, "
     "OrtStatus **)",
     "const char *py_compatibility_info(void *)",
     "int py_validate_compatibility(void *, const char *, int *, OrtStatus **)",

@@ -104,6 +104,13 @@ static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, si
   pass_on_interrupt();
 }
 
+static OrtStatus *Ep_SetDynamicOptions(OrtEp *ep, const char *const *keys,
+                                       const char *const *values, size_t count) {
+  OrtStatus *status = NULL;
+  int failed = py_set_dynamic_options(((PyEp *)ep)->self, keys, values, count, &status);
+  return outcome(failed, status);
+}
+
 /* The string is the provider's and lives as long as it. */
 static const char *Ep_GetCompiledModelCompatibilityInfo(OrtEp *ep, const OrtGraph *graph) {
   const char *info = py_compatibility_info(((PyEp *)ep)->self);
@@ -126,6 +133,7 @@ PyEp *new_ep(void *self, const char *name) {
   ep->base.GetCapability = Ep_GetCapability;
   ep->base.Compile = Ep_Compile;
   ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+  ep->base.SetDynamicOptions = Ep_SetDynamicOptions;
   ep->base.OnRunStart = Ep_OnRunStart;
   ep->base.OnRunEnd = Ep_OnRunEnd;
   ep->base.GetCompiledModelCompatibilityInfo = Ep_GetCompiledModelCompatibilityInfo;

@@ -58,6 +58,10 @@ class Provider(Protocol):
         """
         ...
 
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Changes options for later runs; raises OptionError and changes none if one is invalid."""
+        ...
+
     @property
     def compatibility_info(self) -> str:
         """The conditions that the clusters are compiled for, stored with a compiled model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import ContextOptions, create_context_node
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
+from ep_nnapi.ort.names import without_prefix
 from ep_nnapi.ort.reader import Reader, first_name
 
 if TYPE_CHECKING:
@@ -137,6 +138,10 @@ class Ep:
         contexts = self._provider.contexts(clusters, self._context.weights_beside(self._path))
         pairs = zip(nodes, contexts, strict=True)
         return [create_context_node(node, context) for node, context in pairs]
+
+    def set_dynamic_options(self, entries: Mapping[str, str]) -> None:
+        """Passes options on, whose names may have the prefix of provider options."""
+        self._provider.set_dynamic_options({without_prefix(k): v for k, v in entries.items()})
 
     def compatibility_info(self) -> CData:
         """Returns the string for a compiled model, which lives as long as this object."""

@@ -28,3 +28,12 @@ def provider_options(entries: Mapping[str, str]) -> dict[str, str]:
     """
     start = len(_OPTION_PREFIX)
     return {k[start:]: v for k, v in entries.items() if k.startswith(_OPTION_PREFIX)}
+
+
+def without_prefix(name: str) -> str:
+    """Returns a provider option's name without this provider's prefix, if it has it.
+
+    >>> without_prefix("ep.nnapipluginexecutionprovider.priority"), without_prefix("priority")
+    ('priority', 'priority')
+    """
+    return name.removeprefix(_OPTION_PREFIX)

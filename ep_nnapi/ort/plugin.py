@@ -84,6 +84,9 @@ class NoNodesProvider:
         """Returns the reason why no node is taken."""
         return Notice(_CHOSEN_BY_POLICY, warning=True)
 
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Does nothing: no node runs here."""
+
     @property
     def compatibility_info(self) -> str:
         """The empty string: nothing is compiled."""
@@ -201,6 +204,16 @@ def py_compile(
         out[i] = _new_struct(lib.new_compute, node, node.input_count, node.output_count)
     for i, context_node in enumerate(ep.context_nodes(ffi.unpack(fused, count))):
         context_nodes[i] = context_node
+
+
+@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
+@_status
+def py_set_dynamic_options(
+    this: CData, keys: CData, values: CData, count: int, status: CData
+) -> None:
+    """Changes options of a session that exists."""
+    ep: Ep = ffi.from_handle(this)
+    ep.set_dynamic_options({text(keys[i]): text(values[i]) for i in range(count)})
 
 
 @ffi.def_extern(onerror=_ESCAPED)

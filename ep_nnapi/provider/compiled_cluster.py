@@ -113,7 +113,8 @@ class CompiledCluster:
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """Returns a runner for inputs and outputs with these names in this order."""
         border = self.lowered.border.bind(input_names, output_names)
-        return Runner(self, border, tuple(input_names), tuple(output_names), self.compilation)
+        names = tuple(input_names), tuple(output_names)
+        return Runner(self, border, *names, self.compilation, self.compiler.current.options)
 
 
 @dataclass(slots=True)
@@ -125,6 +126,7 @@ class Runner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _compilation: Compilation
+    _compiled_with: CompileOptions
     _fallback_executor: Executor | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
@@ -161,8 +163,8 @@ class Runner:
     def _run_on_device(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
         compiler = self.cluster.compiler
         measure = self.cluster.durations.append if compiler.measure else None
-        options = replace(compiler.limits, stop=stop, measure=measure)
-        compilation = self._compilation
+        options = replace(compiler.current.limits, stop=stop, measure=measure)
+        compilation = self._current_compilation()
         try:
             self.border.run(compilation, inputs, allocate, options)
         except RuntimeFailure as failure:
@@ -173,6 +175,24 @@ class Runner:
                 self._compile_again(compilation, failure)
             time.sleep(RETRY_DELAY)
             self.border.run(self._compilation, inputs, allocate, options)
+
+    def _current_compilation(self) -> Compilation:
+        """Returns the compilation, made again if the session's options have changed since.
+
+        It is kept, with a warning, if the device does not compile with the new ones.
+        """
+        compiler = self.cluster.compiler
+        wanted = compiler.current.options
+        if self._compiled_with != wanted:
+            with self._lock:
+                if self._compiled_with != wanted:
+                    try:
+                        again = compiler.compile(self.cluster.lowered)
+                        self._compilation = again.compilation
+                    except Declined as declined:
+                        logger.warning("compiled as before: %s", declined.detail)
+                    self._compiled_with = wanted
+        return self._compilation
 
     def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> None:
         """Replaces the compilation of a driver that has died, once for all threads."""

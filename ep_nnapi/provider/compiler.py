@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
+from ep_nnapi.provider.dynamic_options import Current
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
@@ -71,8 +73,9 @@ class Compiler:
     """Lowers and compiles clusters for one target.
 
     device    the device that decides which operations are taken
-    options   of every compilation; a compilation with a cache gets the token of its model
-    limits    of every run
+    options   of compilations at first; a compilation with a cache gets the token of its model
+    limits    of runs at first
+    changes   the last change of both, for later compilations and runs; empty before the first
     measure   True if the device measures its runs, where it can
     fast      devices that a cluster is compiled for instead if they support all of its operations:
               the first one that does
@@ -85,6 +88,12 @@ class Compiler:
     limits: RunOptions = field(default_factory=RunOptions)
     measure: bool = False
     fast: tuple[Device, ...] = ()
+    changes: deque[Current] = field(default_factory=lambda: deque(maxlen=1), compare=False)
+
+    @property
+    def current(self) -> Current:
+        """The options of compilations and the limits of runs, as they are now."""
+        return self.changes[-1] if self.changes else Current(self.options, self.limits)
 
     @property
     def health(self) -> DeviceHealth:
@@ -171,7 +180,7 @@ class Compiler:
     def compile(self, lowered: Lowered) -> Placed:
         """Returns the compiled model; raises Declined if the device fails to compile it."""
         placed, device = self.place(lowered)
-        options = self.options
+        options = self.current.options
         if options.cache_dir is not None:
             options = replace(options, token=model_digest(placed.model))
         try:

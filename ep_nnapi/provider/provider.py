@@ -26,6 +26,7 @@ from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, fast_devices, open_runtime
+from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
@@ -99,6 +100,13 @@ class Provider:
             text += f"; {left}{more}: `ep-nnapi check` says why"
         return Notice(text, not self.reports_itself and 2 * report.taken < report.nodes)
 
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Changes priority, preference or deadline for later runs; raises OptionError."""
+        compiler = self._planner.compiler
+        initial = Current(compiler.options, compiler.limits)
+        with self._lock:
+            compiler.changes.append(changed(compiler.current, initial, given))
+
     @property
     def compatibility_info(self) -> str:
         """The conditions that the clusters planned so far are compiled for, as metadata."""
@@ -151,7 +159,7 @@ def planner_of(options: Options, *, fast: bool = True, measure: bool = False) ->
     offered = options.lowering_target(runtime.feature_level)
     device = choose_device(runtime, options.device, offered.flags)
     target = options.lowering_target(device.feature_level, f"device {device.name}")
-    limits = RunOptions(timeout_ns=_nanoseconds(options.execution_timeout))
+    limits = RunOptions(timeout_ns=nanoseconds(options.execution_timeout))
     preferred = fast_devices(runtime, device, options) if fast or options.device else ()
     compiler = Compiler(
         target,
@@ -178,14 +186,10 @@ def _compile_options(options: Options) -> CompileOptions:
         PreferenceCode[options.preference.name],
         PriorityCode[options.priority.name],
         options.cache_dir,
-        timeout_ns=_nanoseconds(options.compilation_timeout),
+        timeout_ns=nanoseconds(options.compilation_timeout),
         precise=options.relaxed is Relaxed.PRECISE,
         threads=options.intra_op_num_threads or 0,
     )
-
-
-def _nanoseconds(seconds: float | None) -> int | None:
-    return None if seconds is None else max(1, round(seconds * 1e9))
 
 
 def open_provider(entries: Mapping[str, str]) -> Provider:
