@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from tests.capi.client import Library
 
 OK = 0
@@ -42,9 +43,15 @@ class Maker:
 
     @property
     def device(self) -> int:
-        handle = c.c_void_p()
-        self.check("getDevice", 0, c.byref(handle))
-        return handle.value
+        """nnapi-reference, which takes every model."""
+        count, handle, name = c.c_uint32(), c.c_void_p(), c.c_char_p()
+        self.check("getDeviceCount", c.byref(count))
+        for index in range(count.value):
+            self.check("getDevice", index, c.byref(handle))
+            self.check("Device_getName", handle, c.byref(name))
+            if name.value == REFERENCE_DEVICE.encode():
+                return handle.value
+        raise AssertionError(f"{REFERENCE_DEVICE} is not among {count.value} devices")
 
     def devices(self, *handles: int) -> c.Array:
         """An array of handles."""

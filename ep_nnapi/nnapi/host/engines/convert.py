@@ -12,7 +12,7 @@ from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
-from ep_nnapi.nnapi.host.engines.omitted import probably_omitted, without
+from ep_nnapi.nnapi.host.engines.omitted import FEATURE_LEVEL, probably_omitted, without
 from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, Shape
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
@@ -21,9 +21,6 @@ from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.spec import WHILE
 from ep_nnapi.nnapi.validate import execution_order
-
-FEATURE_LEVEL = 8
-"""The feature level of these devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
 
     Weights are not read.
     """
-    model = without(model, probably_omitted(model, FEATURE_LEVEL))
+    model = without(model, probably_omitted(model))
     try:
         _latest[:] = [_lower_model(model, int8_weights)]
     except (Inexpressible, ShapeError):

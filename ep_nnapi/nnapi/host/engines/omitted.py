@@ -12,24 +12,25 @@ from ep_nnapi.nnapi.model import Model, Omitted
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 
+FEATURE_LEVEL = 8
+"""The feature level of the devices on ONNX Runtime."""
 
-def optional_inputs(model: Model, feature_level: int) -> frozenset[int]:
+
+def optional_inputs(model: Model) -> frozenset[int]:
     """Positions of the inputs that a run may leave out."""
     optional = dict.fromkeys(model.inputs, True)
     for operation in model.operations:
-        match = operation.match(model.operands, feature_level)
+        match = operation.match(model.operands, FEATURE_LEVEL)
         for index, param in zip(operation.inputs, match.inputs, strict=True):
             if index in optional and not param.optional:
                 optional[index] = False
     return frozenset(n for n, index in enumerate(model.inputs) if optional[index])
 
 
-def probably_omitted(model: Model, feature_level: int) -> frozenset[int]:
+def probably_omitted(model: Model) -> frozenset[int]:
     """Positions of the inputs that runs will leave out: optional, without any known size."""
     return frozenset(
-        n
-        for n in optional_inputs(model, feature_level)
-        if not any(model.operands[model.inputs[n]].dimensions)
+        n for n in optional_inputs(model) if not any(model.operands[model.inputs[n]].dimensions)
     )
 
 
@@ -68,6 +69,9 @@ class PreparedVariants:
     def variant(self, left_out: frozenset[int]) -> PreparedModel:
         """The session without these inputs; raises ShapeError if one of them is required."""
         if left_out not in self._opened:
+            required = left_out - optional_inputs(self.model)
+            if required:
+                raise ShapeError(f"input {min(required)} is missing, its value is required")
             try:
                 self._opened[left_out] = self.open(without(self.model, left_out))
             except Inexpressible as reason:

@@ -16,6 +16,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.result import COMPUTE, failure
+from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 
@@ -52,9 +53,11 @@ class PreparedSession:
             if array is None:
                 raise ShapeError(f"input {n} is missing, its value is required")
         limited = options.timeout_ns is not None or self.loops
+        run = Run.start(options)
+        run.check()
         start = time.perf_counter()
         if limited or (self._seconds > _LONG and options.stop is not None):
-            results = self._supervised(feeds, options)
+            results = self._supervised(feeds, run)
         else:
             results = self.session.run(self.outputs, feeds)
         self._seconds = time.perf_counter() - start
@@ -62,9 +65,8 @@ class PreparedSession:
             return results
         return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
 
-    def _supervised(self, feeds: Mapping[str, Array | None], options: RunOptions) -> list[Array]:
+    def _supervised(self, feeds: Mapping[str, Array | None], run: Run) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
-        run = Run.start(options)
         loop_end = time.monotonic_ns() + run.loop_timeout_ns if self.loops else None
         flag, done = onnxruntime.RunOptions(), Future[list[Array]]()
 
@@ -96,10 +98,13 @@ def _check_loops(end: int | None) -> None:
 
 
 def _delivered(result: Array, out: Array | None) -> Array:
-    """The result, in the caller's array if one is given; raises ShapeError for another shape."""
+    """The result, in the caller's array if one is given.
+
+    Raises RuntimeFailure for an array of another shape.
+    """
     if out is None:
         return result
     if out.shape != result.shape:
-        raise ShapeError(f"the output has shape {list(result.shape)}, not {list(out.shape)}")
+        raise wrong_output(out.shape, result.shape)
     np.copyto(out, result)
     return out

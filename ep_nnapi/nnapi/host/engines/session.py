@@ -7,7 +7,7 @@ from functools import partial
 import onnxruntime
 
 from ep_nnapi.nnapi.host.device import PreparedModel
-from ep_nnapi.nnapi.host.engines.convert import FEATURE_LEVEL, convert
+from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.omitted import (
     PreparedVariants,
     optional_inputs,
@@ -25,10 +25,10 @@ def open_model(model: Model, chosen: bool | None, threads: int) -> PreparedModel
 
     Raises Inexpressible unless all operations are supported.
     """
-    if not optional_inputs(model, FEATURE_LEVEL):
+    if not optional_inputs(model):
         return _session(chosen, threads, model)
     found = PreparedVariants(model, partial(_session, chosen, threads))
-    found.variant(probably_omitted(model, FEATURE_LEVEL))
+    found.variant(probably_omitted(model))
     return found
 
 
