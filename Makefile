@@ -8,12 +8,16 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo test test-long test-library test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-library test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
 	@echo
 	$(BIN)/ep-nnapi run models/digits.onnx --input models/digits/samples.npz
+
+# Prepared models without Python, in C: the plugin for ONNX Runtime, in build/native.
+native:
+	$(MAKE) -C native BUILD=$(CURDIR)/build/native
 
 test: $(READY) lint
 	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch"
@@ -70,7 +74,7 @@ zoo: $(READY)
 	$(BIN)/python -m models.zoo zoo
 
 # The package, installed when it is missing or when what it is built from is newer.
-$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi -name '*.[ch]' -o -name _build.py -o -name functions.py)
+$(PACKAGE): pyproject.toml setup.py $(shell find ep_nnapi native -name '*.[ch]' -o -name _build.py -o -name functions.py)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	touch $@.begun  # so that a file which changes during the build is built again

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +14,28 @@ from setuptools.command.build_ext import build_ext
 
 CAPI = runpy.run_path("ep_nnapi/nnapi/capi/_build.py")
 ORT = runpy.run_path("ep_nnapi/ort/_build.py")
-LIBRARIES = (CAPI["library"](), ORT["library"]())
 COMPILING = ("-fstack-protector-strong", "-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2")
 LINKING = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 """Hardening of the libraries, each where the compiler takes it; FORTIFY needs the -O2 they have."""
+
+
+def context_library() -> Extension:
+    """The plugin execution provider for prepared models, in C; it needs no Python."""
+    name = "libonnxruntime_providers_nnapi_context"
+    sources = sorted(Path("native").glob("*.c"))
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return Extension(
+        f"ep_nnapi.nnapi.capi.{name}",
+        sources=[path.as_posix() for path in sources],
+        depends=[path.as_posix() for path in Path("native").glob("*.h")],
+        define_macros=[("NNAPI_CONTEXT_RELEASE", f'"{project["version"]}"')],
+        extra_compile_args=["-std=c11", "-fvisibility=hidden", "-O2"],
+        extra_link_args=[f"-Wl,-soname,{name}.so", "-ldl", "-pthread"],
+        py_limited_api=True,
+    )
+
+
+LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
 
 
 class BuildNative(build_ext):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ep_nnapi.errors import Rejection as Rejection
     from ep_nnapi.errors import RuntimeFailure as RuntimeFailure
     from ep_nnapi.errors import SpecError as SpecError
+    from ep_nnapi.nnapi.capi import context_library_path as context_library_path
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
     from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
@@ -38,6 +39,7 @@ _HOME = {
     "calibrate": "diagnostics.calibrate",
     "Calibration": "costs.calibration",
     "check": "diagnostics.check",
+    "context_library_path": "nnapi.capi",
     "devices": "provider.devices",
     "get_ep_name": "ort.session",
     "get_ep_names": "ort.session",

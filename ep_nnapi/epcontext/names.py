@@ -5,6 +5,9 @@ from __future__ import annotations
 from ep_nnapi.graph.graph import GraphNode
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
+CONTEXT_EP = "NnapiContextExecutionProvider"
+"""Name of the plugin in C that runs prepared models; `native/plugin.h` has it too."""
+
 EP_SOURCE = "NnapiPluginExecutionProvider"
 """Value of the attribute `source` in EPContext nodes of this provider."""
 

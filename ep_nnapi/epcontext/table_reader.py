@@ -39,10 +39,11 @@ class TableReader:
         if first + count > len(program):
             raise ValueError("the table text lies outside of the context")
         self._text = program[first : first + count]
+        self._unread = len(program)
 
     def text(self, part: _Range) -> str:
         """Returns a text."""
-        return str(_part(self._text, part), "utf-8")
+        return str(self._slice(self._text, part), "utf-8")
 
     def lowered(self, weights: Array) -> Lowered:
         """Returns the lowered cluster, its constants as views of `weights`."""
@@ -83,7 +84,17 @@ class TableReader:
         return [models[i] for i in range(len(rows))]
 
     def _part(self, table: str, part: _Range) -> list[Any]:
-        return _part(self._rows[table], part)  # type: ignore[no-any-return]
+        return self._slice(self._rows[table], part)  # type: ignore[no-any-return]
+
+    def _slice(self, values: Any, part: _Range) -> Any:  # noqa: ANN401 (a list or bytes)
+        """Returns a range; all together have no more elements than the program has bytes."""
+        first, count = part
+        self._unread -= count
+        if self._unread < 0:
+            raise ValueError("ranges share elements of a table")
+        if first + count > len(values):
+            raise ValueError(f"a range of {count} from {first} lies outside of its table")
+        return values[first : first + count]
 
     def _numbers(self, part: _Range) -> tuple[int, ...]:
         return tuple(self._part("numbers", part))
@@ -136,13 +147,6 @@ def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> lis
     return np.frombuffer(program, dtype, count, offset).tolist()  # type: ignore[no-any-return]
 
 
-def _part(values: Any, part: _Range) -> Any:  # noqa: ANN401 (a list or bytes)
-    first, count = part
-    if first + count > len(values):
-        raise ValueError(f"a range of {count} from {first} lies outside of its table")
-    return values[first : first + count]
-
-
 def check_border(border: Border, model: Model) -> None:
     """Raises ValueError unless every crossing matches its operand's shape, type and layout."""
     sides: tuple[tuple[Sequence[Crossing], Sequence[int]], ...] = (
@@ -150,11 +154,23 @@ def check_border(border: Border, model: Model) -> None:
         (border.outputs, model.outputs),
     )
     for crossings, indexes in sides:
-        if {c.operand for c in crossings} != set(range(len(indexes))):
+        met = [c.operand for c in crossings]
+        fed_twice = crossings is border.inputs and len(met) != len(indexes)
+        if set(met) != set(range(len(indexes))) or fed_twice:
             raise ValueError("the border does not fit the model")
         for c in crossings:
             if not _fits(c, model.operands[indexes[c.operand]]):
                 raise ValueError(f"{c.name} does not fit its operand")
+
+
+def _converts(crossing: Crossing) -> bool:
+    """Returns True for element types between which a border converts; see docs/context.md."""
+    inside, outside = crossing.nnapi_dtype, crossing.dtype
+    if outside is DType.INT8 and inside == np.uint8:
+        return True
+    if outside is DType.INT64 and inside == np.int32:
+        return True
+    return outside.readable and outside.numpy == inside
 
 
 def _fits(crossing: Crossing, operand: Operand) -> bool:
@@ -163,7 +179,7 @@ def _fits(crossing: Crossing, operand: Operand) -> bool:
         operand.type.tensor
         and crossing.nnapi_shape == operand.dimensions
         and crossing.nnapi_dtype == operand.type.numpy
-        and crossing.dtype.readable
+        and _converts(crossing)
         and min(shape, default=1) > 0
         and prod(shape) == prod(crossing.nnapi_shape)
         and (perm is None or sorted(perm) == list(range(len(shape))))

@@ -65,6 +65,9 @@ _ORT_API = {
     289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
     290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
     291: "const OrtModelEditorApi *(*GetModelEditorApi)(void)",
+    295: "void (*CreateKeyValuePairs)(OrtKeyValuePairs **)",
+    296: "void (*AddKeyValuePair)(OrtKeyValuePairs *, const char *, const char *)",
+    297: "const char *(*GetKeyValue)(const OrtKeyValuePairs *, const char *)",
     298: "void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, "
     "const char *const **, size_t *)",
     300: "void (*ReleaseKeyValuePairs)(OrtKeyValuePairs *)",
@@ -95,6 +98,7 @@ _ORT_API = {
     358: "OrtStatus *(*Node_GetImplicitInputs)(const OrtNode *, const OrtValueInfo **, size_t)",
     359: "OrtStatus *(*Node_GetNumAttributes)(const OrtNode *, size_t *)",
     360: "OrtStatus *(*Node_GetAttributes)(const OrtNode *, const OrtOpAttr **, size_t)",
+    361: "OrtStatus *(*Node_GetAttributeByName)(const OrtNode *, const char *, const OrtOpAttr **)",
     362: "OrtStatus *(*OpAttr_GetTensorAttributeAsOrtValue)(const OrtOpAttr *, OrtValue **)",
     363: "OrtStatus *(*OpAttr_GetType)(const OrtOpAttr *, int *)",
     364: "OrtStatus *(*OpAttr_GetName)(const OrtOpAttr *, const char **)",
@@ -115,8 +119,12 @@ _ORT_API = {
 _ORT_EP_API = {
     0: "OrtStatus *(*CreateEpDevice)(OrtEpFactory *, const OrtHardwareDevice *, "
     "const OrtKeyValuePairs *, const OrtKeyValuePairs *, OrtEpDevice **)",
+    1: "void (*ReleaseEpDevice)(OrtEpDevice *)",
     2: "OrtStatus *(*EpGraphSupportInfo_AddNodesToFuse)(OrtEpGraphSupportInfo *, "
     "const OrtNode *const *, size_t, const OrtNodeFusionOptions *)",
+    16: "OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, "
+    "const OrtKeyValuePairs *, OrtHardwareDevice **)",
+    17: "void (*ReleaseHardwareDevice)(OrtHardwareDevice *)",
 }
 
 _MODEL_EDITOR_API = {
@@ -203,14 +211,11 @@ def _table(name: str, slots: dict[int, str], first: str = "") -> str:
     return f"struct {name} {{\n  " + "\n  ".join(lines) + "\n};\n"
 
 
-def _source(header: str) -> str:
+def declarations() -> str:
+    """Returns C declarations of ONNX Runtime's tables; native/ort_api.h has them too."""
     version = "uint32_t ort_version_supported;"
     return "\n".join(
         (
-            "#include <stddef.h>",
-            "#include <stdint.h>",
-            "#include <stdio.h>",
-            "#include <stdlib.h>",
             *(f"typedef struct {name} {name};" for name in _OPAQUE),
             _table("OrtApi", _ORT_API),
             _table("OrtEpApi", _ORT_EP_API),
@@ -220,6 +225,18 @@ def _source(header: str) -> str:
             _table("OrtEp", _EP, version),
             _table("OrtNodeComputeInfo", _COMPUTE, version),
             f"struct OrtNodeFusionOptions {{ {version} _Bool drop_constant_initializers; }};",
+        )
+    )
+
+
+def _source(header: str) -> str:
+    return "\n".join(
+        (
+            "#include <stddef.h>",
+            "#include <stdint.h>",
+            "#include <stdio.h>",
+            "#include <stdlib.h>",
+            declarations(),
             f"#define IDENTITY {IDENTITY}u",
             header,
             *(f"static {callback};" for callback in _CALLBACKS),

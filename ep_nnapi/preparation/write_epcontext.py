@@ -18,7 +18,7 @@ from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import Container, pack
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
+from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_EP, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.option_values import DynamicShapes
@@ -163,6 +163,7 @@ def _add_metadata(proto: ModelProto, compiled: Sequence[_Compiled], compatibilit
         ("ep_nnapi.format", FORMAT_VERSION),
         ("ep_nnapi.feature_level", needed),
         (f"ep_compatibility_info.{EP_SOURCE}", compatibility),
+        (f"ep_compatibility_info.{CONTEXT_EP}", f"format={FORMAT_VERSION} feature_level={needed}"),
     ):
         entry = proto.metadata_props.add()
         entry.key, entry.value = key, str(value)

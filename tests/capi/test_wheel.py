@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.capi.header import write_header
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "ep_nnapi",
+    "native",
     "partitioner",
     "pyproject.toml",
     "setup.py",

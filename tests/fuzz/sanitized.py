@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
-FOLDERS = ("ep_nnapi", "partitioner", "tests", "models")
+FOLDERS = ("ep_nnapi", "native", "partitioner", "tests", "models")
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 PLUGIN = (
     *("tests/ort/test_reader.py", "tests/ort/test_compute.py", "tests/ort/test_plugin.py"),

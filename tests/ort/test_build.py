@@ -21,7 +21,8 @@ def source(tmp_path: Path) -> Path:
     for name in SOURCES:
         shutil.copy(ROOT / name, tmp_path)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
-    shutil.copytree(ROOT / "ep_nnapi", tmp_path / "ep_nnapi", ignore=ignored)
+    for folder in ("ep_nnapi", "native"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     (tmp_path / "README.md").touch()
     (tmp_path / "LICENSE").touch()
     return tmp_path

@@ -1,0 +1,380 @@
+/* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/table_reader.py. */
+#include "container.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sha256.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the tables of a container are little-endian"
+#endif
+
+#define TRY(condition) \
+  do {                 \
+    if (!(condition)) return false; \
+  } while (0)
+
+static const char CORRUPT[] = "the context is corrupt or truncated; prepare the model again";
+
+/* An operand takes less than 4 GB: lengths are 32-bit in the NDK. */
+static const uint64_t MOST_BYTES = UINT32_MAX;
+
+size_t ctx_operand_element(int32_t type) {
+  switch (type) {
+    case CTX_FLOAT32: case CTX_INT32: case CTX_UINT32: case CTX_TENSOR_FLOAT32:
+    case CTX_TENSOR_INT32:
+      return 4;
+    case CTX_TENSOR_QUANT16_SYMM: case CTX_TENSOR_FLOAT16: case CTX_FLOAT16:
+    case CTX_TENSOR_QUANT16_ASYMM:
+      return 2;
+    case CTX_BOOL: case CTX_TENSOR_BOOL8: case CTX_TENSOR_QUANT8_ASYMM:
+    case CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL: case CTX_TENSOR_QUANT8_SYMM:
+    case CTX_TENSOR_QUANT8_ASYMM_SIGNED:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+/* The ONNX type of an operand's elements; 0 for scalars and models, which never cross. */
+static int32_t onnx_type(int32_t operand_type) {
+  switch (operand_type) {
+    case CTX_TENSOR_FLOAT32: return CTX_ONNX_FLOAT;
+    case CTX_TENSOR_INT32: return CTX_ONNX_INT32;
+    case CTX_TENSOR_QUANT8_ASYMM: return CTX_ONNX_UINT8;
+    case CTX_TENSOR_QUANT16_SYMM: return CTX_ONNX_INT16;
+    case CTX_TENSOR_FLOAT16: return CTX_ONNX_FLOAT16;
+    case CTX_TENSOR_BOOL8: return CTX_ONNX_BOOL;
+    case CTX_TENSOR_QUANT16_ASYMM: return CTX_ONNX_UINT16;
+    case CTX_TENSOR_QUANT8_SYMM: case CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL:
+    case CTX_TENSOR_QUANT8_ASYMM_SIGNED:
+      return CTX_ONNX_INT8;
+    default: return 0;
+  }
+}
+
+size_t ctx_onnx_element(int32_t type) {
+  switch (type) {
+    case CTX_ONNX_UINT8: case CTX_ONNX_INT8: case CTX_ONNX_BOOL: return 1;
+    case CTX_ONNX_UINT16: case CTX_ONNX_INT16: case CTX_ONNX_FLOAT16: return 2;
+    case CTX_ONNX_FLOAT: case CTX_ONNX_INT32: case CTX_ONNX_UINT32: return 4;
+    case CTX_ONNX_INT64: case CTX_ONNX_DOUBLE: case CTX_ONNX_UINT64: return 8;
+    default: return 0;
+  }
+}
+
+static bool is_scalar(int32_t type) {
+  return type == CTX_FLOAT32 || type == CTX_INT32 || type == CTX_UINT32 || type == CTX_BOOL ||
+         type == CTX_FLOAT16;
+}
+
+bool ctx_text_is(const ctx_container *c, ctx_range name, const char *text) {
+  return strlen(text) == name.count && memcmp(c->text + name.first, text, name.count) == 0;
+}
+
+const ctx_operand *ctx_operand_of(const ctx_container *c, const ctx_crossing *crossing,
+                                  bool output) {
+  const ctx_range ends = output ? c->models[0].outputs : c->models[0].inputs;
+  return &c->operands[c->models[0].operands.first + c->numbers[ends.first + crossing->operand]];
+}
+
+uint64_t ctx_operand_count(const ctx_container *c, const ctx_operand *operand) {
+  uint64_t count = 1;
+  uint32_t i;
+  for (i = 0; i < operand->dimensions.count; i++)
+    count *= c->numbers[operand->dimensions.first + i];
+  return count;
+}
+
+/* True if `part` lies in a table of `count` elements. */
+static bool within(ctx_range part, uint32_t count) {
+  return part.first <= count && part.count <= count - part.first;
+}
+
+/* Ranges may overlap, but have no more elements together than the program has bytes, so that a
+ * container is read in time in proportion to its size. */
+static bool check_part(ctx_container *c, ctx_range part, uint32_t count, const char *table,
+                       ctx_error *error) {
+  c->referenced += part.count;
+  if (c->referenced > c->header->program_size)
+    return ctx_malformed(error, "ranges share elements of the table %s", table);
+  if (within(part, count)) return true;
+  return ctx_malformed(error, "a range of %u from %u lies outside of the table %s", part.count,
+                       part.first, table);
+}
+
+static bool check_text(ctx_container *c, ctx_range name, ctx_error *error) {
+  TRY(check_part(c, name, c->header->text.count, "text", error));
+  if (name.count > 0 && memchr(c->text + name.first, '\0', name.count) != NULL)
+    return ctx_malformed(error, "a name has a NUL");
+  return true;
+}
+
+/* True if a table of elements of `size` bytes lies in the program. */
+static bool check_table(const ctx_container *c, ctx_range table, size_t size, const char *name,
+                        ctx_error *error) {
+  const uint64_t bytes = (uint64_t)table.count * size;
+  if (table.first <= c->header->program_size && bytes <= c->header->program_size - table.first &&
+      (size == 1 || table.first % 8 == 0))
+    return true;
+  return ctx_malformed(error, "the table %s lies outside of the context", name);
+}
+
+static bool find_tables(ctx_container *c, ctx_error *error) {
+#define FIND(table)                                                                      \
+  TRY(check_table(c, c->header->table, sizeof *c->table, #table, error));                \
+  c->table = (const void *)(c->data + c->header->table.first)
+  FIND(models);
+  FIND(operands);
+  FIND(operations);
+  FIND(inputs);
+  FIND(outputs);
+  FIND(numbers);
+  FIND(sizes);
+  FIND(scales);
+  FIND(names);
+  FIND(text);
+#undef FIND
+  return true;
+}
+
+static bool check_dimensions(ctx_container *c, const ctx_operand *operand,
+                             ctx_error *error) {
+  uint64_t bytes = ctx_operand_element(operand->type);
+  uint32_t i;
+  TRY(check_part(c, operand->dimensions, c->header->numbers.count, "numbers", error));
+  if ((is_scalar(operand->type) || operand->type == CTX_MODEL) && operand->dimensions.count > 0)
+    return ctx_malformed(error, "a scalar has dimensions");
+  for (i = 0; i < operand->dimensions.count; i++) {
+    const uint32_t size = c->numbers[operand->dimensions.first + i];
+    if (size > 0) bytes *= size;
+    if (bytes > MOST_BYTES) return ctx_malformed(error, "an operand takes more than 4 GB");
+  }
+  return true;
+}
+
+static bool check_channels(ctx_container *c, const ctx_operand *operand, ctx_error *error) {
+  const ctx_range scales = operand->channel_scales;
+  TRY(check_part(c, scales, c->header->scales.count, "scales", error));
+  if ((operand->type == CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL) != (scales.count > 0))
+    return ctx_malformed(error, "scales per channel do not go with the operand's type");
+  if (scales.count == 0) return true;
+  if (operand->channel_dimension >= operand->dimensions.count ||
+      c->numbers[operand->dimensions.first + operand->channel_dimension] != scales.count)
+    return ctx_malformed(error, "there is not one scale for each channel");
+  return true;
+}
+
+static bool check_value(const ctx_container *c, const ctx_operand *operand, uint32_t model,
+                        ctx_error *error) {
+  const uint64_t weights = c->header->weights_size;
+  if ((operand->value == CTX_VALUE_MODEL) != (operand->type == CTX_MODEL))
+    return ctx_malformed(error, "models, and only models, are values of MODEL operands");
+  switch (operand->value) {
+    case CTX_VALUE_COMPUTED: case CTX_VALUE_OMITTED:
+      return true;
+    case CTX_VALUE_CONSTANT:
+      if (operand->offset > weights || operand->size > weights - operand->offset)
+        return ctx_malformed(error, "a constant lies outside of the weights");
+      if (operand->size != ctx_operand_count(c, operand) * ctx_operand_element(operand->type) ||
+          operand->size == 0)
+        return ctx_malformed(error, "a constant has not the bytes of its type and dimensions");
+      return true;
+    case CTX_VALUE_MODEL:
+      if (operand->offset <= model || operand->offset >= c->header->models.count)
+        return ctx_malformed(error, "model %u refers to an earlier one, to itself or to none",
+                             model);
+      return true;
+    default:
+      return ctx_malformed(error, "an operand's value is of kind %u", operand->value);
+  }
+}
+
+static bool check_operand(ctx_container *c, const ctx_operand *operand, uint32_t model,
+                          ctx_error *error) {
+  if (operand->type < 0 || operand->type > CTX_MODEL)
+    return ctx_malformed(error, "%d is no operand type", operand->type);
+  return check_dimensions(c, operand, error) && check_channels(c, operand, error) &&
+         check_value(c, operand, model, error);
+}
+
+/* A range of `numbers` that are indexes of the model's operands. */
+static bool check_indexes(ctx_container *c, ctx_range part, const ctx_model *model,
+                          ctx_error *error) {
+  uint32_t i;
+  TRY(check_part(c, part, c->header->numbers.count, "numbers", error));
+  for (i = 0; i < part.count; i++)
+    if (c->numbers[part.first + i] >= model->operands.count)
+      return ctx_malformed(error, "operand %u of %u is named", c->numbers[part.first + i],
+                           model->operands.count);
+  return true;
+}
+
+static bool check_operation(ctx_container *c, const ctx_operation *operation,
+                            const ctx_model *model, ctx_error *error) {
+  uint32_t i;
+  TRY(check_indexes(c, operation->inputs, model, error));
+  TRY(check_indexes(c, operation->outputs, model, error));
+  TRY(check_part(c, operation->origin, c->header->names.count, "names", error));
+  for (i = 0; i < operation->origin.count; i++)
+    TRY(check_text(c, c->names[operation->origin.first + i].text, error));
+  return true;
+}
+
+static bool check_model(ctx_container *c, uint32_t index, ctx_error *error) {
+  const ctx_model *model = &c->models[index];
+  uint32_t i;
+  TRY(check_part(c, model->operands, c->header->operands.count, "operands", error));
+  TRY(check_part(c, model->operations, c->header->operations.count, "operations", error));
+  if (model->relaxed > 1) return ctx_malformed(error, "relaxed is %u", model->relaxed);
+  for (i = 0; i < model->operands.count; i++)
+    TRY(check_operand(c, &c->operands[model->operands.first + i], index, error));
+  for (i = 0; i < model->operations.count; i++)
+    TRY(check_operation(c, &c->operations[model->operations.first + i], model, error));
+  return check_indexes(c, model->inputs, model, error) &&
+         check_indexes(c, model->outputs, model, error);
+}
+
+/* Models refer to later ones only, so depths are known when they are computed from the last one. */
+static bool check_depths(const ctx_container *c, ctx_error *error) {
+  const uint32_t count = c->header->models.count;
+  uint8_t *depths = calloc(count, 1);
+  uint32_t index = count, i;
+  bool right = true;
+  if (depths == NULL) return ctx_out_of_memory(error);
+  while (right && index-- > 0) {
+    const ctx_model *model = &c->models[index];
+    for (i = 0; i < model->operands.count; i++) {
+      const ctx_operand *operand = &c->operands[model->operands.first + i];
+      if (operand->value == CTX_VALUE_MODEL && depths[operand->offset] >= depths[index])
+        depths[index] = (uint8_t)(depths[operand->offset] + 1);
+    }
+    right = depths[index] <= CTX_MAX_DEPTH;
+  }
+  free(depths);
+  return right || ctx_malformed(error, "models are nested more than %d deep", CTX_MAX_DEPTH);
+}
+
+static bool check_models(ctx_container *c, ctx_error *error) {
+  uint32_t i;
+  if (c->header->models.count == 0) return ctx_malformed(error, "it has no model");
+  for (i = 0; i < c->header->models.count; i++) TRY(check_model(c, i, error));
+  return check_depths(c, error);
+}
+
+static bool is_permutation(const uint32_t *axes, uint32_t rank) {
+  uint64_t seen = 0;
+  uint32_t i;
+  for (i = 0; i < rank; i++) {
+    if (axes[i] >= rank || (seen & (uint64_t)1 << axes[i]) != 0) return false;
+    seen |= (uint64_t)1 << axes[i];
+  }
+  return true;
+}
+
+static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx_operand *operand) {
+  enum { MOST_AXES = 64 };
+  const int32_t inside = onnx_type(operand->type), outside = crossing->element_type;
+  uint64_t count = 1;
+  uint32_t i;
+  if (inside == 0 || operand->dimensions.count == 0 || crossing->shape.count > MOST_AXES)
+    return false;
+  if (inside != outside && !(outside == CTX_ONNX_INT8 && inside == CTX_ONNX_UINT8) &&
+      !(outside == CTX_ONNX_INT64 && inside == CTX_ONNX_INT32))
+    return false;
+  for (i = 0; i < crossing->shape.count; i++) {
+    const int64_t size = c->sizes[crossing->shape.first + i];
+    if (size < 1 || (uint64_t)size > MOST_BYTES / count) return false;
+    count *= (uint64_t)size;
+  }
+  if (count != ctx_operand_count(c, operand)) return false;
+  return crossing->permutation.count == 0 ||
+         (crossing->permutation.count == crossing->shape.count &&
+          is_permutation(c->numbers + crossing->permutation.first, crossing->shape.count));
+}
+
+/* The tensors of one side: each fits its operand, and each operand has one (at least one: out). */
+static bool check_side(ctx_container *c, bool output, ctx_error *error) {
+  const ctx_range table = output ? c->header->outputs : c->header->inputs;
+  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
+  const uint32_t ends = output ? c->models[0].outputs.count : c->models[0].inputs.count;
+  uint8_t *met = calloc((size_t)ends + 1, 1);
+  uint32_t i, met_count = 0;
+  bool right = met != NULL || ctx_out_of_memory(error);
+  for (i = 0; right && i < table.count; i++) {
+    const ctx_crossing *crossing = &crossings[i];
+    right = check_text(c, crossing->name, error) &&
+            check_part(c, crossing->shape, c->header->sizes.count, "sizes", error) &&
+            check_part(c, crossing->permutation, c->header->numbers.count, "numbers", error);
+    if (!right) break;
+    if (crossing->operand >= ends || !fits(c, crossing, ctx_operand_of(c, crossing, output))) {
+      right = ctx_malformed(error, "%.*s does not fit its operand", (int)crossing->name.count,
+                            c->text + crossing->name.first);
+      break;
+    }
+    if (!met[crossing->operand]) met_count++;
+    met[crossing->operand] = 1;
+  }
+  free(met);
+  if (right && (met_count != ends || (!output && table.count != ends)))
+    return ctx_malformed(error, "the border does not fit the model");
+  return right;
+}
+
+static bool check_header(ctx_container *c, ctx_error *error) {
+  const ctx_header *h = c->header;
+  TRY(check_text(c, h->weights_file, error));
+  if (h->reserved != 0 || h->flags > CTX_MODEL_HAS_CHECKSUM)
+    return ctx_malformed(error, "it sets bits that have no meaning");
+  if (h->weights_file.count == 0 && (h->weights_offset != 0 || h->weights_file_size != 0))
+    return ctx_malformed(error, "its weights are embedded and in a file");
+  if (h->weights_offset > h->weights_file_size ||
+      (h->weights_file.count > 0 && h->weights_size > h->weights_file_size - h->weights_offset))
+    return ctx_malformed(error, "its weights lie outside of their file");
+  return true;
+}
+
+/* The checks of whole containers: magic, version, sizes, checksum. */
+static bool check_program(const uint8_t *data, size_t size, ctx_error *error) {
+  const ctx_header *header = (const ctx_header *)(const void *)data;
+  uint8_t digest[SHA256_BYTES];
+  if (size < 12 || memcmp(data, CTX_MAGIC, sizeof header->magic) != 0)
+    return ctx_fail(error,
+                    "the data is not an ep-nnapi context, or is corrupt; prepare the model again");
+  if (size < sizeof *header) return ctx_fail(error, "%s", CORRUPT);
+  if (header->version != CTX_VERSION)
+    return ctx_fail(error, "the context has format %u, this library reads %d; %s", header->version,
+                    CTX_VERSION,
+                    header->version > CTX_VERSION ? "use a newer library" : "prepare it again");
+  if (header->program_size < sizeof *header || header->program_size > size ||
+      header->program_size > UINT32_MAX)
+    return ctx_fail(error, "%s", CORRUPT);
+  sha256_of(data + CTX_CHECKED_FROM, (size_t)header->program_size - CTX_CHECKED_FROM, digest);
+  if (memcmp(digest, header->sha256, sizeof digest) != 0) return ctx_fail(error, "%s", CORRUPT);
+  return true;
+}
+
+/* What follows the program: the embedded weights, if any, and the end. */
+static bool find_embedded(ctx_container *c, size_t size, ctx_error *error) {
+  const uint64_t rest = size - c->header->program_size;
+  const uint64_t weights = c->header->weights_file.count > 0 ? 0 : c->header->weights_size;
+  if (rest < 1 || c->data[size - 1] != CTX_TERMINATOR)
+    return ctx_fail(error, "the context is truncated; prepare the model again");
+  if (rest - 1 != weights)
+    return ctx_fail(error, "the context's weights are truncated; prepare the model again");
+  c->embedded = c->header->weights_file.count > 0 ? NULL : c->data + c->header->program_size;
+  return true;
+}
+
+bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error) {
+  ctx_container c = {.data = data, .header = (const ctx_header *)(const void *)data};
+  TRY(check_program(data, size, error));
+  TRY(find_tables(&c, error));
+  TRY(check_header(&c, error));
+  TRY(find_embedded(&c, size, error));
+  TRY(check_models(&c, error));
+  TRY(check_side(&c, false, error) && check_side(&c, true, error));
+  *out = c;
+  return true;
+}

@@ -1,0 +1,49 @@
+/* Reader of the container of a compiled cluster. docs/context.md specifies the format.
+ *
+ * The bytes are not trusted: a container that ctx_read accepts has every offset, count, index,
+ * type and size within its limits, and a border that fits its model.
+ */
+#ifndef NNAPI_CONTEXT_CONTAINER_H
+#define NNAPI_CONTEXT_CONTAINER_H
+
+#include <stddef.h>
+
+#include "error.h"
+#include "format.h"
+
+typedef struct {
+  const uint8_t *data; /* kept by the caller as long as the container is used */
+  const ctx_header *header;
+  const ctx_model *models;
+  const ctx_operand *operands;
+  const ctx_operation *operations;
+  const ctx_crossing *inputs, *outputs;
+  const uint32_t *numbers;
+  const int64_t *sizes;
+  const double *scales;
+  const ctx_name *names;
+  const char *text;
+  const uint8_t *embedded; /* the embedded weights; NULL if they are in a file */
+  uint64_t referenced;     /* elements of all ranges that were read */
+} ctx_container;
+
+/* Reads a container of `size` bytes, which begin at an address that is a multiple of 8. */
+bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *error);
+
+/* The operand of a tensor that enters or leaves the cluster. */
+const ctx_operand *ctx_operand_of(const ctx_container *container, const ctx_crossing *crossing,
+                                  bool output);
+
+/* True if the name of a tensor or of the weights' file is `text`. */
+bool ctx_text_is(const ctx_container *container, ctx_range name, const char *text);
+
+/* Bytes of one element of an operand type; 0 for MODEL. */
+size_t ctx_operand_element(int32_t type);
+
+/* Bytes of one element of an ONNX type; 0 for types that do not cross the border. */
+size_t ctx_onnx_element(int32_t type);
+
+/* The number of elements of an operand whose dimensions are all known. */
+uint64_t ctx_operand_count(const ctx_container *container, const ctx_operand *operand);
+
+#endif

@@ -1,0 +1,363 @@
+/* The provider of one session: it takes the EPContext nodes that ep-nnapi wrote, and runs them. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+enum { ATTRIBUTE_STRING = 5, LOG_WARNING = 2, FEW = 16 }; /* Source: OrtOpAttrType, OrtLoggingLevel */
+
+/* A compiled node. */
+typedef struct {
+  OrtNodeComputeInfo base;
+  void *reserved[8];
+  const Ep *ep;
+  char *name;
+  uint8_t *data; /* of the container */
+  ctx_container container;
+  ctx_weights weights;
+  ctx_program *program;
+  size_t *input_of;  /* for each input of the container, the node's */
+  size_t *output_of; /* for each output of the container, the node's */
+  atomic_bool warned; /* that the fallback runs */
+} Compute;
+
+static const char *Ep_GetName(const OrtEp *ep) { return (void)ep, EP_NAME; }
+
+/* The string attribute of a node, to be freed; *out is NULL if it has none. ONNX Runtime's strings
+ * may be followed by zeros, which the size is without. */
+static OrtStatus *read_string(const OrtNode *node, const char *name, char **out, size_t *size) {
+  const OrtOpAttr *attribute = NULL;
+  OrtStatus *status = ort->Node_GetAttributeByName(node, name, &attribute);
+  int type = 0;
+  *out = NULL;
+  *size = 0;
+  if (status != NULL || attribute == NULL) { /* there is none of that name */
+    if (status != NULL) ort->ReleaseStatus(status);
+    return NULL;
+  }
+  ORT_TRY(ort->OpAttr_GetType(attribute, &type));
+  if (type != ATTRIBUTE_STRING) return NULL;
+  status = ort->ReadOpAttr(attribute, type, NULL, 0, size);
+  if (status != NULL) ort->ReleaseStatus(status); /* it says that the buffer is too small */
+  *out = calloc(*size + 1, 1);
+  if (*out == NULL) return ep_status("out of memory");
+  status = ort->ReadOpAttr(attribute, type, *out, *size, size);
+  if (status != NULL) {
+    free(*out);
+    *out = NULL;
+    return status;
+  }
+  while (*size > 0 && (*out)[*size - 1] == '\0') --*size;
+  return NULL;
+}
+
+/* True for a node that ep-nnapi wrote and no other provider has. */
+static OrtStatus *is_own(const OrtNode *node, bool *own) {
+  const char *type = NULL, *domain = NULL, *taken_by = NULL;
+  char *source;
+  size_t size;
+  *own = false;
+  ORT_TRY(ort->Node_GetOperatorType(node, &type));
+  ORT_TRY(ort->Node_GetDomain(node, &domain));
+  ORT_TRY(ort->Node_GetEpName(node, &taken_by));
+  if (strcmp(type, "EPContext") != 0 || strcmp(domain, "com.microsoft") != 0) return NULL;
+  if (taken_by != NULL && taken_by[0] != '\0' && strcmp(taken_by, EP_NAME) != 0) return NULL;
+  ORT_TRY(read_string(node, "source", &source, &size));
+  *own = source != NULL && strcmp(source, EP_SOURCE) == 0;
+  free(source);
+  return NULL;
+}
+
+static OrtStatus *claim(const OrtNode *const *nodes, size_t count, OrtEpGraphSupportInfo *support) {
+  const OrtNodeFusionOptions options = {IMPLEMENTED_VERSION, 0};
+  size_t i;
+  for (i = 0; i < count; i++) {
+    bool own;
+    ORT_TRY(is_own(nodes[i], &own));
+    if (own) ORT_TRY(ort_ep->EpGraphSupportInfo_AddNodesToFuse(support, &nodes[i], 1, &options));
+  }
+  return NULL;
+}
+
+static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
+                                   OrtEpGraphSupportInfo *support) {
+  const OrtNode **nodes;
+  OrtStatus *status;
+  size_t count = 0;
+  (void)ep;
+  ORT_TRY(ort->Graph_GetNumNodes(graph, &count));
+  nodes = calloc(count + 1, sizeof *nodes);
+  if (nodes == NULL) return ep_status("out of memory");
+  status = ort->Graph_GetNodes(graph, nodes, count);
+  if (status == NULL) status = claim(nodes, count, support);
+  free(nodes);
+  return status;
+}
+
+/* Finds each crossing's tensor among the node's values by its name. */
+static OrtStatus *bind_side(Compute *compute, const OrtValueInfo *const *values, size_t count,
+                            const ctx_crossing *crossings, uint32_t crossing_count,
+                            size_t *positions, bool *complete) {
+  size_t i;
+  uint32_t k;
+  *complete = true;
+  for (k = 0; k < crossing_count; k++) {
+    bool found = false;
+    for (i = 0; i < count && !found; i++) {
+      const char *name = NULL;
+      if (values[i] == NULL) continue;
+      ORT_TRY(ort->GetValueInfoName(values[i], &name));
+      found = ctx_text_is(&compute->container, crossings[k].name, name);
+      if (found) positions[k] = i;
+    }
+    *complete = *complete && found;
+  }
+  return NULL;
+}
+
+static OrtStatus *bind_values(Compute *compute, const OrtNode *fused, const OrtValueInfo **values,
+                              size_t inputs, size_t outputs) {
+  const ctx_container *c = &compute->container;
+  bool entering, leaving;
+  ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
+  ORT_TRY(bind_side(compute, values, inputs, c->inputs, c->header->inputs.count,
+                    compute->input_of, &entering));
+  ORT_TRY(ort->Node_GetOutputs(fused, values, outputs));
+  ORT_TRY(bind_side(compute, values, outputs, c->outputs, c->header->outputs.count,
+                    compute->output_of, &leaving));
+  if (entering && leaving && c->header->outputs.count == outputs) return NULL;
+  return ep_status("its tensors are not those of its context; prepare the model again");
+}
+
+static OrtStatus *bind(Compute *compute, const OrtNode *fused) {
+  const ctx_header *header = compute->container.header;
+  const OrtValueInfo **values;
+  size_t inputs = 0, outputs = 0;
+  OrtStatus *status;
+  ORT_TRY(ort->Node_GetNumInputs(fused, &inputs));
+  ORT_TRY(ort->Node_GetNumOutputs(fused, &outputs));
+  compute->input_of = calloc((size_t)header->inputs.count + 1, sizeof *compute->input_of);
+  compute->output_of = calloc((size_t)header->outputs.count + 1, sizeof *compute->output_of);
+  values = calloc(inputs + outputs + 1, sizeof *values);
+  if (compute->input_of == NULL || compute->output_of == NULL || values == NULL)
+    status = ep_status("out of memory");
+  else
+    status = bind_values(compute, fused, values, inputs, outputs);
+  free(values);
+  return status;
+}
+
+/* The folder of the model's file, to be freed; NULL if the model was loaded from memory. */
+static char *folder_of(const char *path) {
+  const char *slash = strrchr(path, '/');
+  if (path[0] == '\0') return NULL;
+  if (slash == NULL) return strdup(".");
+  return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static bool load(Compute *compute, size_t size, const char *path, ctx_error *error) {
+  char *folder;
+  bool loaded;
+  if (!compute->ep->usable) return *error = compute->ep->error, false;
+  if (!ctx_read(compute->data, size, &compute->container, error)) return false;
+  if (path[0] != '\0' && (compute->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
+      !ctx_check_model_file(path, error))
+    return false;
+  folder = folder_of(path);
+  loaded = ctx_weights_open(&compute->container, folder, &compute->weights, error);
+  free(folder);
+  return loaded && ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
+                                      &compute->ep->options, &compute->program, error);
+}
+
+/* The container, at an address that is a multiple of 64, as embedded weights want it. */
+static bool align_data(Compute *compute, const char *text, size_t size) {
+  void *data = NULL;
+  if (posix_memalign(&data, CTX_ALIGNMENT, size + 1) != 0) return false;
+  memcpy(data, text, size);
+  compute->data = data;
+  return true;
+}
+
+static void free_compute(Compute *compute) {
+  if (compute == NULL) return;
+  ctx_program_free(compute->program);
+  ctx_weights_close(&compute->weights);
+  free(compute->data);
+  free(compute->name);
+  free(compute->input_of);
+  free(compute->output_of);
+  free(compute);
+}
+
+static OrtStatus *named_status(const char *node, const char *sentence) {
+  ctx_error error;
+  ctx_fail(&error, "%.100s: %.400s", node, sentence);
+  return ep_status(error.text);
+}
+
+/* Logs once that the fallback runs. */
+static OrtStatus *warn(Compute *compute) {
+  ctx_error said;
+  if (ctx_program_failure(compute->program)[0] == '\0') return NULL;
+  if (atomic_exchange(&compute->warned, true)) return NULL;
+  ctx_fail(&said, "%.100s runs on %.60s from now on: %.300s", compute->name,
+           ctx_program_device(compute->program)->name, ctx_program_failure(compute->program));
+  return ort->Logger_LogMessage(compute->ep->logger, LOG_WARNING, said.text, "ep.c", __LINE__,
+                                EP_NAME);
+}
+
+static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *path) {
+  ctx_error error;
+  char *text;
+  size_t size;
+  bool loaded;
+  ORT_TRY(read_string(node, "ep_cache_context", &text, &size));
+  if (text == NULL)
+    return named_status(compute->name, "it has no ep_cache_context; prepare the model again");
+  loaded = align_data(compute, text, size) || ctx_out_of_memory(&error);
+  free(text);
+  loaded = loaded && load(compute, size, path, &error);
+  if (!loaded) return named_status(compute->name, error.text);
+  return warn(compute);
+}
+
+static OrtStatus *other_sizes(const Compute *compute, const ctx_crossing *crossing) {
+  const ctx_container *c = &compute->container;
+  ctx_error error;
+  ctx_fail(&error,
+           "%.*s has another element type or other sizes than the model declares; declare them "
+           "right, or not at all",
+           (int)crossing->name.count, c->text + crossing->name.first);
+  return named_status(compute->name, error.text);
+}
+
+static OrtStatus *read_input(const Compute *compute, OrtKernelContext *context, uint32_t index,
+                             const void **out) {
+  const ctx_container *c = &compute->container;
+  const ctx_crossing *crossing = &c->inputs[index];
+  const OrtValue *value = NULL;
+  const int64_t *dims = NULL;
+  size_t rank = 0;
+  int type = 0;
+  ORT_TRY(ort->KernelContext_GetInput(context, compute->input_of[index], &value));
+  if (value == NULL) return named_status(compute->name, "an input tensor is missing");
+  ORT_TRY(ort->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank));
+  if (type != crossing->element_type || rank != crossing->shape.count ||
+      (rank > 0 && memcmp(dims, c->sizes + crossing->shape.first, rank * sizeof *dims) != 0))
+    return other_sizes(compute, crossing);
+  return ort->GetTensorData(value, out);
+}
+
+static OrtStatus *make_output(const Compute *compute, OrtKernelContext *context, uint32_t index,
+                              void **out) {
+  const ctx_range shape = compute->container.outputs[index].shape;
+  OrtValue *value = NULL;
+  ORT_TRY(ort->KernelContext_GetOutput(context, compute->output_of[index],
+                                       compute->container.sizes + shape.first, shape.count,
+                                       &value));
+  return ort->GetTensorMutableData(value, out);
+}
+
+static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **inputs,
+                      void **outputs) {
+  const ctx_header *header = compute->container.header;
+  ctx_error error;
+  uint32_t i;
+  for (i = 0; i < header->inputs.count; i++)
+    ORT_TRY(read_input(compute, context, i, &inputs[i]));
+  for (i = 0; i < header->outputs.count; i++)
+    ORT_TRY(make_output(compute, context, i, &outputs[i]));
+  if (!ctx_program_run(compute->program, inputs, outputs, &error))
+    return named_status(compute->name, error.text);
+  return atomic_load(&compute->warned) ? NULL : warn(compute);
+}
+
+static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state,
+                                  OrtKernelContext *context) {
+  Compute *compute = (Compute *)info;
+  const ctx_header *header = compute->container.header;
+  const void *few_inputs[FEW], **inputs = few_inputs;
+  void *few_outputs[FEW], **outputs = few_outputs;
+  OrtStatus *status;
+  (void)state;
+  if (header->inputs.count > FEW) inputs = calloc(header->inputs.count, sizeof *inputs);
+  if (header->outputs.count > FEW) outputs = calloc(header->outputs.count, sizeof *outputs);
+  if (inputs == NULL || outputs == NULL)
+    status = ep_status("out of memory");
+  else
+    status = run(compute, context, inputs, outputs);
+  if (inputs != few_inputs) free(inputs);
+  if (outputs != few_outputs) free(outputs);
+  return status;
+}
+
+static OrtStatus *Compute_CreateState(OrtNodeComputeInfo *info, OrtNodeComputeContext *context,
+                                      void **state) {
+  (void)info;
+  (void)context;
+  *state = NULL;
+  return NULL;
+}
+
+static void Compute_ReleaseState(OrtNodeComputeInfo *info, void *state) {
+  (void)info;
+  (void)state;
+}
+
+static OrtStatus *only_node(const OrtGraph *graph, const OrtNode **out) {
+  size_t count = 0;
+  ORT_TRY(ort->Graph_GetNumNodes(graph, &count));
+  if (count != 1) return ep_status(EP_NAME " takes single EPContext nodes");
+  return ort->Graph_GetNodes(graph, out, 1);
+}
+
+static OrtStatus *compile_node(const Ep *ep, const OrtGraph *graph, const OrtNode *fused,
+                               Compute *compute) {
+  const OrtNode *node = NULL;
+  const char *path = NULL, *name = NULL;
+  compute->base.ort_version_supported = IMPLEMENTED_VERSION;
+  compute->base.CreateState = Compute_CreateState;
+  compute->base.Compute = Compute_Compute;
+  compute->base.ReleaseState = Compute_ReleaseState;
+  compute->ep = ep;
+  ORT_TRY(only_node(graph, &node));
+  ORT_TRY(ort->Node_GetName(node, &name));
+  ORT_TRY(ort->Graph_GetModelPath(graph, &path));
+  compute->name = strdup(name);
+  if (compute->name == NULL) return ep_status("out of memory");
+  ORT_TRY(load_node(compute, node, path != NULL ? path : ""));
+  return bind(compute, fused);
+}
+
+static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused,
+                             size_t count, OrtNodeComputeInfo **infos, OrtNode **context_nodes) {
+  size_t i;
+  (void)context_nodes;
+  for (i = 0; i < count; i++) {
+    Compute *compute = calloc(1, sizeof *compute);
+    OrtStatus *status;
+    if (compute == NULL) return ep_status("out of memory");
+    compute->weights.descriptor = -1;
+    status = compile_node((const Ep *)base, graphs[i], fused[i], compute);
+    if (status != NULL) return free_compute(compute), status;
+    infos[i] = &compute->base;
+  }
+  return NULL;
+}
+
+static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
+  size_t i;
+  (void)ep;
+  for (i = 0; i < count; i++) free_compute((Compute *)infos[i]);
+}
+
+void ep_init(Ep *ep) {
+  ep->base.ort_version_supported = IMPLEMENTED_VERSION;
+  ep->base.GetName = Ep_GetName;
+  ep->base.GetCapability = Ep_GetCapability;
+  ep->base.Compile = Ep_Compile;
+  ep->base.ReleaseNodeComputeInfos = Ep_ReleaseNodeComputeInfos;
+}

@@ -1,0 +1,28 @@
+/* Errors: one sentence. Functions that can fail return false and fill a ctx_error. */
+#ifndef NNAPI_CONTEXT_ERROR_H
+#define NNAPI_CONTEXT_ERROR_H
+
+#include <stdbool.h>
+
+typedef struct {
+  char text[512];
+} ctx_error;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+/* Fills the error; returns false. */
+bool ctx_fail(ctx_error *error, const char *format, ...);
+
+/* "the context is malformed (…); prepare the model again". */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+bool ctx_malformed(ctx_error *error, const char *format, ...);
+
+/* Puts "prefix: " before the error's text; returns false. */
+bool ctx_prefix(ctx_error *error, const char *prefix);
+
+bool ctx_out_of_memory(ctx_error *error);
+
+#endif

@@ -1,0 +1,45 @@
+/* A model compiled for one device, and its executions. */
+#ifndef NNAPI_CONTEXT_EXECUTION_H
+#define NNAPI_CONTEXT_EXECUTION_H
+
+#include <pthread.h>
+
+#include "model.h"
+#include "program.h"
+
+/* Where the crossings of a container meet the operands of its first model. */
+typedef struct {
+  const ctx_container *container;
+  const ctx_operand **inputs, **outputs; /* by position among the model's inputs and outputs */
+  size_t *input_bytes, *output_bytes;
+  uint32_t *input_crossing;  /* of each input operand */
+  int64_t *output_crossing;  /* of each output operand, whose tensor it writes itself; -1: none */
+  bool *plain_inputs;        /* of each input crossing */
+  uint32_t input_count, output_count;
+} ctx_ends;
+
+typedef struct ctx_slot ctx_slot;
+
+/* A compilation, with the executions that are not running. */
+typedef struct {
+  const ctx_nnapi *nnapi;
+  const ctx_ends *ends;
+  const ctx_device *device;
+  ANeuralNetworksCompilation *compilation;
+  uint64_t timeout; /* of an execution, in nanoseconds; 0: none */
+  pthread_mutex_t lock;
+  ctx_slot *idle;
+} ctx_compiled;
+
+bool ctx_ends_make(const ctx_container *container, ctx_ends *out, ctx_error *error);
+void ctx_ends_free(ctx_ends *ends);
+
+bool ctx_compile(const ctx_models *models, const ctx_ends *ends, const ctx_device *device,
+                 const ctx_options *options, ctx_compiled **out, ctx_error *error);
+void ctx_compiled_free(ctx_compiled *compiled);
+
+/* Runs it once; *code is NNAPI's result code of a failure, 0 if it was another one. */
+bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
+                 int *code, ctx_error *error);
+
+#endif

@@ -1,0 +1,175 @@
+/* Building of NNAPI models: see model.h. */
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define TRY(condition) \
+  do {                 \
+    if (!(condition)) return false; \
+  } while (0)
+
+/* What one model is built from. */
+typedef struct {
+  const ctx_models *models;
+  const ctx_container *c;
+  const ctx_weights *weights;
+  ANeuralNetworksModel *model;
+} builder;
+
+/* Adds to the error which operand or operation it is about. */
+static bool about(ctx_error *error, const char *what, uint32_t index) {
+  const ctx_error whole = *error;
+  return ctx_fail(error, "%.400s: %s %u", whole.text, what, index);
+}
+
+static bool set_channels(const builder *b, int32_t index, const ctx_operand *operand,
+                         ctx_error *error) {
+  const ctx_range range = operand->channel_scales;
+  ANeuralNetworksSymmPerChannelQuantParams params = {operand->channel_dimension, range.count, NULL};
+  float *scales;
+  uint32_t i;
+  int code;
+  if (range.count == 0) return true;
+  scales = malloc(range.count * sizeof *scales);
+  if (scales == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < range.count; i++) scales[i] = (float)b->c->scales[range.first + i];
+  params.scales = scales;
+  code = b->models->nnapi->Model_setOperandSymmPerChannelQuantParams(b->model, index, &params);
+  free(scales);
+  return ctx_succeeded(code, "Model_setOperandSymmPerChannelQuantParams", error);
+}
+
+/* Small constants are copied by NNAPI; others stay in the file's memory or in the container. */
+static bool set_constant(const builder *b, int32_t index, const ctx_operand *operand,
+                         ctx_error *error) {
+  const ctx_nnapi *nnapi = b->models->nnapi;
+  const size_t size = (size_t)operand->size;
+  if (size <= NN_COPIED_AT_ONCE || b->models->memory == NULL)
+    return ctx_succeeded(nnapi->Model_setOperandValue(b->model, index,
+                                                      b->weights->data + operand->offset, size),
+                         "Model_setOperandValue", error);
+  return ctx_succeeded(
+      nnapi->Model_setOperandValueFromMemory(b->model, index, b->models->memory,
+                                             (size_t)(b->weights->offset + operand->offset), size),
+      "Model_setOperandValueFromMemory", error);
+}
+
+static bool set_value(const builder *b, int32_t index, const ctx_operand *operand,
+                      ctx_error *error) {
+  const ctx_nnapi *nnapi = b->models->nnapi;
+  switch (operand->value) {
+    case CTX_VALUE_CONSTANT:
+      return set_constant(b, index, operand, error);
+    case CTX_VALUE_OMITTED:
+      return ctx_succeeded(nnapi->Model_setOperandValue(b->model, index, NULL, 0),
+                           "Model_setOperandValue", error);
+    case CTX_VALUE_MODEL:
+      return ctx_succeeded(nnapi->Model_setOperandValueFromModel(
+                               b->model, index, b->models->items[operand->offset]),
+                           "Model_setOperandValueFromModel", error);
+    default:
+      return true;
+  }
+}
+
+static bool add_operand(const builder *b, uint32_t index, const ctx_operand *operand,
+                        ctx_error *error) {
+  const ANeuralNetworksOperandType type = {
+      operand->type, operand->dimensions.count,
+      operand->dimensions.count > 0 ? b->c->numbers + operand->dimensions.first : NULL,
+      (float)operand->scale, operand->zero_point};
+  TRY(ctx_succeeded(b->models->nnapi->Model_addOperand(b->model, &type), "Model_addOperand", error));
+  return set_channels(b, (int32_t)index, operand, error) &&
+         set_value(b, (int32_t)index, operand, error);
+}
+
+static bool add_operation(const builder *b, const ctx_operation *op, ctx_error *error) {
+  const uint32_t *numbers = b->c->numbers;
+  return ctx_succeeded(
+      b->models->nnapi->Model_addOperation(b->model, op->type, op->inputs.count,
+                                           numbers + op->inputs.first, op->outputs.count,
+                                           numbers + op->outputs.first),
+      "Model_addOperation", error);
+}
+
+static bool finish(const builder *b, const ctx_model *model, ctx_error *error) {
+  const ctx_nnapi *nnapi = b->models->nnapi;
+  const uint32_t *numbers = b->c->numbers;
+  TRY(ctx_succeeded(nnapi->Model_identifyInputsAndOutputs(
+                        b->model, model->inputs.count, numbers + model->inputs.first,
+                        model->outputs.count, numbers + model->outputs.first),
+                    "Model_identifyInputsAndOutputs", error));
+  if (model->relaxed && nnapi->Model_relaxComputationFloat32toFloat16 != NULL)
+    TRY(ctx_succeeded(nnapi->Model_relaxComputationFloat32toFloat16(b->model, true),
+                      "Model_relaxComputationFloat32toFloat16", error));
+  return ctx_succeeded(nnapi->Model_finish(b->model), "Model_finish", error);
+}
+
+static bool build(const builder *b, const ctx_model *model, ctx_error *error) {
+  uint32_t i;
+  for (i = 0; i < model->operands.count; i++)
+    if (!add_operand(b, i, &b->c->operands[model->operands.first + i], error))
+      return about(error, "operand", i);
+  for (i = 0; i < model->operations.count; i++)
+    if (!add_operation(b, &b->c->operations[model->operations.first + i], error))
+      return about(error, "operation", i);
+  return finish(b, model, error);
+}
+
+/* The whole file: its offsets in it need not be multiples of a page. */
+static bool map_memory(ctx_models *models, const ctx_container *c, const ctx_weights *weights,
+                       ctx_error *error) {
+  if (weights->descriptor < 0 || c->header->weights_size == 0) return true;
+  if (!ctx_succeeded(
+          models->nnapi->Memory_createFromFd((size_t)c->header->weights_file_size, PROT_READ,
+                                             weights->descriptor, 0, &models->memory),
+          "Memory_createFromFd", error))
+    return false;
+  return models->memory != NULL ||
+         ctx_succeeded(NN_UNEXPECTED_NULL, "Memory_createFromFd", error);
+}
+
+static bool build_all(ctx_models *models, const ctx_container *c, const ctx_weights *weights,
+                      ctx_error *error) {
+  uint32_t index = models->count;
+  TRY(map_memory(models, c, weights, error));
+  while (index-- > 0) {
+    builder b = {models, c, weights, NULL};
+    TRY(ctx_succeeded(models->nnapi->Model_create(&models->items[index]), "Model_create", error));
+    b.model = models->items[index];
+    if (b.model == NULL) return ctx_succeeded(NN_UNEXPECTED_NULL, "Model_create", error);
+    TRY(build(&b, &c->models[index], error));
+  }
+  return true;
+}
+
+bool ctx_models_build(const ctx_nnapi *nnapi, const ctx_container *c, const ctx_weights *weights,
+                      ctx_models *out, ctx_error *error) {
+  ctx_models models = {nnapi, NULL, c->header->models.count, NULL};
+  if ((int)c->header->feature_level > nnapi->feature_level)
+    return ctx_fail(error,
+                    "the context needs feature level %u, the runtime offers %d; prepare the model "
+                    "for that level",
+                    c->header->feature_level, nnapi->feature_level);
+  models.items = calloc(models.count, sizeof *models.items);
+  if (models.items == NULL) return ctx_out_of_memory(error);
+  if (!build_all(&models, c, weights, error)) {
+    ctx_models_free(&models);
+    return false;
+  }
+  *out = models;
+  return true;
+}
+
+void ctx_models_free(ctx_models *models) {
+  uint32_t i;
+  for (i = 0; i < models->count && models->items != NULL; i++)
+    if (models->items[i] != NULL) models->nnapi->Model_free(models->items[i]);
+  free(models->items);
+  if (models->memory != NULL) models->nnapi->Memory_free(models->memory);
+  models->items = NULL;
+  models->memory = NULL;
+}

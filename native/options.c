@@ -1,0 +1,123 @@
+/* Options: see options.h. Names and values are those of ep_nnapi/options.py. */
+#define _GNU_SOURCE
+#include "options.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libneuralnetworks.so"
+#if UINTPTR_MAX > UINT32_MAX
+#define BITS "64"
+#else
+#define BITS ""
+#endif
+
+typedef struct {
+  const char *name;
+  int32_t code;
+} choice;
+
+ctx_settings ctx_default_settings(void) {
+  const ctx_settings settings = {.fallback = true,
+                                 .preference = NN_PREFERENCE_FAST_SINGLE_ANSWER,
+                                 .priority = NN_PRIORITY_MEDIUM};
+  return settings;
+}
+
+static bool choose(const char *key, const char *value, const choice *choices, int32_t *out,
+                   ctx_error *error) {
+  char names[128] = "";
+  size_t used = 0;
+  int i;
+  for (i = 0; choices[i].name != NULL; i++) {
+    if (strcmp(choices[i].name, value) == 0) return (*out = choices[i].code, true);
+    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                             choices[i].name);
+  }
+  return ctx_fail(error, "%s is '%.100s'; it must be one of %s", key, value, names);
+}
+
+/* Seconds with an optional fraction, as "1.5", in nanoseconds; in no locale but C's. */
+static bool parse_seconds(const char *key, const char *value, uint64_t *out, ctx_error *error) {
+  uint64_t whole = 0, fraction = 0, unit = 1000000000;
+  const char *p = value;
+  for (; *p >= '0' && *p <= '9' && whole < 1000000000; p++) whole = whole * 10 + (uint64_t)(*p - '0');
+  if (p > value && *p == '.')
+    for (p++; *p >= '0' && *p <= '9'; p++)
+      if (unit > 1) fraction += (uint64_t)(*p - '0') * (unit /= 10);
+  *out = whole * 1000000000 + fraction;
+  if (*p != '\0' || *out == 0)
+    return ctx_fail(error, "%s is '%.100s'; it must be a number of seconds above 0", key, value);
+  return true;
+}
+
+bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, ctx_error *error) {
+  static const choice preferences[] = {
+      {"low_power", NN_PREFERENCE_LOW_POWER},
+      {"fast_single_answer", NN_PREFERENCE_FAST_SINGLE_ANSWER},
+      {"sustained_speed", NN_PREFERENCE_SUSTAINED_SPEED},
+      {NULL, 0}};
+  static const choice priorities[] = {{"low", NN_PRIORITY_LOW},
+                                      {"medium", NN_PRIORITY_MEDIUM},
+                                      {"high", NN_PRIORITY_HIGH},
+                                      {NULL, 0}};
+  static const choice fallbacks[] = {{"reference", 1}, {"none", 0}, {NULL, 0}};
+  int32_t code = 0;
+  if (strcmp(key, "runtime") == 0) return (settings->runtime = value, true);
+  if (strcmp(key, "device") == 0) return (settings->device = value, true);
+  if (strcmp(key, "preference") == 0)
+    return choose(key, value, preferences, &settings->preference, error);
+  if (strcmp(key, "priority") == 0)
+    return choose(key, value, priorities, &settings->priority, error);
+  if (strcmp(key, "compilation_timeout") == 0)
+    return parse_seconds(key, value, &settings->compilation_timeout, error);
+  if (strcmp(key, "execution_timeout") == 0)
+    return parse_seconds(key, value, &settings->execution_timeout, error);
+  if (strcmp(key, "fallback") == 0) {
+    if (!choose(key, value, fallbacks, &code, error)) return false;
+    settings->fallback = code != 0;
+    return true;
+  }
+  return ctx_fail(error,
+                  "option '%.100s' is unknown; there are runtime, device, preference, priority, "
+                  "compilation_timeout, execution_timeout, fallback",
+                  key);
+}
+
+/* The path of an NNAPI library in the folder of the library or program that this is part of. */
+static bool beside(char *path, size_t capacity) {
+  static const char anchor = 0;
+  const char *slash;
+  Dl_info found;
+  if (dladdr(&anchor, &found) == 0 || found.dli_fname == NULL) return false;
+  slash = strrchr(found.dli_fname, '/');
+  return slash != NULL && snprintf(path, capacity, "%.*s/%s", (int)(slash - found.dli_fname),
+                                   found.dli_fname, LIBRARY) < (int)capacity;
+}
+
+bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error) {
+  char own[4096] = "";
+  const char *named[] = {settings->runtime, NULL};
+  const char *paths[] = {LIBRARY, "/apex/com.android.neuralnetworks/lib" BITS "/" LIBRARY,
+                         "/system/lib" BITS "/" LIBRARY, NULL, NULL};
+  if (settings->runtime != NULL) return ctx_nnapi_load(named, out, error);
+  if (beside(own, sizeof own)) paths[3] = own;
+  return ctx_nnapi_load(paths, out, error);
+}
+
+bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
+                 ctx_error *error) {
+  ctx_options options = {.preference = settings->preference,
+                         .priority = settings->priority,
+                         .compilation_timeout = settings->compilation_timeout,
+                         .execution_timeout = settings->execution_timeout};
+  uint32_t i;
+  if (!ctx_choose_device(devices, settings->device, &options.device, error)) return false;
+  for (i = 0; settings->fallback && i < devices->count; i++)
+    if (strcmp(devices->items[i].name, CTX_REFERENCE_DEVICE) == 0)
+      options.fallback = &devices->items[i];
+  *out = options;
+  return true;
+}

@@ -1,0 +1,28 @@
+/* Provider options of the plugin, and arguments of nnapi_run: the same names and values. */
+#ifndef NNAPI_CONTEXT_OPTIONS_H
+#define NNAPI_CONTEXT_OPTIONS_H
+
+#include "program.h"
+
+typedef struct {
+  const char *runtime; /* path of the NNAPI library; NULL: the system's, or the one beside this */
+  const char *device;  /* name or type; NULL: NNAPI's first that is not a CPU, else its first */
+  bool fallback;
+  int32_t preference, priority;
+  uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
+} ctx_settings;
+
+/* Defaults. */
+ctx_settings ctx_default_settings(void);
+
+/* Sets one option; the strings are kept, not copied. */
+bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, ctx_error *error);
+
+/* Loads the runtime of the settings. */
+bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error);
+
+/* The compile options for the settings on these devices, which the result refers to. */
+bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
+                 ctx_error *error);
+
+#endif

@@ -1,0 +1,202 @@
+/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_build.py:
+ * python -m tests.native.test_headers writes this file. */
+#ifndef NNAPI_ORT_API_H
+#define NNAPI_ORT_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtValue OrtValue;
+typedef struct OrtGraph OrtGraph;
+typedef struct OrtNode OrtNode;
+typedef struct OrtValueInfo OrtValueInfo;
+typedef struct OrtTypeInfo OrtTypeInfo;
+typedef struct OrtOpAttr OrtOpAttr;
+typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
+typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtSessionOptions OrtSessionOptions;
+typedef struct OrtKeyValuePairs OrtKeyValuePairs;
+typedef struct OrtHardwareDevice OrtHardwareDevice;
+typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtLogger OrtLogger;
+typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
+typedef struct OrtNodeComputeContext OrtNodeComputeContext;
+typedef struct OrtDataTransferImpl OrtDataTransferImpl;
+typedef struct OrtEp OrtEp;
+typedef struct OrtEpFactory OrtEpFactory;
+typedef struct OrtEnv OrtEnv;
+typedef struct OrtSession OrtSession;
+typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtNodeComputeInfo OrtNodeComputeInfo;
+typedef struct OrtNodeFusionOptions OrtNodeFusionOptions;
+typedef struct OrtApi OrtApi;
+typedef struct OrtEpApi OrtEpApi;
+typedef struct OrtApiBase OrtApiBase;
+typedef struct OrtModelEditorApi OrtModelEditorApi;
+struct OrtApi {
+  OrtStatus *(*CreateStatus)(int, const char *);
+  void *unused1[1];
+  const char *(*GetErrorMessage)(const OrtStatus *);
+  OrtStatus *(*CreateEnv)(int, const char *, OrtEnv **);
+  void *unused4[4];
+  OrtStatus *(*CreateSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
+  OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *, size_t, const char *const *, size_t, OrtValue **);
+  OrtStatus *(*CreateSessionOptions)(OrtSessionOptions **);
+  void *unused11[11];
+  OrtStatus *(*SetSessionLogSeverityLevel)(OrtSessionOptions *, int);
+  void *unused23[1];
+  OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int);
+  void *unused25[26];
+  OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
+  void *unused52[3];
+  OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **);
+  void *unused56[4];
+  OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *, int *);
+  OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *);
+  OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t);
+  OrtStatus *(*GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo *, const char **, size_t);
+  void *unused64[26];
+  OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
+  OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **);
+  void (*ReleaseEnv)(OrtEnv *);
+  void (*ReleaseStatus)(OrtStatus *);
+  void *unused94[2];
+  void (*ReleaseValue)(OrtValue *);
+  void *unused97[3];
+  void (*ReleaseSessionOptions)(OrtSessionOptions *);
+  void *unused101[110];
+  OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **);
+  void (*ReleaseOpAttr)(OrtOpAttr *);
+  void *unused213[34];
+  OrtStatus *(*Logger_LogMessage)(const OrtLogger *, int, const char *, const char *, int, const char *);
+  void *unused248[24];
+  OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *);
+  void *unused273[16];
+  OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **);
+  OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **);
+  const OrtModelEditorApi *(*GetModelEditorApi)(void);
+  void *unused292[3];
+  void (*CreateKeyValuePairs)(OrtKeyValuePairs **);
+  void (*AddKeyValuePair)(OrtKeyValuePairs *, const char *, const char *);
+  const char *(*GetKeyValue)(const OrtKeyValuePairs *, const char *);
+  void (*GetKeyValuePairs)(const OrtKeyValuePairs *, const char *const **, const char *const **, size_t *);
+  void *unused299[1];
+  void (*ReleaseKeyValuePairs)(OrtKeyValuePairs *);
+  void *unused301[6];
+  int (*HardwareDevice_Type)(const OrtHardwareDevice *);
+  void *unused308[9];
+  const OrtEpApi *(*GetEpApi)(void);
+  OrtStatus *(*GetTensorSizeInBytes)(const OrtValue *, size_t *);
+  void *unused319[7];
+  OrtStatus *(*ValueInfo_GetInitializerValue)(const OrtValueInfo *, const OrtValue **);
+  void *unused327[4];
+  OrtStatus *(*ValueInfo_IsConstantInitializer)(const OrtValueInfo *, _Bool *);
+  void *unused332[1];
+  OrtStatus *(*Graph_GetName)(const OrtGraph *, const char **);
+  OrtStatus *(*Graph_GetModelPath)(const OrtGraph *, const char **);
+  void *unused335[1];
+  OrtStatus *(*Graph_GetNumOperatorSets)(const OrtGraph *, size_t *);
+  OrtStatus *(*Graph_GetOperatorSets)(const OrtGraph *, const char **, int64_t *, size_t);
+  OrtStatus *(*Graph_GetNumInputs)(const OrtGraph *, size_t *);
+  OrtStatus *(*Graph_GetInputs)(const OrtGraph *, const OrtValueInfo **, size_t);
+  OrtStatus *(*Graph_GetNumOutputs)(const OrtGraph *, size_t *);
+  OrtStatus *(*Graph_GetOutputs)(const OrtGraph *, const OrtValueInfo **, size_t);
+  void *unused342[2];
+  OrtStatus *(*Graph_GetNumNodes)(const OrtGraph *, size_t *);
+  OrtStatus *(*Graph_GetNodes)(const OrtGraph *, const OrtNode **, size_t);
+  OrtStatus *(*Graph_GetParentNode)(const OrtGraph *, const OrtNode **);
+  void *unused347[1];
+  OrtStatus *(*Node_GetId)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetName)(const OrtNode *, const char **);
+  OrtStatus *(*Node_GetOperatorType)(const OrtNode *, const char **);
+  OrtStatus *(*Node_GetDomain)(const OrtNode *, const char **);
+  OrtStatus *(*Node_GetSinceVersion)(const OrtNode *, int *);
+  OrtStatus *(*Node_GetNumInputs)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetInputs)(const OrtNode *, const OrtValueInfo **, size_t);
+  OrtStatus *(*Node_GetNumOutputs)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetOutputs)(const OrtNode *, const OrtValueInfo **, size_t);
+  OrtStatus *(*Node_GetNumImplicitInputs)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetImplicitInputs)(const OrtNode *, const OrtValueInfo **, size_t);
+  OrtStatus *(*Node_GetNumAttributes)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetAttributes)(const OrtNode *, const OrtOpAttr **, size_t);
+  OrtStatus *(*Node_GetAttributeByName)(const OrtNode *, const char *, const OrtOpAttr **);
+  OrtStatus *(*OpAttr_GetTensorAttributeAsOrtValue)(const OrtOpAttr *, OrtValue **);
+  OrtStatus *(*OpAttr_GetType)(const OrtOpAttr *, int *);
+  OrtStatus *(*OpAttr_GetName)(const OrtOpAttr *, const char **);
+  OrtStatus *(*Node_GetNumSubgraphs)(const OrtNode *, size_t *);
+  OrtStatus *(*Node_GetSubgraphs)(const OrtNode *, const OrtGraph **, size_t, const char **);
+  void *unused367[1];
+  OrtStatus *(*Node_GetEpName)(const OrtNode *, const char **);
+  void *unused369[9];
+  OrtStatus *(*GetTensorData)(const OrtValue *, const void **);
+  OrtStatus *(*GetSessionOptionsConfigEntries)(const OrtSessionOptions *, OrtKeyValuePairs **);
+  void *unused380[10];
+  _Bool (*TensorTypeAndShape_HasShape)(const OrtTensorTypeAndShapeInfo *);
+  void *unused391[23];
+  OrtStatus *(*GetTensorElementTypeAndShapeDataReference)(const OrtValue *, int *, const int64_t **, size_t *);
+};
+
+struct OrtEpApi {
+  OrtStatus *(*CreateEpDevice)(OrtEpFactory *, const OrtHardwareDevice *, const OrtKeyValuePairs *, const OrtKeyValuePairs *, OrtEpDevice **);
+  void (*ReleaseEpDevice)(OrtEpDevice *);
+  OrtStatus *(*EpGraphSupportInfo_AddNodesToFuse)(OrtEpGraphSupportInfo *, const OrtNode *const *, size_t, const OrtNodeFusionOptions *);
+  void *unused3[13];
+  OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, const OrtKeyValuePairs *, OrtHardwareDevice **);
+  void (*ReleaseHardwareDevice)(OrtHardwareDevice *);
+};
+
+struct OrtModelEditorApi {
+  void *unused0[6];
+  OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, size_t, const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **);
+};
+
+struct OrtApiBase {
+  const OrtApi *(*GetApi)(uint32_t);
+  const char *(*GetVersionString)(void);
+};
+
+struct OrtEpFactory {
+  uint32_t ort_version_supported;
+  const char *(*GetName)(const OrtEpFactory *);
+  const char *(*GetVendor)(const OrtEpFactory *);
+  OrtStatus *(*GetSupportedDevices)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t, OrtEpDevice **, size_t, size_t *);
+  OrtStatus *(*CreateEp)(OrtEpFactory *, const OrtHardwareDevice *const *, const OrtKeyValuePairs *const *, size_t, const OrtSessionOptions *, const OrtLogger *, OrtEp **);
+  void (*ReleaseEp)(OrtEpFactory *, OrtEp *);
+  uint32_t (*GetVendorId)(const OrtEpFactory *);
+  const char *(*GetVersion)(const OrtEpFactory *);
+  OrtStatus *(*ValidateCompiledModelCompatibilityInfo)(OrtEpFactory *, const OrtHardwareDevice *const *, size_t, const char *, int *);
+  void *unused8[2];
+  OrtStatus *(*CreateDataTransfer)(OrtEpFactory *, OrtDataTransferImpl **);
+  void *unused11[8];
+  void *SelectBestModelCandidate;
+};
+
+struct OrtEp {
+  uint32_t ort_version_supported;
+  const char *(*GetName)(const OrtEp *);
+  OrtStatus *(*GetCapability)(OrtEp *, const OrtGraph *, OrtEpGraphSupportInfo *);
+  OrtStatus *(*Compile)(OrtEp *, const OrtGraph **, const OrtNode **, size_t, OrtNodeComputeInfo **, OrtNode **);
+  void (*ReleaseNodeComputeInfos)(OrtEp *, OrtNodeComputeInfo **, size_t);
+  void *unused4[2];
+  OrtStatus *(*SetDynamicOptions)(OrtEp *, const char *const *, const char *const *, size_t);
+  OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *);
+  OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool);
+  void *unused9[2];
+  const char *(*GetCompiledModelCompatibilityInfo)(OrtEp *, const OrtGraph *);
+  void *unused12[9];
+  OrtStatus *(*OnSessionInitializationEnd)(OrtEp *);
+  void *unused22[2];
+  void *GetWeightlessSupport;
+};
+
+struct OrtNodeComputeInfo {
+  uint32_t ort_version_supported;
+  OrtStatus *(*CreateState)(OrtNodeComputeInfo *, OrtNodeComputeContext *, void **);
+  OrtStatus *(*Compute)(OrtNodeComputeInfo *, void *, OrtKernelContext *);
+  void (*ReleaseState)(OrtNodeComputeInfo *, void *);
+};
+
+struct OrtNodeFusionOptions { uint32_t ort_version_supported; _Bool drop_constant_initializers; };
+
+#endif

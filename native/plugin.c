@@ -1,0 +1,230 @@
+/* libonnxruntime_providers_nnapi_context.so: ONNX Runtime's plugin execution provider for models
+ * that ep-nnapi prepared. This file: the library's two exports and the factory. */
+#define _POSIX_C_SOURCE 200809L
+#include "plugin.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef NNAPI_CONTEXT_RELEASE
+#define NNAPI_CONTEXT_RELEASE "0.0.0"
+#endif
+#define EXPORT __attribute__((visibility("default")))
+
+/* Source: OrtErrorCode, OrtHardwareDeviceType, OrtCompiledModelCompatibility. */
+enum { ORT_FAIL = 1 };
+enum { HARDWARE_CPU, HARDWARE_GPU, HARDWARE_NPU };
+enum { NOT_APPLICABLE, SUPPORTED_OPTIMAL, SUPPORTED_PREFER_RECOMPILATION, UNSUPPORTED };
+
+const OrtApi *ort;
+const OrtEpApi *ort_ep;
+
+/* The one factory of the process: sessions may outlive the library's registration and still call
+ * it. `devices` are those of the system's runtime, at the first registration. */
+typedef struct {
+  OrtEpFactory base;
+  void *reserved[16];
+  bool loaded;
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  OrtHardwareDevice *hardware[CTX_MAX_DEVICES]; /* made for devices that ONNX Runtime has not */
+} Factory;
+
+static Factory the_factory;
+
+OrtStatus *ep_status(const char *sentence) { return ort->CreateStatus(ORT_FAIL, sentence); }
+
+static const char *Factory_GetName(const OrtEpFactory *f) { return (void)f, EP_NAME; }
+static const char *Factory_GetVendor(const OrtEpFactory *f) { return (void)f, "ep-nnapi"; }
+static uint32_t Factory_GetVendorId(const OrtEpFactory *f) { return (void)f, 0; }
+static const char *Factory_GetVersion(const OrtEpFactory *f) {
+  return (void)f, NNAPI_CONTEXT_RELEASE;
+}
+
+static int hardware_type(int32_t device_type) {
+  if (device_type == NN_DEVICE_CPU) return HARDWARE_CPU;
+  return device_type == NN_DEVICE_GPU ? HARDWARE_GPU : HARDWARE_NPU;
+}
+
+/* ONNX Runtime's device of the type that NNAPI reports, or one made for it. */
+static OrtStatus *find_hardware(Factory *f, uint32_t index, const OrtHardwareDevice *const *given,
+                                size_t count, const OrtHardwareDevice **out) {
+  const ctx_device *device = &f->devices.items[index];
+  const int wanted = hardware_type(device->type);
+  size_t i;
+  for (i = 0; i < count; i++)
+    if (ort->HardwareDevice_Type(given[i]) == wanted) return (*out = given[i], NULL);
+  if (f->hardware[index] == NULL)
+    ORT_TRY(ort_ep->CreateHardwareDevice(wanted, 0, index, device->name, NULL,
+                                         &f->hardware[index]));
+  *out = f->hardware[index];
+  return NULL;
+}
+
+static OrtStatus *add_device(Factory *f, uint32_t index, const OrtHardwareDevice *hardware,
+                             OrtEpDevice **out) {
+  const ctx_device *device = &f->devices.items[index];
+  OrtKeyValuePairs *facts = NULL;
+  OrtStatus *status;
+  char level[8];
+  snprintf(level, sizeof level, "%d", device->feature_level);
+  ort->CreateKeyValuePairs(&facts);
+  ort->AddKeyValuePair(facts, "nnapi_device", device->name);
+  ort->AddKeyValuePair(facts, "nnapi_type", ctx_device_type(device->type));
+  ort->AddKeyValuePair(facts, "nnapi_version", device->version);
+  ort->AddKeyValuePair(facts, "nnapi_feature_level", level);
+  status = ort_ep->CreateEpDevice(&f->base, hardware, facts, NULL, out);
+  ort->ReleaseKeyValuePairs(facts);
+  return status;
+}
+
+/* One for each device of the system's NNAPI runtime. Without a runtime there is one on the CPU: a
+ * session may name another library with the option `runtime`. */
+static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
+                                              const OrtHardwareDevice *const *hardware,
+                                              size_t hardware_count, OrtEpDevice **devices,
+                                              size_t capacity, size_t *count) {
+  Factory *f = (Factory *)factory;
+  uint32_t i;
+  *count = 0;
+  for (i = 0; i < f->devices.count && *count < capacity; i++) {
+    const OrtHardwareDevice *found = NULL;
+    ORT_TRY(find_hardware(f, i, hardware, hardware_count, &found));
+    ORT_TRY(add_device(f, i, found, &devices[*count]));
+    ++*count;
+  }
+  for (i = 0; *count == 0 && capacity > 0 && i < hardware_count; i++)
+    if (ort->HardwareDevice_Type(hardware[i]) == HARDWARE_CPU) {
+      ORT_TRY(ort_ep->CreateEpDevice(factory, hardware[i], NULL, NULL, &devices[0]));
+      *count = 1;
+    }
+  return NULL;
+}
+
+/* Sets the options of the session's configuration that are this provider's. */
+static bool read_options(Ep *ep) {
+  const char *const *keys, *const *values;
+  const size_t prefix = strlen(EP_OPTION_PREFIX);
+  size_t count, i;
+  ort->GetKeyValuePairs(ep->entries, &keys, &values, &count);
+  for (i = 0; i < count; i++)
+    if (strncmp(keys[i], EP_OPTION_PREFIX, prefix) == 0 &&
+        !ctx_set_option(&ep->settings, keys[i] + prefix, values[i], &ep->error))
+      return false;
+  return true;
+}
+
+/* What may be wrong here is said when a node is compiled: ONNX Runtime would go on without the
+ * provider after an error in CreateEp, and then not know what an EPContext node is. */
+static bool set_up(Factory *f, Ep *ep) {
+  ep->settings = ctx_default_settings();
+  ep->settings.device = ep->device_name;
+  if (!read_options(ep)) return false;
+  if (ep->settings.runtime == NULL && f->loaded)
+    ep->nnapi = f->nnapi;
+  else if (!ctx_open_runtime(&ep->settings, &ep->nnapi, &ep->error))
+    return false;
+  return ctx_list_devices(&ep->nnapi, &ep->devices, &ep->error) &&
+         ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error);
+}
+
+static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
+                                   const OrtKeyValuePairs *const *metadata, size_t count,
+                                   const OrtSessionOptions *options, const OrtLogger *logger,
+                                   OrtEp **out) {
+  Ep *ep = calloc(1, sizeof *ep);
+  const char *name;
+  OrtStatus *status;
+  (void)hardware;
+  if (ep == NULL) return ep_status("out of memory");
+  status = ort->GetSessionOptionsConfigEntries(options, &ep->entries);
+  if (status != NULL) return free(ep), status;
+  name = count == 1 && metadata[0] != NULL ? ort->GetKeyValue(metadata[0], "nnapi_device") : NULL;
+  ep->device_name = name != NULL ? strdup(name) : NULL;
+  ep->logger = logger;
+  ep_init(ep);
+  ep->usable = set_up((Factory *)factory, ep);
+  *out = &ep->base;
+  return NULL;
+}
+
+static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *base) {
+  Ep *ep = (Ep *)base;
+  (void)factory;
+  ort->ReleaseKeyValuePairs(ep->entries);
+  free(ep->device_name);
+  free(ep);
+}
+
+/* The provider works in CPU memory: no copies between devices. */
+static OrtStatus *Factory_CreateDataTransfer(OrtEpFactory *f, OrtDataTransferImpl **transfer) {
+  (void)f;
+  *transfer = NULL;
+  return NULL;
+}
+
+/* `info` is the model's metadata entry ep_compatibility_info.NnapiContextExecutionProvider, as
+ * ep_nnapi/preparation/write_epcontext.py writes it. */
+static OrtStatus *Factory_ValidateCompatibility(OrtEpFactory *factory,
+                                                const OrtHardwareDevice *const *hardware,
+                                                size_t count, const char *info, int *out) {
+  const Factory *f = (const Factory *)factory;
+  int format = 0, level = 0, highest = f->loaded ? 0 : 8;
+  uint32_t i;
+  (void)hardware;
+  (void)count;
+  *out = NOT_APPLICABLE;
+  if (info == NULL || sscanf(info, "format=%9d feature_level=%9d", &format, &level) != 2)
+    return NULL;
+  for (i = 0; i < f->devices.count; i++)
+    if (f->devices.items[i].feature_level > highest) highest = f->devices.items[i].feature_level;
+  *out = format == CTX_VERSION && level <= highest ? SUPPORTED_OPTIMAL : UNSUPPORTED;
+  return NULL;
+}
+
+static void init_factory(Factory *f) {
+  const ctx_settings settings = ctx_default_settings();
+  ctx_error ignored;
+  f->base.ort_version_supported = IMPLEMENTED_VERSION;
+  f->base.GetName = Factory_GetName;
+  f->base.GetVendor = Factory_GetVendor;
+  f->base.GetVendorId = Factory_GetVendorId;
+  f->base.GetVersion = Factory_GetVersion;
+  f->base.GetSupportedDevices = Factory_GetSupportedDevices;
+  f->base.CreateEp = Factory_CreateEp;
+  f->base.ReleaseEp = Factory_ReleaseEp;
+  f->base.CreateDataTransfer = Factory_CreateDataTransfer;
+  f->base.ValidateCompiledModelCompatibilityInfo = Factory_ValidateCompatibility;
+  f->loaded = ctx_open_runtime(&settings, &f->nnapi, &ignored) &&
+              ctx_list_devices(&f->nnapi, &f->devices, &ignored);
+  if (!f->loaded) f->devices.count = 0;
+}
+
+EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
+                                    const OrtLogger *logger, OrtEpFactory **factories,
+                                    size_t capacity, size_t *count);
+EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory);
+
+EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBase *base,
+                                    const OrtLogger *logger, OrtEpFactory **factories,
+                                    size_t capacity, size_t *count) {
+  const OrtApi *needed = base->GetApi(REQUIRED_API);
+  (void)registered_name;
+  (void)logger;
+  *count = 0;
+  if (needed == NULL)
+    return base->GetApi(1)->CreateStatus(ORT_FAIL, EP_NAME " needs onnxruntime 1.25 or newer");
+  ort = needed;
+  ort_ep = ort->GetEpApi();
+  if (capacity < 1) return ep_status(EP_NAME ": there is no room for its factory");
+  if (the_factory.base.GetName == NULL) init_factory(&the_factory);
+  factories[0] = &the_factory.base;
+  *count = 1;
+  return NULL;
+}
+
+EXPORT OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
+  (void)factory;
+  return NULL;
+}

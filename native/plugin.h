@@ -1,0 +1,45 @@
+/* The plugin execution provider: what its files share. */
+#ifndef NNAPI_CONTEXT_PLUGIN_H
+#define NNAPI_CONTEXT_PLUGIN_H
+
+#include "options.h"
+#include "ort_api.h"
+
+#define EP_NAME "NnapiContextExecutionProvider"
+#define EP_OPTION_PREFIX "ep.nnapicontextexecutionprovider."
+#define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
+
+enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25 };
+
+/* ONNX Runtime's tables, for the life of the process. */
+extern const OrtApi *ort;
+extern const OrtEpApi *ort_ep;
+
+#define ORT_TRY(call)                            \
+  do {                                           \
+    OrtStatus *status_ = (call);                 \
+    if (status_ != NULL) return status_;         \
+  } while (0)
+
+/* A status for a sentence. */
+OrtStatus *ep_status(const char *sentence);
+
+/* The provider of one session. */
+typedef struct {
+  OrtEp base;
+  void *reserved[16]; /* ONNX Runtime reads only the members of IMPLEMENTED_VERSION */
+  const OrtLogger *logger;
+  OrtKeyValuePairs *entries; /* the session's configuration, whose strings the settings refer to */
+  char *device_name;         /* of the device that the session selected; NULL for none or several */
+  ctx_settings settings;
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  ctx_options options;
+  bool usable;       /* else every node fails to compile, with the error below */
+  ctx_error error;
+} Ep;
+
+/* Fills in the functions that ONNX Runtime calls. */
+void ep_init(Ep *ep);
+
+#endif

@@ -1,0 +1,152 @@
+/* Weights and checksums: see weights.h. Python's are in ep_nnapi/epcontext. */
+#define _GNU_SOURCE
+#include "weights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sha256.h"
+
+static bool check_digest(const ctx_container *c, const uint8_t *data, ctx_error *error) {
+  uint8_t digest[SHA256_BYTES];
+  sha256_of(data, (size_t)c->header->weights_size, digest);
+  if (memcmp(digest, c->header->weights_sha256, sizeof digest) == 0) return true;
+  return ctx_fail(error, "the context's weights are corrupt; prepare the model again");
+}
+
+/* The file's name is one in the folder itself, as no name with a slash is. */
+static bool is_plain(const char *name) {
+  return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
+         strcmp(name, "..") != 0;
+}
+
+static bool map_file(int descriptor, size_t size, void **out, ctx_error *error) {
+  *out = NULL;
+  if (size == 0) return true;
+  *out = mmap(NULL, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (*out != MAP_FAILED) return true;
+  *out = NULL;
+  return ctx_fail(error, "the weights cannot be mapped: %s", strerror(errno));
+}
+
+/* Opens a regular file that is no link; its size is checked against `wanted` unless that is 0. */
+static bool open_file(const char *path, uint64_t wanted, int *descriptor, size_t *size,
+                      ctx_error *error) {
+  struct stat facts;
+  *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (wanted > 0 ? O_NOFOLLOW : 0));
+  if (*descriptor < 0 && errno == ELOOP)
+    return ctx_fail(error, "the context's weights %.300s are outside of the model's folder", path);
+  if (*descriptor < 0) return ctx_fail(error, "%.300s: %s", path, strerror(errno));
+  if (fstat(*descriptor, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= 0) {
+    *size = (size_t)facts.st_size;
+    if (wanted == 0 || *size == wanted) return true;
+    ctx_fail(error, "%.300s is %s; prepare the model again", path,
+             *size < wanted ? "truncated" : "corrupt: it has another size");
+  } else {
+    ctx_fail(error, "%.300s is no file", path);
+  }
+  close(*descriptor);
+  *descriptor = -1;
+  return false;
+}
+
+static bool open_external(const ctx_container *c, const char *path, ctx_weights *out,
+                          ctx_error *error) {
+  size_t size;
+  if (!open_file(path, c->header->weights_file_size, &out->descriptor, &size, error)) return false;
+  out->mapped_size = size;
+  out->offset = c->header->weights_offset;
+  if (map_file(out->descriptor, size, &out->mapped, error)) {
+    out->data = (const uint8_t *)out->mapped + out->offset;
+    if (check_digest(c, out->data, error)) return true;
+  }
+  ctx_weights_close(out);
+  return false;
+}
+
+bool ctx_weights_open(const ctx_container *c, const char *folder, ctx_weights *out,
+                      ctx_error *error) {
+  const ctx_range file = c->header->weights_file;
+  const ctx_weights none = {.descriptor = -1};
+  char *path, *name;
+  size_t length;
+  bool opened;
+  *out = none;
+  if (c->embedded != NULL) {
+    out->data = c->embedded;
+    return check_digest(c, out->data, error);
+  }
+  if (folder == NULL)
+    return ctx_fail(error, "the weights are in '%.*s'; load the prepared model from its file",
+                    (int)file.count, c->text + file.first);
+  length = strlen(folder);
+  path = malloc(length + file.count + 2);
+  if (path == NULL) return ctx_out_of_memory(error);
+  memcpy(path, folder, length);
+  path[length] = '/';
+  name = path + length + 1;
+  memcpy(name, c->text + file.first, file.count);
+  name[file.count] = '\0';
+  if (!is_plain(name))
+    opened = ctx_fail(error, "the context's weights '%.200s' are outside of the model's folder",
+                      name);
+  else
+    opened = open_external(c, path, out, error);
+  free(path);
+  return opened;
+}
+
+void ctx_weights_close(ctx_weights *weights) {
+  if (weights->mapped != NULL) munmap(weights->mapped, weights->mapped_size);
+  if (weights->descriptor >= 0) close(weights->descriptor);
+  weights->mapped = NULL;
+  weights->descriptor = -1;
+}
+
+/* The last place of the metadata entry's key, tag and length in the file; NULL if it has none. */
+static const uint8_t *find_checksum(const uint8_t *data, size_t size) {
+  static const char entry[] = "ep_nnapi.sha256\x12\x40";
+  const size_t length = sizeof entry - 1;
+  const uint8_t *p;
+  if (size < length + 2 * SHA256_BYTES) return NULL;
+  for (p = data + size - 2 * SHA256_BYTES - length; p >= data; p--)
+    if (*p == 'e' && memcmp(p, entry, length) == 0) return p + length;
+  return NULL;
+}
+
+static bool checksum_is_right(const uint8_t *data, size_t size) {
+  const uint8_t *found = find_checksum(data, size);
+  uint8_t digest[SHA256_BYTES], zeros[2 * SHA256_BYTES];
+  char text[2 * SHA256_BYTES + 1];
+  sha256 hash;
+  int i;
+  if (found == NULL) return false;
+  memset(zeros, '0', sizeof zeros);
+  sha256_begin(&hash);
+  sha256_add(&hash, data, (size_t)(found - data));
+  sha256_add(&hash, zeros, sizeof zeros);
+  sha256_add(&hash, found + sizeof zeros, size - (size_t)(found - data) - sizeof zeros);
+  sha256_end(&hash, digest);
+  for (i = 0; i < SHA256_BYTES; i++) snprintf(text + 2 * i, 3, "%02x", digest[i]);
+  return memcmp(found, text, sizeof zeros) == 0;
+}
+
+bool ctx_check_model_file(const char *path, ctx_error *error) {
+  void *data = NULL;
+  int descriptor;
+  size_t size;
+  bool right;
+  if (!open_file(path, 0, &descriptor, &size, error)) return false;
+  right = map_file(descriptor, size, &data, error);
+  close(descriptor);
+  if (!right) return false;
+  right = data != NULL && checksum_is_right(data, size);
+  if (data != NULL) munmap(data, size);
+  return right || ctx_fail(error, "%.300s is corrupt or was changed; prepare the model again", path);
+}

@@ -1,0 +1,66 @@
+"""Sessions with the plugin for prepared models, and the same with Python's provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import ep_nnapi
+
+EP_NAME = "NnapiContextExecutionProvider"
+REFERENCE = "nnapi-reference"
+LIBRARY = ep_nnapi.libneuralnetworks_path()
+
+
+def devices() -> list[onnxruntime.OrtEpDevice]:
+    """The plugin's devices; registers its library at the first call."""
+    found = [d for d in onnxruntime.get_ep_devices() if d.ep_name == EP_NAME]
+    if not found:
+        path = ep_nnapi.context_library_path()
+        onnxruntime.register_execution_provider_library(EP_NAME, path)
+        found = [d for d in onnxruntime.get_ep_devices() if d.ep_name == EP_NAME]
+    return found
+
+
+def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession:
+    """A session with the plugin, on this project's library and its reference device."""
+    config = onnxruntime.SessionOptions()
+    config.log_severity_level = 4
+    chosen = {"runtime": LIBRARY, "device": REFERENCE, **options}
+    config.add_provider_for_devices(devices()[:1], chosen)
+    source = model if isinstance(model, bytes) else str(model)
+    made = onnxruntime.InferenceSession(source, config)
+    assert made.get_providers()[0] == EP_NAME
+    return made
+
+
+def python_session(model: Path) -> onnxruntime.InferenceSession:
+    """The same with Python's provider."""
+    config = onnxruntime.SessionOptions()
+    config.log_severity_level = 4
+    ep_nnapi.append_execution_provider(config, runtime=LIBRARY, device=REFERENCE)
+    return onnxruntime.InferenceSession(str(model), config)
+
+
+def prepared(proto: onnx.ModelProto, folder: Path, **options: object) -> Path:
+    """The model with its clusters compiled."""
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(proto, folder / "model.onnx")
+    ep_nnapi.prepare(
+        folder / "model.onnx", folder / "out", verify=False, format="context", **options
+    )
+    return folder / "out" / "model_ctx.onnx"
+
+
+def run_both(model: Path, feeds: Mapping[str, np.ndarray]) -> None:
+    """Both give the same bits."""
+    ours = session(model).run(None, dict(feeds))
+    theirs = python_session(model).run(None, dict(feeds))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        assert one.tobytes() == other.tobytes()

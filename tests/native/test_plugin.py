@@ -1,0 +1,272 @@
+"""Prepared models in sessions with the plugin: the same bits as with Python's provider."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime.capi import onnxruntime_pybind11_state as state
+
+import ep_nnapi
+from models.quantized import quantized
+from models.zoo import MODELS, sample_inputs
+from tests.native.sessions import (
+    EP_NAME,
+    LIBRARY,
+    REFERENCE,
+    devices,
+    prepared,
+    run_both,
+    session,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+LEVELS = range(1, 9)
+IMAGE = {"image": np.load(ROOT / "models" / "digits" / "samples.npz")["images"][:1]}
+
+
+def digits() -> onnx.ModelProto:
+    return onnx.load(ROOT / "models" / "digits.onnx")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("embed", [False, True])
+def test_digits(level: int, embed: bool, tmp_path: Path) -> None:
+    run_both(prepared(digits(), tmp_path, feature_level=level, embed=embed), IMAGE)
+
+
+@pytest.mark.parametrize("level", [1, 3, 4, 8])
+@pytest.mark.parametrize("scheme", ["u8u8", "s8s8"])
+def test_quantized_digits(scheme: str, level: int, tmp_path: Path) -> None:
+    run_both(prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_zoo(name: str, level: int, tmp_path: Path) -> None:
+    model = MODELS[name](size=small(name))
+    run_both(prepared(model, tmp_path, feature_level=level), sample_inputs(model))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_the_quantized_zoo(name: str, level: int, tmp_path: Path) -> None:
+    path = prepared(quantized(name, "u8s8", size=small(name)), tmp_path, feature_level=level)
+    run_both(path, sample_inputs(MODELS[name](size=small(name))))
+
+
+def small(name: str) -> int | None:
+    """The smallest size that a network has."""
+    sizes = MODELS[name].sizes
+    return min(sizes) if sizes else None
+
+
+def test_it_needs_neither_the_provider_nor_numpy() -> None:
+    """Of this package: onnxruntime itself imports numpy, and so does the library's runtime."""
+    code = f"""
+import sys
+import ep_nnapi
+path = ep_nnapi.context_library_path()
+assert not {{"numpy", "onnx", "onnxruntime", "ep_nnapi.ort"}} & set(sys.modules)
+import onnxruntime
+onnxruntime.register_execution_provider_library("c", path)
+assert "{EP_NAME}" in {{d.ep_name for d in onnxruntime.get_ep_devices()}}
+assert "ep_nnapi.ort" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_devices_are_nnapis() -> None:
+    found = {d.ep_metadata["nnapi_device"]: d for d in devices()}
+    assert set(found) == {d.name for d in ep_nnapi.devices()}
+    reference = found[REFERENCE]
+    assert reference.ep_metadata["nnapi_type"] == "CPU"
+    assert reference.ep_metadata["nnapi_feature_level"] == "8"
+    assert reference.device.type == onnxruntime.OrtHardwareDeviceType.CPU
+
+
+def test_the_device_of_the_session_is_used(tmp_path: Path) -> None:
+    """Without the option `device`."""
+    path = prepared(digits(), tmp_path)
+    (host,) = (d for d in devices() if d.ep_metadata["nnapi_device"] == "host-cpu")
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices([host], {})
+    (scores,) = onnxruntime.InferenceSession(str(path), options).run(None, IMAGE)
+    assert scores.argmax() == 0
+
+
+def test_by_name_in_providers(tmp_path: Path) -> None:
+    path = prepared(digits(), tmp_path)
+    devices()
+    made = onnxruntime.InferenceSession(
+        str(path), providers=[(EP_NAME, {"device": REFERENCE}), "CPUExecutionProvider"]
+    )
+    assert made.run(None, IMAGE)[0].argmax() == 0
+
+
+def test_threads_share_a_session(tmp_path: Path) -> None:
+    made = session(prepared(quantized("digits", "u8s8"), tmp_path))
+    images = np.load(ROOT / "models" / "digits" / "samples.npz")["images"]
+    alone = [made.run(None, {"image": image[None]})[0] for image in images]
+    with ThreadPoolExecutor(4) as pool:
+        together = [*pool.map(lambda i: made.run(None, {"image": i[None]})[0], [*images] * 3)]
+    assert all(np.array_equal(a, b) for a, b in zip(alone * 3, together, strict=True))
+
+
+def test_int64_scalars_and_bools_cross(tmp_path: Path) -> None:
+    """Indexes come as int64, one more output is the same tensor in another layout."""
+    nodes = [
+        helper.make_node("Gather", ["table", "which"], ["row"], axis=0),
+        helper.make_node("Greater", ["row", "limit"], ["above"]),
+        helper.make_node("ArgMax", ["row"], ["best"], axis=0, keepdims=0),
+    ]
+    ends = [
+        helper.make_tensor_value_info("table", TensorProto.FLOAT, [3, 5]),
+        helper.make_tensor_value_info("which", TensorProto.INT64, []),
+        helper.make_tensor_value_info("limit", TensorProto.FLOAT, []),
+        helper.make_tensor_value_info("above", TensorProto.BOOL, [5]),
+        helper.make_tensor_value_info("best", TensorProto.INT64, []),
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:3], ends[3:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    path = prepared(model, tmp_path)
+    table = np.arange(15, dtype=np.float32).reshape(3, 5)[:, ::-1].copy()
+    feeds = {"table": table, "which": np.array(2), "limit": np.array(11.5, np.float32)}
+    run_both(path, feeds)
+    above, best = session(path).run(None, feeds)
+    assert above.tolist() == (table[2] > 11.5).tolist()
+    assert best == 0
+
+
+def spoil_weights(path: Path) -> None:
+    (weights,) = path.parent.glob("*.weights")
+    data = weights.read_bytes()
+    weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def cut_weights(path: Path) -> None:
+    (weights,) = path.parent.glob("*.weights")
+    weights.write_bytes(weights.read_bytes()[:-64])
+
+
+def remove_weights(path: Path) -> None:
+    (weights,) = path.parent.glob("*.weights")
+    weights.unlink()
+
+
+def link_weights(path: Path) -> None:
+    (weights,) = path.parent.glob("*.weights")
+    weights.rename(path.parent.parent / "elsewhere")
+    weights.symlink_to(path.parent.parent / "elsewhere")
+
+
+def change_model(path: Path) -> None:
+    proto = onnx.load(path)
+    proto.doc_string = "changed"
+    onnx.save(proto, path)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (spoil_weights, "the context's weights are corrupt; prepare the model again"),
+        (cut_weights, "is truncated; prepare the model again"),
+        (remove_weights, "No such file or directory"),
+        (link_weights, "are outside of the model's folder"),
+        (change_model, "is corrupt or was changed; prepare the model again"),
+    ],
+)
+def test_a_damaged_model_is_refused(
+    spoil: Callable[[Path], None], says: str, tmp_path: Path
+) -> None:
+    path = prepared(digits(), tmp_path)
+    session(path)
+    spoil(path)
+    with pytest.raises(Exception, match=f"nnapi_0: .*{says}") as refused:
+        session(path)
+    assert "\n" not in str(refused.value).strip()
+
+
+def test_a_model_in_memory_needs_embedded_weights(tmp_path: Path) -> None:
+    embedded = prepared(digits(), tmp_path / "a", embed=True)
+    assert session(embedded.read_bytes()).run(None, IMAGE)[0].argmax() == 0
+    external = prepared(digits(), tmp_path / "b")
+    with pytest.raises(Exception, match="load the prepared model from its file"):
+        session(external.read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"device": "npu0"}, "device 'npu0' is unknown; there are nnapi-reference, host-cpu"),
+        ({"device": "gpu"}, "device 'gpu' is unknown"),
+        ({"runtime": "/nowhere/libneuralnetworks.so"}, "runtime: /nowhere/libneuralnetworks.so"),
+        ({"runtime": "libm.so.6"}, "libm.so.6 is no NNAPI library"),
+        ({"priority": "urgent"}, "priority is 'urgent'; it must be one of low, medium, high"),
+        ({"execution_timeout": "0"}, "execution_timeout is '0'; it must be a number of seconds"),
+        ({"execution_timeout": "1e3"}, "execution_timeout is '1e3'"),
+        ({"speed": "high"}, "option 'speed' is unknown; there are runtime, device"),
+    ],
+)
+def test_bad_options_are_said(options: dict[str, str], says: str, tmp_path: Path) -> None:
+    path = prepared(digits(), tmp_path)
+    with pytest.raises(Exception, match=says):
+        session(path, **options)
+
+
+def test_good_options_are_taken(tmp_path: Path) -> None:
+    """A device goes by its type, too; timeouts have fractions."""
+    path = prepared(digits(), tmp_path)
+    options = {"preference": "sustained_speed", "priority": "low", "device": "cpu"}
+    timeouts = {"compilation_timeout": "100", "execution_timeout": "99.5"}
+    made = session(path, **options, **timeouts, fallback="none", runtime=LIBRARY)
+    assert made.run(None, IMAGE)[0].argmax() == 0
+
+
+def test_other_nodes_are_left_alone(tmp_path: Path) -> None:
+    """Nodes that are not EPContext, and contexts of others."""
+    path = tmp_path / "digits.onnx"
+    onnx.save(digits(), path)
+    assert session(path).run(None, IMAGE)[0].argmax() == 0  # on the CPU provider
+    proto = onnx.load(prepared(digits(), tmp_path))
+    for attribute in proto.graph.node[0].attribute:
+        if attribute.name == "source":
+            attribute.s = b"QNNExecutionProvider"
+    with pytest.raises(Exception, match="EPContext"):
+        session(proto.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("info", "answer"),
+    [
+        ("format=2 feature_level=8", 1),
+        ("format=2 feature_level=9", 3),
+        ("format=3 feature_level=1", 3),
+        ("", 0),
+        ("of another provider", 0),
+    ],
+)
+def test_compatibility_is_answered_before_a_model_is_loaded(info: str, answer: int) -> None:
+    """1: supported, 3: unsupported, 0: not of this provider (OrtCompiledModelCompatibility)."""
+    assert compatibility(devices()[0], info) == answer
+
+
+def test_a_prepared_model_has_the_entry_for_it(tmp_path: Path) -> None:
+    proto = onnx.load(prepared(digits(), tmp_path, feature_level=3))
+    entries = {e.key: e.value for e in proto.metadata_props}
+    assert entries[f"ep_compatibility_info.{EP_NAME}"] == "format=2 feature_level=1"
+
+
+def compatibility(device: onnxruntime.OrtEpDevice, info: str) -> int:
+    """OrtApi.GetModelCompatibilityForEpDevices."""
+    return int(state.get_model_compatibility_for_ep_devices([device], info))
