@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import pytest
+
 import ep_nnapi
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
@@ -24,6 +26,10 @@ HOST = "host"
 def on_library() -> bool:
     """The tests run through the C API."""
     return os.environ.get(VARIABLE, HOST) == LIBRARY
+
+
+host_only = pytest.mark.skipif(on_library(), reason="about the host runtime in this process")
+"""Tests of what the C API does not have: float16 emulated, one runtime object for all sessions."""
 
 
 def library() -> Runtime:

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from tests.runtimes import host_only
 
 DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
 SEED = 20261122
@@ -50,6 +51,7 @@ def formula(x: np.ndarray, rounded: bool) -> np.ndarray:
     return h(h(h(x * times) + plus) / x)
 
 
+@host_only
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize(
     ("given", "rounded"),
@@ -80,6 +82,7 @@ def test_relaxed_float32_is_rounded_between_operations(given, rounded, fixed):
     np.testing.assert_array_equal(m, n + LESS)
 
 
+@host_only
 def test_run_previews_what_float16_costs():
     """Against the CPU provider, which computes in float32."""
 

@@ -12,10 +12,12 @@ from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.provider.devices import choose_device, devices, fallback_device, open_runtime
 from ep_nnapi.target import NnapiFlag
 from tests.faulty import FAULTY, FaultyDevice
+from tests.runtimes import host_only
 
 BOTH = HostRuntime([ReferenceDevice(), FaultyDevice()])
 
 
+@host_only
 def test_the_host_runtime_is_opened_once():
     assert open_runtime("host") is open_runtime("host")
     assert REFERENCE_DEVICE in {d.name for d in devices()}
