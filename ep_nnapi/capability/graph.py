@@ -168,7 +168,8 @@ def _member_rejections(node: GraphNode, refused: Rejection) -> Iterator[Rejectio
     """Yields a rejection for each original node that a rejected node represents."""
     for part in node.originals:
         if part.id == node.id:
-            yield replace(refused, node=part.name, op_type=part.op_type)
+            same = (part.name, part.op_type) == (refused.node, refused.op_type)
+            yield refused if same else replace(refused, node=part.name, op_type=part.op_type)
         else:
             detail = f"in the QDQ group of {node.name}, which is rejected: {refused.detail}"
             yield Rejection(part.name, part.op_type, refused.reason, detail, caused_by=node.name)

@@ -24,12 +24,14 @@ def with_root_causes(
     computed: dict[tuple[Reason, str], str] = {}
     for node in graph.nodes:
         for part, refusal in zip(node.originals, refused.get(node.id, ()), strict=False):
-            words = _words(refusal.detail)
-            named = (roots.get(w) or computed.get((refusal.reason, w)) for w in words)
+            reason = refusal.reason
+            words = [word.strip(_PUNCTUATION) for word in refusal.detail.split(" ")]
+            found = [w for w in words if w in roots or (reason, w) in computed]
+            named = (roots.get(w) or computed.get((reason, w)) for w in found)
             caused_by = refusal.caused_by or next((n for n in named if n and n != refusal.node), "")
             root = roots[refusal.node] = caused_by or refusal.node
             for value in outputs_of(part):
-                computed[refusal.reason, value.name] = root
+                computed[reason, value.name] = root
             yield replace(refusal, caused_by=caused_by, kind=kind(refusal.detail, part))
 
 
@@ -42,8 +44,3 @@ def kind(text: str, node: GraphNode) -> str:
     """The text with the names of the node and its tensors as *, so that nodes can be grouped."""
     names = {node.name, *(v.name for p in node.originals for v in (*inputs_of(p), *outputs_of(p)))}
     return " ".join("*" if w.strip(_PUNCTUATION) in names else w for w in text.split(" "))
-
-
-def _words(text: str) -> Iterator[str]:
-    for word in text.split(" "):
-        yield word.strip(_PUNCTUATION)

@@ -64,8 +64,8 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
     try:
         _latest[:] = [_lower_model(model, int8_weights)]
     except (Inexpressible, ShapeError):
-        shapes = _shapes(model)
         every = named_operations(model, FEATURE_LEVEL)
+        shapes = _shapes(model, every)
         return tuple(_obstacle(model, shapes, named, int8_weights) for named in every)
     return ("",) * len(model.operations)
 
@@ -105,20 +105,20 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
 
 
 def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
-    scope = Scope(OnnxGraph(), model, _shapes(model))
+    operations = named_operations(model, FEATURE_LEVEL)
+    scope = Scope(OnnxGraph(), model, _shapes(model, operations))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
         inputs.append(scope.declare(index, f"input{n}"))
         scope.enter(index, f"input{n}")
-    _lower_all(scope, int8_weights)
+    _lower_all(scope, operations, int8_weights)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
     return _Lowered(model, int8_weights, scope, inputs, outputs)
 
 
-def _lower_all(scope: Scope, int8_weights: bool) -> None:
-    named = named_operations(scope.model, FEATURE_LEVEL)
+def _lower_all(scope: Scope, operations: Sequence[NamedOperation], int8_weights: bool) -> None:
     for n in execution_order(scope.model):
-        _lower(scope, named[n], int8_weights)
+        _lower(scope, operations[n], int8_weights)
 
 
 def _lower(scope: Scope, named: NamedOperation, int8_weights: bool) -> None:
@@ -136,10 +136,12 @@ def _inline(
     shapes: Sequence[Shape],
 ) -> Inlined:
     """Add the operations of a model inside a control flow operation; see `Inline`."""
-    scope = Scope(graph, model, _shapes(model, dict(zip(model.inputs, shapes, strict=True))))
+    operations = named_operations(model, FEATURE_LEVEL)
+    entering = dict(zip(model.inputs, shapes, strict=True))
+    scope = Scope(graph, model, _shapes(model, operations, entering))
     for index, name in zip(model.inputs, given, strict=True):
         scope.define(index, name, real=False)
-    _lower_all(scope, int8_weights)
+    _lower_all(scope, operations, int8_weights)
     values = [scope.value(index, real=False) for index in model.outputs]
     return Inlined(values, [scope.shapes.get(index) for index in model.outputs])
 
@@ -149,14 +151,15 @@ def _has_loops(model: Model) -> bool:
     return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
 
 
-def _shapes(model: Model, given: Mapping[int, Shape] | None = None) -> dict[int, Shape]:
+def _shapes(
+    model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Shape] | None = None
+) -> dict[int, Shape]:
     """Shapes of the operands, as far as they follow from declarations and constants.
 
     given   shapes of inputs, in place of the declared ones
     """
     found = {i: o.dimensions for i, o in enumerate(model.operands) if o.known}
     found |= given or {}
-    operations = named_operations(model, FEATURE_LEVEL)
     for named in (operations[n] for n in execution_order(model)):
         facts = {
             name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))

@@ -19,8 +19,10 @@ FEATURE_LEVEL = 8
 def optional_inputs(model: Model) -> frozenset[int]:
     """Positions of the inputs that a run may leave out."""
     optional = dict.fromkeys(model.inputs, True)
-    for operation in model.operations:
-        match = operation.match(model.operands, FEATURE_LEVEL)
+    for n, operation in enumerate(model.operations):
+        if optional.keys().isdisjoint(operation.inputs):
+            continue
+        match = model.match(n, FEATURE_LEVEL)
         for index, param in zip(operation.inputs, match.inputs, strict=True):
             if index in optional and not param.optional:
                 optional[index] = False
