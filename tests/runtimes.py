@@ -28,7 +28,10 @@ def on_library() -> bool:
     return os.environ.get(VARIABLE, HOST) == LIBRARY
 
 
-host_only = pytest.mark.skipif(on_library(), reason="about the host runtime in this process")
+host_only = pytest.mark.skipif(
+    f"os.environ.get({VARIABLE!r}) == {LIBRARY!r}",  # text: the option is read later than this file
+    reason="about the host runtime in this process",
+)
 """Tests of what the C API does not have: float16 emulated, one runtime object for all sessions."""
 
 
