@@ -1,0 +1,51 @@
+"""How a kernel is called: by a table, in blocks, or at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.binding import bind
+from ep_nnapi.nnapi.host.blockwise import BlockwiseCall, LookupTable
+from ep_nnapi.nnapi.host.kernel import Kernel, elementwise, pointwise, real
+from ep_nnapi.nnapi.host.kernel_call import KernelCall
+from tests.nnapi.host.named import named
+
+UINT8, F16 = OperandCode.TENSOR_QUANT8_ASYMM, OperandCode.TENSOR_FLOAT16
+F32 = OperandCode.TENSOR_FLOAT32
+
+
+def absolute(input: np.ndarray, out: np.ndarray) -> None:
+    np.abs(input, out=out)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "code", "expected"),
+    [
+        (pointwise(spec.ABS, absolute), UINT8, LookupTable),
+        (pointwise(spec.ABS, absolute), F16, BlockwiseCall),
+        (pointwise(spec.ABS, absolute), F32, KernelCall),
+        (elementwise(spec.ABS, absolute), UINT8, BlockwiseCall),
+        (elementwise(spec.ABS, absolute), F32, KernelCall),
+        (real(spec.ABS, absolute), UINT8, KernelCall),
+    ],
+)
+def test_the_call_for_a_kind_of_kernel_and_a_type(
+    kernel: Kernel, code: OperandCode, expected: type
+) -> None:
+    op, _ = named(spec.ABS, code, {"input": (4,)}, (4,), {})
+    assert type(bind(kernel, op, {})) is expected
+
+
+def test_a_table_needs_all_other_operands() -> None:
+    """A table holds for one value of the scalar."""
+
+    def clipped(input: np.ndarray, alpha: int, out: np.ndarray) -> None:
+        np.minimum(input, alpha, out=out)
+
+    kernel = pointwise(spec.ELU, clipped)
+    op, index = named(spec.ELU, UINT8, {"input": (4,)}, (4,), {"alpha": 0})
+    assert type(bind(kernel, op, {index["alpha"]: np.array(3)})) is LookupTable
+    assert type(bind(kernel, op, {})) is BlockwiseCall

@@ -1,0 +1,65 @@
+"""Operands by the names of their parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import Reject
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.named_operation import indexes, named_operations, without_data
+from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
+
+F32, I32, INT32 = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_INT32, OperandCode.INT32
+
+
+def constant(code: OperandCode, *numbers: float) -> Operand:
+    data = np.array(numbers, code.numpy)
+    shape = (len(numbers),) if code.tensor else ()
+    return Operand(code, shape, value=Data(data.view(np.uint8)))
+
+
+def concatenation(count: int) -> Model:
+    parts = [Operand(F32, (2, 3)) for _ in range(count)]
+    operands = (*parts, constant(INT32, 0), Operand(F32, (2 * count, 3)))
+    ids = range(len(operands))
+    operation = Operation(spec.CONCATENATION, tuple(ids)[:-1], (ids[-1],))
+    return Model(operands, (operation,), tuple(ids)[:count], (ids[-1],))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_repeated_parameter_has_all_its_operands(count: int) -> None:
+    (op,) = named_operations(concatenation(count), 8)
+    assert op.inputs == {"inputs": tuple(range(count)), "axis": count}
+    assert op.outputs == {"output": count + 1}
+    assert len(op.types.many("inputs")) == count
+    assert op.types["output"].dimensions == (2 * count, 3)
+    assert op.code is F32
+    assert indexes(op.inputs["inputs"]) == tuple(range(count))
+    assert indexes(op.inputs["axis"]) == (count,)
+
+
+def test_omitted_operands_are_absent() -> None:
+    axes = Operand(I32, (2,), value=Omitted.NO_VALUE)
+    operands = (Operand(F32, (2, 3)), axes, Operand(F32, (3, 2)))
+    model = Model(operands, (Operation(spec.TRANSPOSE, (0, 1), (2,)),), (0,), (2,))
+    (op,) = named_operations(model, 8)
+    assert op.inputs == {"input": 0}
+    assert "perm" not in op.types
+
+
+def test_types_are_without_data() -> None:
+    model = concatenation(1)
+    (op,) = named_operations(model, 8)
+    assert model.operands[1].value is not None
+    assert op.types["axis"].value is None
+    omitted = Operand(I32, value=Omitted.NO_VALUE)
+    assert without_data([omitted, model.operands[1]]) == [omitted, Operand(INT32)]
+
+
+def test_an_operation_that_matches_no_signature_is_rejected() -> None:
+    operands = (Operand(I32, (2,)), Operand(I32, (2,)))
+    model = Model(operands, (Operation(spec.LOGISTIC, (0,), (1,)),), (0,), (1,))
+    with pytest.raises(Reject, match="LOGISTIC"):
+        named_operations(model, 8)
