@@ -78,11 +78,17 @@ def test_one_of():
         parse("where", "gpu")
 
 
-def test_only():
-    parse = parsers.only("host")
-    assert parse("runtime", "host") == "host"
-    with pytest.raises(OptionError, match="runtime is 'phone'; this version has only 'host'"):
-        parse("runtime", "phone")
+def test_name_or_path(tmp_path: Path):
+    parse, file = parsers.name_or_path("host", "system"), tmp_path / "libneuralnetworks.so"
+    assert [parse("runtime", given) for given in ("host", "system", None, "")] == [
+        *("host", "system"),
+        *("host", "host"),
+    ]
+    file.touch()
+    assert parse("runtime", file) == str(file)
+    file.unlink()
+    with pytest.raises(OptionError, match="it must be host, system or the path of a file"):
+        parse("runtime", file)
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,19 @@ def bias_gelu(n: Node) -> Iterator[Call]:
 
     Source: com.microsoft BiasGelu-1; NDK ANEURALNETWORKS_LOGISTIC; `curves.gelu`.
     """
-    total = yield from compute(n, ADD, n.input(0), n.input(1))
+    total = yield from _biased(n)
     yield from exact_gelu(n, total, n.output())
+
+
+def _biased(n: Node) -> Computed:
+    """Return x plus the bias in input 1, one for each element of the last axis."""
+    x, bias = n.input(0), n.input(1)
+    n.require(
+        x.rank > 0 and bias.shape == x.shape[-1:],
+        Reason.SHAPE,
+        f"{bias.name} has shape {list(bias.shape)}, {x.name} {list(x.shape)}",
+    )
+    return (yield from compute(n, ADD, x, bias))
 
 
 @op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
@@ -137,7 +148,7 @@ def fast_gelu(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     if n.has(1):
-        x = yield from compute(n, ADD, x, n.input(1))
+        x = yield from _biased(n)
     yield from tanh_gelu(n, x, n.output())
 
 

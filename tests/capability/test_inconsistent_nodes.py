@@ -79,7 +79,7 @@ CASES = [
     Inconsistent("Max", [(1, 1), (1,)], (1,), SHAPE, "y is declared as [1]; the inputs"),
     Inconsistent("Mean", [(3, 1), (1, 2)], (3, 1), SHAPE, "y is declared as [3, 1]"),
     Inconsistent(
-        "BiasGelu", [(1, 1, 64), (3,)], (1, 1, 64), SHAPE, "do not broadcast", domain=MICROSOFT
+        "BiasGelu", [(1, 1, 64), (3,)], (1, 1, 64), SHAPE, "x1 has shape [3]", domain=MICROSOFT
     ),
     Inconsistent(
         "BatchNormalization",
@@ -104,6 +104,9 @@ CASES = [
         SHAPE,
         "x1 has size 5 along j, another term 3",
         {"equation": "ij,jk->ik"},
+    ),
+    Inconsistent(
+        "FastGelu", [(2, 3, 1), (64,)], (2, 3, 1), SHAPE, "x1 has shape [64]", domain=MICROSOFT
     ),
     Inconsistent("InstanceNormalization", [(3,), (3,), (3,)], (3,), RANK, "x0 has rank 1"),
     Inconsistent(

@@ -20,6 +20,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.library import runtime as library_runtime
 from ep_nnapi.nnapi.library.binding import c_name
 from ep_nnapi.provider import device_health
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 from tests.end_to_end.test_zoo import CONVOLUTIONAL, assert_close, built
 from tests.nnapi.library.shim import CODED, Shim, needs_compiler
@@ -66,7 +67,7 @@ def run(made: ort.InferenceSession) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def wanted() -> np.ndarray:
-    return run(ort.InferenceSession(DIGITS, providers=["CPUExecutionProvider"]))
+    return run(session_of(DIGITS))
 
 
 def assert_right(got: np.ndarray, wanted: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import graph_of
 
 SHAPE = (1, 3, 8, 8)
@@ -96,9 +97,7 @@ def test_a_session_gives_the_cpu_providers_numbers():
     ep_nnapi.append_execution_provider(options)
     x = {"x": np.random.default_rng(6).standard_normal(SHAPE).astype(np.float32)}
     (ours,) = onnxruntime.InferenceSession(content, options).run(None, x)
-    (theirs,) = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(
-        None, x
-    )
+    (theirs,) = session_of(content).run(None, x)
     np.testing.assert_array_equal(ours, theirs)
 
 

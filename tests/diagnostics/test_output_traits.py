@@ -1,0 +1,88 @@
+"""Properties of models that decide how their outputs are compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from ep_nnapi.diagnostics.output_traits import traits_of
+
+F32, F16 = TensorProto.FLOAT, TensorProto.FLOAT16
+
+
+def model(
+    *nodes: NodeProto, dtype: int = F32, tensors: dict[str, np.ndarray] | None = None
+) -> bytes:
+    x = helper.make_tensor_value_info("x", dtype, (2, 3))
+    outputs = [helper.make_tensor_value_info(nodes[-1].output[0], F32, None)]
+    constants = [numpy_helper.from_array(np.asarray(a), n) for n, a in (tensors or {}).items()]
+    graph = helper.make_graph(list(nodes), "g", [x], outputs, constants)
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+RELU = helper.make_node("Relu", ["x"], ["y"])
+
+
+def test_a_float_model_has_none() -> None:
+    traits = traits_of(model(RELU))
+    assert (traits.quantized, traits.half, traits.steps, traits.boxes) == (
+        False,
+        False,
+        {},
+        frozenset(),
+    )
+
+
+def test_half_by_an_input_an_initializer_a_cast_or_the_caller() -> None:
+    assert traits_of(model(RELU, dtype=F16)).half
+    assert traits_of(model(RELU, tensors={"w": np.zeros(1, np.float16)})).half
+    cast = helper.make_node("Cast", ["x"], ["h"], to=F16)
+    assert traits_of(model(cast, helper.make_node("Relu", ["h"], ["y"]))).half
+    assert traits_of(model(RELU), half=True).half
+    assert not traits_of(model(helper.make_node("Cast", ["x"], ["y"], to=F32))).half
+
+
+SCALES = {"s": np.array([0.5, 0.25], np.float32), "z": np.zeros(2, np.uint8)}
+QUANTIZE = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=0)
+DEQUANTIZE = helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"], axis=0)
+
+
+@pytest.mark.parametrize(
+    ("last", "step"), [("Transpose", 0.5), ("Identity", 0.5), ("Relu", None), ("Exp", None)]
+)
+def test_the_step_of_an_output_that_is_dequantized_last(last: str, step: float | None) -> None:
+    """Its largest scale; operators that only move elements keep it."""
+    nodes = (QUANTIZE, DEQUANTIZE, helper.make_node(last, ["d"], ["y"]))
+    traits = traits_of(model(*nodes, tensors=SCALES))
+    assert traits.quantized
+    assert traits.steps == ({} if step is None else {"y": step})
+
+
+def test_a_quantized_operator_in_a_subgraph_counts() -> None:
+    inner = helper.make_graph([QUANTIZE, DEQUANTIZE], "then", [], [onnx.ValueInfoProto(name="d")])
+    branch = helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)
+    assert traits_of(model(branch, tensors={**SCALES, "c": np.array(True)})).quantized
+
+
+def test_outputs_behind_a_suppression_are_detections() -> None:
+    suppress = helper.make_node("NonMaxSuppression", ["x", "x"], ["kept"])
+    assert traits_of(model(suppress, helper.make_node("Cast", ["kept"], ["y"], to=F32))).boxes == {
+        "y"
+    }
+    assert traits_of(model(suppress, RELU)).boxes == frozenset()
+
+
+@pytest.mark.parametrize(("name", "quantized"), [(b"QLinearConv", True), (b"Conv", False)])
+def test_ort_files_are_quantized_if_they_name_such_an_operator(
+    name: bytes, quantized: bool, tmp_path: Path
+) -> None:
+    data = b"\x1c\0\0\0ORTM" + b"\0" * 40 + name + b"\0" * 40
+    assert traits_of(data).quantized is quantized
+    path = tmp_path / "model.ort"
+    path.write_bytes(data)
+    assert traits_of(str(path)).quantized is quantized
