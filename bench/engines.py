@@ -41,6 +41,7 @@ class Row:
     ratio, low, high   median and quartiles over the rounds of the CPU provider's time over ours
     cpu_ratio          the same of processor time
     create_ratio       our processor time for creating the session over the CPU provider's
+    memory_ratio       the same of the greatest memory of the whole process
     """
 
     model: str
