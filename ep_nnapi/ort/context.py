@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
 _ENABLE, _FILE, _EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
-_COMPILE_ONLY = "session.compile_only"
+_COMPILES = "session.disable_model_compile"  # every ModelCompiler sets it, to 0 or 1
 _INT, _STRING = 1, 5  # Source: OrtOpAttrType.
 
 
@@ -60,7 +60,7 @@ def context_options(entries: Mapping[str, str]) -> ContextOptions | None:
     """
     if entries.get(_ENABLE) != "1":
         return None
-    compiler = entries.get(_COMPILE_ONLY) == "1"  # ModelCompiler, which gives the file if it is one
+    compiler = _COMPILES in entries  # it gives the file, if the output is one
     return ContextOptions(entries.get(_FILE, ""), entries.get(_EMBED) == "1", not compiler)
 
 

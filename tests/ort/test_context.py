@@ -176,6 +176,13 @@ def test_options_of_a_session():
     assert context_options({**entries, "ep.context_embed_mode": "1"}).weights_beside("m") is None
 
 
+def test_bytes_of_a_compiler_have_no_place_beside_the_source():
+    """ONNX Runtime 1.25 and newer: only ModelCompiler says if models are compiled."""
+    entries = {"ep.context_enable": "1", "session.disable_model_compile": "0"}
+    with pytest.raises(OptionError, match="the compiled model has no path"):
+        context_options(entries).weights_beside("a/m.onnx")
+
+
 def test_without_any_path_weights_need_to_be_embedded():
     assert ContextOptions("", False).weights_beside("a/m.onnx") == Path("a/m_ctx.onnx")
     with pytest.raises(OptionError, match=r"set ep\.context_file_path, or ep\.context_embed_mode"):
