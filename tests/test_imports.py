@@ -51,16 +51,16 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
-    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.result nnapi.runtime nnapi.validate"
-    " option_values options report sessions sizes target networkx numpy onnx onnxruntime"
-    " partitioner",
+    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
+    " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
+    " onnxruntime partitioner",
     "ort": "epcontext errors graph nnapi.forks nnapi.interrupts options provider report target"
     " numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
-    "diagnostics": "costs epcontext errors graph lowering nnapi.runtime option_parsers"
-    " option_values options ort provider quantization report sessions sizes target PIL google"
-    " numpy onnx onnxruntime",
+    "diagnostics": "costs epcontext errors graph lowering nnapi.profile nnapi.runtime"
+    " option_parsers option_values options ort provider quantization report sessions sizes target"
+    " PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
     " report sessions sizes google networkx numpy onnx onnxruntime",
     "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops option_parsers"
@@ -77,6 +77,9 @@ ALLOWED = {
     "nnapi.library": "errors graph.value nnapi.codes nnapi.forks nnapi.functions nnapi.model"
     " nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
     "nnapi.host.engines": "errors graph.value nnapi sessions numpy onnx onnxruntime",
+    "nnapi.profile": "errors files graph.value nnapi.codes nnapi.digest nnapi.host nnapi.model"
+    " nnapi.operand nnapi.params nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec"
+    " nnapi.validate numpy",
     "nnapi.shapes": "errors graph.value nnapi.codes nnapi.signature nnapi.spec nnapi.traits numpy",
     "nnapi": "errors graph.value numpy",
     # the other package

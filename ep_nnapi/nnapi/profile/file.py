@@ -1,0 +1,230 @@
+"""Device profile files: JSON with a version and a checksum, refused in one sentence if damaged."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from ep_nnapi.errors import OptionError
+from ep_nnapi.files import write_atomically, write_text
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
+from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile
+from ep_nnapi.nnapi.runtime import Device
+
+FORMAT = "ep-nnapi device profile"
+VERSION = 1
+MAX_BYTES = 64 << 20
+"""Largest profile that is read; one of all samples has about 1 MB."""
+_MAX_TEXT = 1000
+_AGAIN = "record it again with ep-nnapi profile"
+
+Json: TypeAlias = Mapping[str, object]
+
+
+def write(profile: Profile, path: Path) -> None:
+    """Write a profile atomically, compressed if the name ends with .gz.
+
+    Raises OptionError if the file cannot be written.
+    """
+    text = to_text(profile)
+    if path.suffix != ".gz":
+        write_text(path, text)
+        return
+    try:
+        write_atomically(path, [gzip.compress(text.encode(), mtime=0)])
+    except OSError as error:
+        raise OptionError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def to_text(profile: Profile) -> str:
+    """The content of a profile's file, the same for equal profiles.
+
+    Groups with equal conditions are listed together; the conditions are numbered.
+    """
+    data = _to_json(profile)
+    head = {"format": FORMAT, "version": VERSION, "sha256": _checksum(data)}
+    lines = [f" {json.dumps(k)}: {json.dumps(v)}" for k, v in head.items()]
+    lines += [f" {json.dumps(k)}: {_indented(v)}" for k, v in data.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def read(path: Path) -> Profile:
+    """The profile in a file.
+
+    Raises OptionError with one sentence if the file is missing, too large, of another version,
+    damaged, or no profile.
+    """
+    content = _content(path)
+    if len(content) > MAX_BYTES:
+        raise OptionError(f"device profile {path} has more than {MAX_BYTES} bytes; {_AGAIN}")
+    try:
+        data = json.loads(content)
+    except (RecursionError, ValueError):
+        raise OptionError(f"device profile {path} is no JSON; {_AGAIN}") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise OptionError(f"{path} is no device profile; {_AGAIN}")
+    if data.get("version") != VERSION or isinstance(data["version"], bool):
+        found = str(data.get("version"))[:20]
+        raise OptionError(f"device profile {path} has version {found}, not {VERSION}; {_AGAIN}")
+    if data.get("sha256") != _checksum({k: v for k, v in data.items() if k not in _HEAD}):
+        raise OptionError(f"device profile {path} is damaged or was changed; {_AGAIN}")
+    try:
+        return _profile(data)
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise OptionError(f"device profile {path} is malformed ({error}); {_AGAIN}") from None
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, unpacked if they are compressed: up to one more than `MAX_BYTES`."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise OptionError(f"device profile {path}: no such file") from None
+    except OSError as error:
+        raise OptionError(f"device profile {path} cannot be read: {error.strerror}") from None
+    if not content.startswith(_GZIP):
+        return content
+    try:
+        with gzip.open(io.BytesIO(content)) as packed:
+            return packed.read(MAX_BYTES + 1)
+    except (EOFError, OSError, zlib.error):
+        raise OptionError(f"device profile {path} cannot be unpacked; {_AGAIN}") from None
+
+
+_GZIP = b"\x1f\x8b"
+_HEAD = ("format", "version", "sha256")
+
+
+def _checksum(data: Json) -> str:
+    """SHA-256 of the data in a canonical text."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _indented(value: object) -> str:
+    """JSON with one line for each entry of a list or an object."""
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(f"  {json.dumps(v)}" for v in value) + "\n ]"
+    if isinstance(value, dict):
+        lines = (f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+        return "{\n" + ",\n".join(lines) + "\n }"
+    return json.dumps(value)
+
+
+def _to_json(profile: Profile) -> dict[str, object]:
+    numbers: dict[Conditions, int] = {}
+    operations: dict[str, dict[str, dict[str, list[str]]]] = {}
+    for (operation, types, ranks), conditions in profile.groups.items():
+        number = -1 if conditions is None else numbers.setdefault(conditions, len(numbers))
+        by_types = operations.setdefault(operation, {}).setdefault(types, {})
+        by_types.setdefault(str(number), []).append(ranks)
+    device = profile.device
+    return {
+        "device": {
+            "name": device.name,
+            "type": device.type.name,
+            "version": device.version,
+            "feature_level": device.feature_level,
+        },
+        "runtime_level": profile.runtime_level,
+        "conditions": [
+            {
+                "supported": _by_name(c.supported),
+                "declined": [sorted(traits) for traits in c.declined],
+            }
+            for c in numbers
+        ],
+        "operations": operations,
+        "exact": {
+            "supported": sorted(k for k, yes in profile.exact.items() if yes),
+            "declined": sorted(k for k, yes in profile.exact.items() if not yes),
+        },
+    }
+
+
+def _by_name(traits: Iterable[str]) -> dict[str, list[str]]:
+    """The classes of traits `name=class`, by name."""
+    found: dict[str, list[str]] = {}
+    for name, _, chosen in sorted(trait.partition("=") for trait in traits):
+        found.setdefault(name, []).append(chosen)
+    return found
+
+
+def _profile(data: Json) -> Profile:
+    device = _object(data, "device")
+    level, runtime_level = _level(device, "feature_level"), _level(data, "runtime_level")
+    if level > runtime_level:
+        raise ValueError(f"feature_level {level} above runtime_level {runtime_level}")
+    name, version = _text(device["name"]), _text(device["version"])
+    found = Device(name, DeviceCode[_text(device["type"])], version, level)
+    conditions = [_conditions(c) for c in _list(data["conditions"])]
+    exact = _object(data, "exact")
+    answers = {_text(k): yes for yes in (True, False) for k in _list(exact[_KINDS[yes]])}
+    return Profile(found, runtime_level, _groups(_object(data, "operations"), conditions), answers)
+
+
+_KINDS = {True: "supported", False: "declined"}
+
+
+def _groups(operations: Json, conditions: Sequence[Conditions]) -> dict[Group, Conditions | None]:
+    groups: dict[Group, Conditions | None] = {}
+    for operation in operations:
+        by_types = _object(operations, operation)
+        for types in by_types:
+            by_number = _object(by_types, types)
+            for number, ranks in by_number.items():
+                answer = None if number == "-1" else conditions[_index(number)]
+                groups.update({(operation, types, _text(r)): answer for r in _list(ranks)})
+    return groups
+
+
+def _conditions(value: object) -> Conditions:
+    if not isinstance(value, dict):
+        raise TypeError("conditions are no object")
+    declined = tuple(_traits(traits) for traits in _list(value["declined"]))
+    classes = _object(value, "supported")
+    supported = (f"{name}={_text(c)}" for name in classes for c in _list(classes[name]))
+    return Conditions(frozenset(supported), declined)
+
+
+def _traits(value: object) -> frozenset[str]:
+    return frozenset(map(_text, _list(value)))
+
+
+def _object(data: Json, name: str) -> Json:
+    value = data[name]
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} is no object")
+    return value
+
+
+def _list(value: object) -> Sequence[object]:
+    if not isinstance(value, list):
+        raise TypeError("a list is missing")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise TypeError("a text is missing or too long")
+    return value
+
+
+def _index(text: str) -> int:
+    if not text.isdecimal():
+        raise ValueError(f"{text} is no number of conditions")
+    return int(text)
+
+
+def _level(data: Json, name: str) -> int:
+    value = data[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= HIGHEST_LEVEL:
+        raise ValueError(f"{name} is not 1 to {HIGHEST_LEVEL}")
+    return value

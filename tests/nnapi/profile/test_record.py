@@ -1,0 +1,108 @@
+"""Recording: the answers for what was not asked follow from those for the samples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.model import Data, Model
+from ep_nnapi.nnapi.profile.answers import Answer, Profile
+from ep_nnapi.nnapi.profile.form import form_of
+from ep_nnapi.nnapi.profile.record import RecordingRuntime, record_all
+from ep_nnapi.nnapi.profile.sample import model_of
+from ep_nnapi.nnapi.profile.sample_devices import Rule, SampleDevice
+from ep_nnapi.nnapi.profile.seeds import seeds_of
+from ep_nnapi.nnapi.profile.use import OperationUse
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.nnapi.spec import BY_NAME
+from tests.nnapi.profile.make import Q8, add, scalar, tensor, use
+
+IMAGE = tensor(1, 4, 4, 2)
+
+
+def recorded(rule: Rule, *names: str, level: int = 8) -> Profile:
+    runtime = HostRuntime([SampleDevice("d", rule)], level)
+    samples = (s for name in names for s in seeds_of(BY_NAME[name]))
+    few = (s for s in samples if len({len(o.dimensions) for _, o in s.tensors()}) == 1)
+    (profile,) = record_all([(runtime, runtime.devices()[0])], few)
+    return profile
+
+
+def answers(profile: Profile, *uses: OperationUse) -> list[Answer]:
+    return [profile.answer(u, form_of(u)) for u in uses]
+
+
+YES, NO, UNKNOWN = Answer.SUPPORTED, Answer.DECLINED, Answer.NOT_RECORDED
+
+
+def test_types():
+    profile = recorded(lambda u: u.inputs[0].type is Q8, "RELU")
+    quantized = tensor(3, 2, code=Q8, zero=77)
+    assert answers(profile, use("RELU", [quantized], quantized), use("RELU", [IMAGE], IMAGE)) == [
+        YES,
+        NO,
+    ]
+
+
+def test_ranks():
+    profile = recorded(lambda u: len(u.inputs[0].dimensions) == 2, "RELU")
+    by_rank = [use("RELU", [t], t) for t in (tensor(5), tensor(5, 5), tensor(5, 5, 5))]
+    assert answers(profile, *by_rank) == [NO, YES, NO]
+
+
+def test_scalars_and_what_was_not_probed():
+    profile = recorded(lambda u: int(u.inputs[2].array) in (0, 3), "ADD")
+    found = answers(profile, *map(add, range(4)), use("MUL", [IMAGE, IMAGE, scalar(0)], IMAGE))
+    assert found == [YES, NO, NO, YES, UNKNOWN]
+
+
+def test_a_device_that_declines_the_first_sample():
+    """It wants a fused activation, which the first sample has not."""
+    profile = recorded(lambda u: int(u.inputs[2].array) == 1 and not u.relaxed, "ADD")
+    assert answers(profile, add(0), add(1), add(1, relaxed=True)) == [NO, YES, NO]
+
+
+def test_constants():
+    def rule(asked: OperationUse) -> bool:
+        return isinstance(asked.inputs[1].value, Data)
+
+    constant = replace(IMAGE, value=Data.of(np.zeros((1, 4, 4, 2), np.float32)))
+    both = [use("ADD", [IMAGE, second, scalar(2)], IMAGE) for second in (constant, IMAGE)]
+    assert answers(recorded(rule, "ADD"), *both) == [YES, NO]
+
+
+@pytest.mark.parametrize(("level", "answer"), [(2, UNKNOWN), (3, YES)])
+def test_samples_above_the_level_of_the_runtime_are_not_asked(level: int, answer: Answer):
+    profile = recorded(lambda u: True, "EXP", level=level)
+    assert answers(profile, use("EXP", [IMAGE], IMAGE)) == [answer]
+
+
+class _Picky(HostRuntime):
+    """Answers no query with an operation of one kind in it."""
+
+    def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
+        if any(o.spec.name == "EXP" and o.inputs for o in model.operations):
+            raise RuntimeFailure("getSupportedOperations", "ANEURALNETWORKS_OP_FAILED")
+        return super().supported(model, device)
+
+
+def test_a_query_that_fails_is_divided():
+    runtime = _Picky([SampleDevice("d", lambda u: True)])
+    samples = [*seeds_of(BY_NAME["EXP"])]
+    (profile,) = record_all([(runtime, runtime.devices()[0])], samples)
+    assert set(profile.groups.values()) == {None}
+
+
+def test_operations_of_models_are_recorded_by_their_digests():
+    runtime = RecordingRuntime(HostRuntime([SampleDevice("d", lambda u: u.spec.name == "ADD")]))
+    uses = [add(), use("RELU", [IMAGE], IMAGE)]
+    device = runtime.devices()[0]
+    assert runtime.supported(model_of(uses), device) == (True, False)
+    assert runtime.exact == {uses[0].digest: True, uses[1].digest: False}
+    assert runtime.feature_level == 8
+    assert runtime.share(model_of(uses)).operations == model_of(uses).operations
+    assert runtime.compile(model_of(uses), device) is not None
