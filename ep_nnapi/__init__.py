@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
     from ep_nnapi.diagnostics.check import check as check
+    from ep_nnapi.diagnostics.record_profile import record_profile as record_profile
     from ep_nnapi.diagnostics.run_and_compare import run as run
     from ep_nnapi.errors import ModelError as ModelError
     from ep_nnapi.errors import NnapiError as NnapiError
@@ -52,6 +53,7 @@ _HOME = {
     "Reason": "errors",
     "ops": "ops",
     "prepare": "preparation.batch",
+    "record_profile": "diagnostics.record_profile",
     "register": "ort.session",
     "Rejection": "errors",
     "Report": "report",

@@ -69,6 +69,13 @@ class Options:
         "the NNAPI device by name, or the first of a type: accelerator, gpu, cpu (default: the "
         "first, CPUs last)",
     )
+    device_profile: str | None = option(
+        None,
+        parsers.path,
+        "FILE",
+        Category.TARGET,
+        "a device recorded by ep-nnapi profile: its answers decide, the host computes",
+    )
     target: RuleSet = option(
         RuleSet.EP_NNAPI,
         parsers.one_of(RuleSet),

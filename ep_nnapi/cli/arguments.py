@@ -143,6 +143,20 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(_flag(runtime), metavar=runtime.metavar, help=runtime.help)
 
 
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `profile`."""
+    parser.add_argument(
+        "models", nargs="*", metavar="MODEL", help="record the very operations of this model too"
+    )
+    parser.add_argument("--runtime", metavar="RUNTIME", help="as the provider's option")
+    parser.add_argument(
+        "--device", metavar="NAME", help="the device (default: the first, CPUs last)"
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the profile to write, as JSON"
+    )
+
+
 def add_lib(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments of `lib`, each of which replaces the default output (the path)."""
     parser.add_argument("--cflags", action="store_true", help="print compiler flags")

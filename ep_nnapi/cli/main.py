@@ -63,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
     arguments.add_devices(devices)
+    profile_help = "record a device's answers, for --device-profile on another machine"
+    arguments.add_profile(_plain(verbs.add_parser("profile", help=profile_help), _profile))
     for each in (checking, running, preparing, ops, devices):
         arguments.add_json(each)
     lib_help = "path of libneuralnetworks.so, and flags to build C programs with it"
@@ -124,13 +126,13 @@ def _check(given: argparse.Namespace) -> int:
 def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
     """Prints a report for each feature level, as old phones support less than the default one."""
     from ep_nnapi.diagnostics.check import check
-    from ep_nnapi.provider.devices import open_runtime
+    from ep_nnapi.provider.provider import planner_of
 
     if given.optimization_level is not None:
         raise OptionError("--levels and --optimization-level exclude each other; give one of them")
     if {"feature_level", "api_level"} & options.keys():
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
-    levels = range(1, open_runtime(parse(options).runtime).feature_level + 1)
+    levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
     reports = [check(given.model, **options, feature_level=level) for level in levels]
     if given.json:
         _dump([r.to_json() for r in reports])
@@ -232,6 +234,21 @@ def _calibrate(given: argparse.Namespace) -> int:
         _dump(found.to_json())
     else:
         printing.calibration(found)
+    return DONE
+
+
+def _profile(given: argparse.Namespace) -> int:
+    from ep_nnapi.diagnostics.record_profile import record_profile
+
+    runtime = {} if given.runtime is None else {"runtime": given.runtime}
+    found = record_profile(given.output, given.models, device=given.device, **runtime)
+    supported = {name for (name, *_), answers in found.groups.items() if answers is not None}
+    asked = {name for name, *_ in found.groups}
+    line(f"{given.output}: {found.device.name}, feature level {found.device.feature_level}")
+    line(f"supports {len(supported)} of {len(asked)} operations in at least one form")
+    if given.models:
+        exact = sum(found.exact.values())
+        line(f"supports {exact} of {len(found.exact)} operations of the given models")
     return DONE
 
 

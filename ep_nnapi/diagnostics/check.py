@@ -14,6 +14,7 @@ from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -45,9 +46,14 @@ def partitioned(model: ModelSource, **options: object) -> Provider:
     return provider
 
 
-def partitioned_at(model: str | bytes, options: Options, level: _Level) -> Provider:
-    """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`."""
-    with provider_of_session(options) as (strings, found):
+def partitioned_at(
+    model: str | bytes, options: Options, level: _Level, runtime: Runtime | None = None
+) -> Provider:
+    """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`.
+
+    runtime   replaces the runtime of the options
+    """
+    with provider_of_session(options, runtime) as (strings, found):
         session = _partition(model, strings, level)
         provider = found()
     check_fixed(options, inputs_of(session))
@@ -56,7 +62,7 @@ def partitioned_at(model: str | bytes, options: Options, level: _Level) -> Provi
 
 @contextmanager
 def provider_of_session(
-    options: Options,
+    options: Options, runtime: Runtime | None = None
 ) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
     """Yields option strings for one session, and a function that returns the session's provider.
 
@@ -65,7 +71,7 @@ def provider_of_session(
     continues without NNAPI. Raises OptionError for invalid options.
     """
     # host-cpu computes by the same code as the CPU provider, so it could hide a wrong lowering
-    provider = Provider(options, fast=False, measure=True)
+    provider = Provider(options, runtime, fast=False, measure=True)
 
     def found() -> Provider:
         if isinstance(provider.error, NnapiError):

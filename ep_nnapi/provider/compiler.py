@@ -18,6 +18,7 @@ from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.digest import model_digest
+from ep_nnapi.nnapi.profile.device import ProfiledRuntime
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current
@@ -164,10 +165,14 @@ class Compiler:
         return {i for i, yes in enumerate(answers) if not yes}
 
     def _declined(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
-        operations = [lowered.model.operations[i] for i in declined]
+        indexes = sorted(declined)
+        operations = [lowered.model.operations[i] for i in indexes]
         names = {name for op in operations for name in op.origin}
         kinds = ", ".join(sorted({op.spec.name for op in operations}))
-        return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}")
+        by = ""
+        if isinstance(self.runtime, ProfiledRuntime):
+            by = f" ({self.runtime.explanation(lowered.model, indexes)})"
+        return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}{by}")
 
     def place(self, lowered: Lowered) -> tuple[Lowered, Device]:
         """Returns the device for a cluster, and the cluster as it is compiled for that device."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.engines.device import HOST_CPU
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
+from ep_nnapi.nnapi.profile.device import ProfiledRuntime
+from ep_nnapi.nnapi.profile.file import read
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import DEFAULT_RUNTIME, HOST, Options
@@ -38,9 +41,33 @@ def open_runtime(name: str) -> Runtime:
     return LibraryRuntime(load(name))
 
 
+def runtime_of(options: Options) -> Runtime:
+    """Returns the runtime for a session with these options: with `device_profile`, that device.
+
+    Raises OptionError if the library or the profile cannot be loaded, or if both are given.
+    """
+    if options.device_profile is None:
+        return open_runtime(options.runtime)
+    if options.runtime not in (HOST, DEFAULT_RUNTIME):
+        raise OptionError(
+            f"device_profile is for the host runtime, not for {options.runtime}; drop one of them"
+        )
+    return ProfiledRuntime(read(Path(options.device_profile)), open_runtime(HOST))
+
+
 def devices(runtime: str = DEFAULT_RUNTIME) -> tuple[Device, ...]:
     """Returns the devices of a runtime, as printed by `ep-nnapi devices`."""
     return tuple(open_runtime(runtime).devices())
+
+
+def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:
+    """Returns the device's name where the options name none: with a profile its device.
+
+    None leaves the choice to `choose_device`, as with the flag CPU_ONLY.
+    """
+    if isinstance(runtime, ProfiledRuntime) and NnapiFlag.CPU_ONLY not in flags:
+        return runtime.profile.device.name
+    return None
 
 
 def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:

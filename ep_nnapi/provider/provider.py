@@ -18,14 +18,14 @@ from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import Options, parse
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.devices import choose_device, fast_devices, open_runtime
+from ep_nnapi.provider.devices import choose_device, default_device, fast_devices, runtime_of
 from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
@@ -48,13 +48,21 @@ _handed_over: dict[str, Provider] = {}
 class Provider:
     """Decides for one session which nodes run on NNAPI."""
 
-    def __init__(self, options: Options, *, fast: bool = True, measure: bool = False) -> None:
+    def __init__(
+        self,
+        options: Options,
+        runtime: Runtime | None = None,
+        *,
+        fast: bool = True,
+        measure: bool = False,
+    ) -> None:
         """Create a provider.
 
+        runtime   replaces the runtime of the options
         fast      without it, nnapi-reference runs what host-cpu could run too
         measure   devices measure their runs, where they can
         """
-        self._planner = planner_of(options, fast=fast, measure=measure)
+        self._planner = planner_of(options, runtime, fast=fast, measure=measure)
         self.target = self._planner.compiler.target
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
@@ -149,15 +157,19 @@ class Provider:
         return sum(c.failures.fallback_runs for c in self.clusters)
 
 
-def planner_of(options: Options, *, fast: bool = True, measure: bool = False) -> Planner:
+def planner_of(
+    options: Options, runtime: Runtime | None = None, *, fast: bool = True, measure: bool = False
+) -> Planner:
     """Returns the planner for these options: their target, runtime, device and cost model.
 
-    fast   devices that are faster than nnapi-reference take precedence over it
+    runtime   replaces the runtime of the options
+    fast      devices that are faster than nnapi-reference take precedence over it
     Raises OptionError if they do not fit the runtime, its devices or the calibration.
     """
-    runtime = open_runtime(options.runtime)
+    runtime = runtime or runtime_of(options)
     offered = options.lowering_target(runtime.feature_level)
-    device = choose_device(runtime, options.device, offered.flags)
+    wanted = options.device or default_device(runtime, offered.flags)
+    device = choose_device(runtime, wanted, offered.flags)
     target = options.lowering_target(device.feature_level, f"device {device.name}")
     limits = RunOptions(timeout_ns=nanoseconds(options.execution_timeout))
     preferred = fast_devices(runtime, device, options) if fast or options.device else ()
