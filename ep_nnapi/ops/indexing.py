@@ -115,7 +115,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
     x, index, y, batch = n.input(0), n.input(1), n.output(), n.integer("batch_dims", 0)
     n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
     width = index.shape[-1]
-    fits = batch + width <= x.rank and 0 <= batch < index.rank
+    fits = 0 < width <= x.rank - batch and 0 <= batch < index.rank
     n.require(
         fits and x.shape[:batch] == index.shape[:batch],
         Reason.SHAPE,

@@ -133,6 +133,8 @@ CASES = [
     ),
     Inconsistent("ScatterND", [(5,), np.array(0), (1,)], (5,), RANK, "x1 is a scalar"),
     Inconsistent("GatherND", [(5,), np.array(0)], (1,), RANK, "x1 is a scalar"),
+    Inconsistent("GatherND", [(5,), integers()], (5,), SHAPE, "x1 of shape [0] does not index x0"),
+    Inconsistent("GlobalLpPool", [(2, 3)], (2, 3), RANK, "x0 has rank 2 and no image", {"p": 3}),
     Inconsistent(
         "GatherND",
         [(2, 5), np.zeros((3, 1), np.int64)],

@@ -64,11 +64,11 @@ def _forge(path: Path, rng: random.Random) -> None:
     if not nodes:
         return
     attribute = next(a for a in rng.choice(nodes).attribute if a.name == "ep_cache_context")
-    data = forged(attribute.s, rng)
-    _, program, weights = split(data)
+    _, program, weights = split(attribute.s)
     if weights and rng.random() < 0.2:
-        data = program + damaged(weights, rng)[1] + b"."
-    attribute.s = data
+        attribute.s = program + damaged(weights, rng)[1] + b"."
+    else:
+        attribute.s = forged(attribute.s, rng)
     del proto.metadata_props[:]
     add_placeholder(proto)
     onnx.save(proto, path)

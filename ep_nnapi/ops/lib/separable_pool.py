@@ -148,6 +148,8 @@ def _axis_window(
 
 def whole_image(x: Value) -> list[AxisWindow]:
     """Return windows that cover the whole image (global pooling)."""
+    if x.rank < 3:
+        raise Reject(Reason.RANK, f"{x.name} has rank {x.rank} and no image to pool")
     return [AxisWindow(size, 1, size) for size in x.shape[2:]]
 
 
