@@ -15,7 +15,7 @@ demo: $(PACKAGE)
 	@echo
 	$(BIN)/ep-nnapi run models/digits.onnx --input models/digits/samples.npz
 
-# Prepared models without Python, in C: the plugin for ONNX Runtime, in build/native.
+# Prepared models without Python, in C: the plugin for ONNX Runtime and nnapi_run, in build/native.
 native:
 	$(MAKE) -C native BUILD=$(CURDIR)/build/native
 

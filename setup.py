@@ -22,7 +22,8 @@ LINKING = ("-Wl,-z,relro", "-Wl,-z,now", "-Wl,-z,noexecstack")
 def context_library() -> Extension:
     """The plugin execution provider for prepared models, in C; it needs no Python."""
     name = "libonnxruntime_providers_nnapi_context"
-    sources = sorted(Path("native").glob("*.c"))
+    program = {Path("native", name) for name in ("nnapi_run.c", "onnx_file.c", "npy.c")}
+    sources = sorted(set(Path("native").glob("*.c")) - program)
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     return Extension(
         f"ep_nnapi.nnapi.capi.{name}",

@@ -106,7 +106,12 @@ static bool has_instructions(void) {
   return (getauxval(AT_HWCAP) & SHA2) != 0;
 }
 
-__attribute__((target("+sha2"))) static void blocks_fast(uint32_t state[8], const uint8_t *data,
+#if defined(__clang__)
+#define WITH_SHA2 __attribute__((target("sha2")))
+#else
+#define WITH_SHA2 __attribute__((target("+crypto")))
+#endif
+WITH_SHA2 static void blocks_fast(uint32_t state[8], const uint8_t *data,
                                                          size_t count) {
   uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4);
   for (; count > 0; count--, data += 64) {

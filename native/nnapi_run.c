@@ -1,0 +1,291 @@
+/* nnapi_run: runs a prepared model that one cluster covers, on any NNAPI library; needs no Python
+ * and no ONNX Runtime. */
+#define _POSIX_C_SOURCE 200809L
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "npy.h"
+#include "onnx_file.h"
+#include "options.h"
+
+static const char USAGE[] =
+    "usage: nnapi_run MODEL_ctx.onnx [option...]\n"
+    "       nnapi_run --devices [--runtime LIBRARY]\n"
+    "\n"
+    "Runs a model that `ep-nnapi prepare --format context` wrote and that is one cluster.\n"
+    "\n"
+    "  --input NAME=FILE.npy   contents of an input (default: zeros)\n"
+    "  --outputs DIR           write each output to DIR/NAME.npy\n"
+    "  --runs N                runs that are timed, after one that is not (default: 10)\n"
+    "  --devices               list the devices\n"
+    "  --runtime LIBRARY       the NNAPI library (default: the system's)\n"
+    "  --device NAME           name or type of the device; all: each in turn\n"
+    "  --preference WHAT       fast_single_answer (default), sustained_speed or low_power\n"
+    "  --priority WHICH        low, medium (default) or high\n"
+    "  --compilation-timeout S, --execution-timeout S\n"
+    "  --fallback WHERE        reference (default) or none\n";
+
+enum { MOST_INPUTS = 256, FAILED = 3, UNUSABLE = 2 };
+
+typedef struct {
+  const char *model, *outputs, *inputs[MOST_INPUTS];
+  int input_count, runs;
+  bool list, all;
+  ctx_settings settings;
+} arguments;
+
+typedef struct {
+  ctx_onnx file;
+  ctx_container container;
+  ctx_weights weights;
+  void **inputs, **outputs; /* contents of the ONNX tensors */
+} job;
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static int fail(int status, const char *sentence) {
+  fprintf(stderr, "nnapi_run: %s\n", sentence);
+  return status;
+}
+
+/* "--execution-timeout" is the provider option "execution_timeout". */
+static bool set_option(arguments *a, const char *flag, const char *value, ctx_error *error) {
+  char key[64];
+  size_t i;
+  for (i = 0; flag[i + 2] != '\0' && i + 1 < sizeof key; i++)
+    key[i] = (char)(flag[i + 2] == '-' ? '_' : flag[i + 2]);
+  key[i] = '\0';
+  if (strcmp(key, "device") == 0 && strcmp(value, "all") == 0) return a->all = true;
+  return ctx_set_option(&a->settings, key, value, error);
+}
+
+static bool set_runs(arguments *a, const char *value, ctx_error *error) {
+  char *end;
+  const long runs = strtol(value, &end, 10);
+  if (*end != '\0' || end == value || runs < 1 || runs > 1000000)
+    return ctx_fail(error, "--runs is '%.50s'; it must be 1 to 1000000", value);
+  a->runs = (int)runs;
+  return true;
+}
+
+static bool parse(int count, char **words, arguments *a, ctx_error *error) {
+  int i;
+  a->runs = 10;
+  a->settings = ctx_default_settings();
+  for (i = 1; i < count; i++) {
+    const char *word = words[i], *value = i + 1 < count ? words[i + 1] : NULL;
+    if (strcmp(word, "--devices") == 0) {
+      a->list = true;
+    } else if (strncmp(word, "--", 2) != 0) {
+      if (a->model != NULL) return ctx_fail(error, "one model at a time: '%.100s'", word);
+      a->model = word;
+    } else if (value == NULL) {
+      return ctx_fail(error, "%.100s needs a value", word);
+    } else if (strcmp(word, "--input") == 0) {
+      if (a->input_count == MOST_INPUTS) return ctx_fail(error, "there are too many inputs");
+      a->inputs[a->input_count++] = words[++i];
+    } else if (strcmp(word, "--outputs") == 0) {
+      a->outputs = words[++i];
+    } else if (strcmp(word, "--runs") == 0) {
+      if (!set_runs(a, words[++i], error)) return false;
+    } else if (!set_option(a, word, words[++i], error)) {
+      return false;
+    }
+  }
+  return a->list || a->model != NULL || ctx_fail(error, "a model is missing; --help shows how");
+}
+
+static size_t bytes_of(const job *j, const ctx_crossing *crossing) {
+  size_t size = ctx_onnx_element(crossing->element_type);
+  uint32_t i;
+  for (i = 0; i < crossing->shape.count; i++)
+    size *= (size_t)j->container.sizes[crossing->shape.first + i];
+  return size;
+}
+
+static bool allocate(const job *j, const ctx_crossing *crossings, uint32_t count, void ***out,
+                     ctx_error *error) {
+  uint32_t i;
+  *out = calloc((size_t)count + 1, sizeof **out);
+  if (*out == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < count; i++) {
+    (*out)[i] = calloc(1, bytes_of(j, &crossings[i]));
+    if ((*out)[i] == NULL) return ctx_out_of_memory(error);
+  }
+  return true;
+}
+
+static bool read_input(const job *j, const char *argument, ctx_error *error) {
+  const char *equals = strchr(argument, '=');
+  const ctx_container *c = &j->container;
+  uint32_t i;
+  if (equals == NULL) return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
+  for (i = 0; i < c->header->inputs.count; i++) {
+    const ctx_crossing *crossing = &c->inputs[i];
+    if (crossing->name.count != (size_t)(equals - argument) ||
+        memcmp(c->text + crossing->name.first, argument, crossing->name.count) != 0)
+      continue;
+    return ctx_npy_read(equals + 1, crossing->element_type, c->sizes + crossing->shape.first,
+                        crossing->shape.count, j->inputs[i], bytes_of(j, crossing), error);
+  }
+  return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
+}
+
+/* A name as a file's: what is no letter, digit, '.', '-' or '_' becomes '_'. */
+static bool write_output(const job *j, uint32_t index, const char *folder, ctx_error *error) {
+  const ctx_crossing *crossing = &j->container.outputs[index];
+  const char *name = j->container.text + crossing->name.first;
+  char path[4096];
+  size_t used = (size_t)snprintf(path, sizeof path, "%s/", folder), i;
+  if (used + crossing->name.count + 5 >= sizeof path) return ctx_fail(error, "a name is too long");
+  for (i = 0; i < crossing->name.count; i++, used++) {
+    const char c = name[i];
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '_' || (c == '.' && i > 0);
+    path[used] = plain ? c : '_';
+  }
+  memcpy(path + used, ".npy", 5);
+  return ctx_npy_write(path, crossing->element_type, j->container.sizes + crossing->shape.first,
+                       crossing->shape.count, j->outputs[index], bytes_of(j, crossing), error);
+}
+
+static bool open_model(job *j, const char *path, ctx_error *error) {
+  const char *slash = strrchr(path, '/');
+  char *folder;
+  bool opened;
+  if (!ctx_onnx_read(path, &j->file, error)) return ctx_prefix(error, path);
+  if (!ctx_read(j->file.data, j->file.size, &j->container, error)) return ctx_prefix(error, path);
+  if ((j->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
+      !ctx_check_model_file(path, error))
+    return false;
+  folder = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
+  if (folder == NULL) return ctx_out_of_memory(error);
+  opened = ctx_weights_open(&j->container, folder, &j->weights, error);
+  free(folder);
+  return opened &&
+         allocate(j, j->container.inputs, j->container.header->inputs.count, &j->inputs, error) &&
+         allocate(j, j->container.outputs, j->container.header->outputs.count, &j->outputs, error);
+}
+
+static int compare_times(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Runs once without a watch, then `runs` times with one. */
+static bool time_runs(const job *j, ctx_program *program, int runs, ctx_error *error) {
+  double *times = calloc((size_t)runs, sizeof *times);
+  const double begin = now_ms();
+  double first;
+  int i;
+  bool ran = times != NULL || ctx_out_of_memory(error);
+  ran = ran && ctx_program_run(program, (const void *const *)j->inputs, j->outputs, error);
+  first = now_ms() - begin;
+  for (i = 0; ran && i < runs; i++) {
+    const double start = now_ms();
+    ran = ctx_program_run(program, (const void *const *)j->inputs, j->outputs, error);
+    times[i] = now_ms() - start;
+  }
+  if (ran) {
+    qsort(times, (size_t)runs, sizeof *times, compare_times);
+    printf("%s: first run %.3f ms, then %d runs: median %.3f ms, least %.3f ms, most %.3f ms\n",
+           ctx_program_device(program)->name, first, runs, times[runs / 2], times[0],
+           times[runs - 1]);
+    if (ctx_program_failure(program)[0] != '\0')
+      fprintf(stderr, "nnapi_run: fallback: %s\n", ctx_program_failure(program));
+  }
+  free(times);
+  return ran;
+}
+
+static bool run_on(const job *j, const ctx_nnapi *nnapi, const ctx_options *options, int runs,
+                   ctx_error *error) {
+  ctx_program *program = NULL;
+  const double begin = now_ms();
+  bool ran = ctx_program_create(nnapi, &j->container, &j->weights, options, &program, error);
+  if (ran) {
+    printf("%s: compiled in %.1f ms\n", ctx_program_device(program)->name, now_ms() - begin);
+    ran = time_runs(j, program, runs, error);
+  }
+  ctx_program_free(program);
+  return ran;
+}
+
+static bool run_all(const job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, arguments *a,
+                    ctx_error *error) {
+  ctx_options options;
+  bool ran = true;
+  uint32_t i;
+  if (!a->all)
+    return ctx_resolve(&a->settings, devices, &options, error) &&
+           run_on(j, nnapi, &options, a->runs, error);
+  for (i = 0; i < devices->count; i++) {
+    a->settings.device = devices->items[i].name;
+    a->settings.fallback = false;
+    if (ctx_resolve(&a->settings, devices, &options, error) &&
+        run_on(j, nnapi, &options, a->runs, error))
+      continue;
+    printf("%s: %s\n", devices->items[i].name, error->text);
+    ran = false;
+  }
+  return ran;
+}
+
+static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
+  uint32_t i;
+  printf("runtime: feature level %d\n", nnapi->feature_level);
+  for (i = 0; i < devices->count; i++) {
+    const ctx_device *device = &devices->items[i];
+    printf("%s: %s, version %s, feature level %d\n", device->name, ctx_device_type(device->type),
+           device->version, device->feature_level);
+  }
+}
+
+static int work(job *j, arguments *a) {
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  ctx_error error;
+  uint32_t i;
+  int k;
+  if (!ctx_open_runtime(&a->settings, &nnapi, &error) ||
+      !ctx_list_devices(&nnapi, &devices, &error))
+    return fail(FAILED, error.text);
+  if (a->list) list(&nnapi, &devices);
+  if (a->model == NULL) return 0;
+  if (!open_model(j, a->model, &error)) return fail(UNUSABLE, error.text);
+  for (k = 0; k < a->input_count; k++)
+    if (!read_input(j, a->inputs[k], &error)) return fail(UNUSABLE, error.text);
+  if (!run_all(j, &nnapi, &devices, a, &error)) return fail(FAILED, error.text);
+  for (i = 0; a->outputs != NULL && i < j->container.header->outputs.count; i++)
+    if (!write_output(j, i, a->outputs, &error)) return fail(UNUSABLE, error.text);
+  return 0;
+}
+
+static void release(job *j) {
+  uint32_t i;
+  for (i = 0; j->inputs != NULL && j->inputs[i] != NULL; i++) free(j->inputs[i]);
+  for (i = 0; j->outputs != NULL && j->outputs[i] != NULL; i++) free(j->outputs[i]);
+  free(j->inputs);
+  free(j->outputs);
+  ctx_weights_close(&j->weights);
+  free(j->file.data);
+}
+
+int main(int count, char **words) {
+  arguments a = {0};
+  job j = {.weights = {.descriptor = -1}};
+  ctx_error error;
+  int status;
+  if (count == 2 && strcmp(words[1], "--help") == 0) return fputs(USAGE, stdout), 0;
+  if (!parse(count, words, &a, &error)) return fail(UNUSABLE, error.text);
+  status = work(&j, &a);
+  release(&j);
+  return status;
+}

@@ -1,0 +1,150 @@
+/* Reading of .onnx files: as much of Protocol Buffers as it takes to find one node's container.
+ *
+ * Source: onnx.proto; Protocol Buffers, encoding. The file is not trusted. */
+#define _POSIX_C_SOURCE 200809L
+#include "onnx_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "format.h"
+
+/* Field numbers of onnx.proto. */
+enum {
+  MODEL_GRAPH = 7,
+  GRAPH_NODE = 1,
+  NODE_OP_TYPE = 4,
+  NODE_ATTRIBUTE = 5,
+  NODE_DOMAIN = 7,
+  ATTRIBUTE_NAME = 1,
+  ATTRIBUTE_STRING = 4
+};
+
+typedef struct {
+  const uint8_t *at, *end;
+} span;
+
+/* One field of a message; `body` is empty for numbers. */
+typedef struct {
+  uint64_t number;
+  span body;
+} field;
+
+static bool read_varint(span *message, uint64_t *out) {
+  int shift;
+  *out = 0;
+  for (shift = 0; shift < 64 && message->at < message->end; shift += 7) {
+    const uint8_t byte = *message->at++;
+    *out |= (uint64_t)(byte & 0x7f) << shift;
+    if ((byte & 0x80) == 0) return true;
+  }
+  return false;
+}
+
+static bool skip(span *message, uint64_t bytes) {
+  if (bytes > (uint64_t)(message->end - message->at)) return false;
+  message->at += bytes;
+  return true;
+}
+
+/* Reads the next field; false at the end, or where the message is malformed. */
+static bool next_field(span *message, field *out) {
+  enum { VARINT, FIXED_64, BYTES, FIXED_32 = 5 };
+  uint64_t tag, length = 0;
+  if (message->at == message->end || !read_varint(message, &tag)) return false;
+  out->number = tag >> 3;
+  out->body.at = out->body.end = message->at;
+  switch (tag & 7) {
+    case VARINT: return read_varint(message, &length);
+    case FIXED_64: return skip(message, 8);
+    case FIXED_32: return skip(message, 4);
+    case BYTES:
+      if (!read_varint(message, &length)) return false;
+      out->body.at = message->at;
+      if (!skip(message, length)) return false;
+      out->body.end = message->at;
+      return true;
+    default: return false;
+  }
+}
+
+/* The first field of that number; an empty one if there is none. */
+static span find(span message, uint64_t number) {
+  const span none = {message.end, message.end};
+  field found;
+  while (next_field(&message, &found))
+    if (found.number == number) return found.body;
+  return none;
+}
+
+static bool is_text(span body, const char *text) {
+  return (size_t)(body.end - body.at) == strlen(text) &&
+         memcmp(body.at, text, strlen(text)) == 0;
+}
+
+/* The value of a node's string attribute. */
+static span attribute(span node, const char *name) {
+  const span none = {node.end, node.end};
+  field found;
+  while (next_field(&node, &found))
+    if (found.number == NODE_ATTRIBUTE && is_text(find(found.body, ATTRIBUTE_NAME), name))
+      return find(found.body, ATTRIBUTE_STRING);
+  return none;
+}
+
+static bool find_container(span model, span *out, ctx_error *error) {
+  span graph = find(model, MODEL_GRAPH), node = {NULL, NULL};
+  uint32_t nodes = 0;
+  field found;
+  while (next_field(&graph, &found)) {
+    if (found.number != GRAPH_NODE) continue;
+    node = found.body;
+    nodes++;
+  }
+  if (nodes == 0) return ctx_fail(error, "it is no ONNX model, or has no nodes");
+  if (nodes > 1 || !is_text(find(node, NODE_OP_TYPE), "EPContext") ||
+      !is_text(find(node, NODE_DOMAIN), "com.microsoft"))
+    return ctx_fail(error,
+                    "the model is not one cluster (%u nodes); run it with ONNX Runtime and the "
+                    "plugin, or prepare it with ep-nnapi prepare --format context",
+                    nodes);
+  *out = attribute(node, "ep_cache_context");
+  return out->at != out->end || ctx_fail(error, "its node has no ep_cache_context");
+}
+
+static bool copy_container(span model, ctx_onnx *out, ctx_error *error) {
+  span container = model;
+  void *data = NULL;
+  if (!find_container(model, &container, error)) return false;
+  out->size = (size_t)(container.end - container.at);
+  if (posix_memalign(&data, CTX_ALIGNMENT, out->size) != 0) return ctx_out_of_memory(error);
+  memcpy(data, container.at, out->size);
+  out->data = data;
+  return true;
+}
+
+bool ctx_onnx_read(const char *path, ctx_onnx *out, ctx_error *error) {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  struct stat facts = {0};
+  span model;
+  void *data;
+  bool read;
+  if (descriptor < 0) return ctx_fail(error, "%s", strerror(errno));
+  if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) {
+    close(descriptor);
+    return ctx_fail(error, "it is no ONNX model");
+  }
+  data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  close(descriptor);
+  if (data == MAP_FAILED) return ctx_fail(error, "%s", strerror(errno));
+  model.at = data;
+  model.end = model.at + facts.st_size;
+  read = copy_container(model, out, error);
+  munmap(data, (size_t)facts.st_size);
+  return read;
+}

@@ -1,0 +1,76 @@
+"""The C parts and their test programs, compiled when needed: plain, sanitized, for ARM64."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+NATIVE = ROOT / "native"
+HERE = Path(__file__).parent
+PROGRAMS = {"nnapi_run": ("nnapi_run", "onnx_file", "npy"), "read_many": ()}
+PLUGIN = ("ep", "plugin", *PROGRAMS["nnapi_run"])
+"""Sources that are not part of every program."""
+
+SANITIZED = (
+    *("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+    "-fno-omit-frame-pointer",
+)
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+ARM64 = shutil.which("aarch64-linux-gnu-gcc")
+EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+
+
+@dataclass(frozen=True)
+class Build:
+    """Programs and the stand-in library, built in a folder."""
+
+    folder: Path
+    compiler: str
+    flags: tuple[str, ...] = ("-O2",)
+
+    def program(self, name: str) -> Path:
+        """`nnapi_run`, or a test program of this folder."""
+        own = [NATIVE / f"{source}.c" for source in PROGRAMS[name]] or [HERE / f"{name}.c"]
+        shared = [p for p in sorted(NATIVE.glob("*.c")) if p.stem not in PLUGIN]
+        return self._compiled(name, *own, *shared)
+
+    @cached_property
+    def stand_in(self) -> Path:
+        """The small NNAPI library."""
+        return self._compiled("libneuralnetworks.so", HERE / "stand_in.c", "-shared", "-fPIC")
+
+    def _compiled(self, name: str, *words: object) -> Path:
+        out = self.folder / name
+        warnings = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
+        command = [self.compiler, "-std=c11", *self.flags, *warnings, "-fvisibility=hidden"]
+        command += [str(word) for word in words]
+        command += [f"-I{NATIVE}", "-o", str(out), "-ldl", "-pthread"]
+        subprocess.run(command, check=True, timeout=300)
+        return out
+
+
+def sanitized(folder: Path) -> Build:
+    """With AddressSanitizer and UndefinedBehaviorSanitizer; skips the test where gcc has none."""
+    source = folder / "empty.c"
+    source.write_text("int main(void) { return 0; }\n")
+    command = [COMPILER or "cc", *SANITIZED, str(source), "-o", str(folder / "empty")]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("the compiler has no sanitizers")
+    return Build(folder, COMPILER or "cc", SANITIZED)
+
+
+def environment() -> dict[str, str]:
+    """Sanitizers' findings end a program with 99."""
+    return {
+        **os.environ,
+        "ASAN_OPTIONS": "exitcode=99:allocator_may_return_null=1:max_allocation_size_mb=2048",
+        "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
+    }

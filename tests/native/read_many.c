@@ -1,0 +1,110 @@
+/* Reads containers from a file and does with each what the plugin does, on the NNAPI library that
+ * the first argument names: it is refused in one sentence, or built, compiled and run.
+ *
+ *     read_many LIBRARY FILE
+ *
+ * The file has, for each container, its size (u64) and its bytes. Prints how many were refused and
+ * how many ran; ends with 1 if an error has no sentence or more than one line. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+static size_t bytes_of(const ctx_container *c, const ctx_crossing *crossing) {
+  size_t size = ctx_onnx_element(crossing->element_type);
+  uint32_t i;
+  for (i = 0; i < crossing->shape.count; i++) size *= (size_t)c->sizes[crossing->shape.first + i];
+  return size;
+}
+
+/* Tensors of that side, each in memory of exactly its size. */
+static void **tensors(const ctx_container *c, const ctx_crossing *crossings, uint32_t count) {
+  enum { MOST = 1 << 26 };
+  void **made = calloc((size_t)count + 1, sizeof *made);
+  uint32_t i;
+  for (i = 0; made != NULL && i < count; i++)
+    made[i] = bytes_of(c, &crossings[i]) < MOST ? calloc(1, bytes_of(c, &crossings[i])) : NULL;
+  return made;
+}
+
+static bool all_there(void **made, uint32_t count) {
+  uint32_t i;
+  for (i = 0; made != NULL && i < count; i++)
+    if (made[i] == NULL) return false;
+  return made != NULL;
+}
+
+static void release(void **made, uint32_t count) {
+  uint32_t i;
+  for (i = 0; made != NULL && i < count; i++) free(made[i]);
+  free(made);
+}
+
+static bool run(ctx_program *program, const ctx_container *c, ctx_error *error) {
+  const uint32_t ins = c->header->inputs.count, outs = c->header->outputs.count;
+  void **inputs = tensors(c, c->inputs, ins), **outputs = tensors(c, c->outputs, outs);
+  bool ran = true;
+  if (all_there(inputs, ins) && all_there(outputs, outs))
+    ran = ctx_program_run(program, (const void *const *)inputs, outputs, error);
+  release(inputs, ins);
+  release(outputs, outs);
+  return ran;
+}
+
+static bool use(const ctx_nnapi *nnapi, const ctx_devices *devices, const uint8_t *data,
+                size_t size, ctx_error *error) {
+  const ctx_settings settings = ctx_default_settings();
+  ctx_container container;
+  ctx_weights weights = {.descriptor = -1};
+  ctx_options options;
+  ctx_program *program = NULL;
+  bool done = ctx_read(data, size, &container, error) &&
+              ctx_resolve(&settings, devices, &options, error) &&
+              ctx_weights_open(&container, NULL, &weights, error) &&
+              ctx_program_create(nnapi, &container, &weights, &options, &program, error) &&
+              run(program, &container, error);
+  ctx_program_free(program);
+  ctx_weights_close(&weights);
+  return done;
+}
+
+/* The next container, in memory of exactly its size; NULL at the end. */
+static uint8_t *next(FILE *file, size_t *size) {
+  uint64_t length;
+  void *data = NULL;
+  if (fread(&length, sizeof length, 1, file) != 1) return NULL;
+  *size = (size_t)length;
+  if (posix_memalign(&data, CTX_ALIGNMENT, *size > 0 ? *size : 1) != 0) return NULL;
+  if (fread(data, 1, *size, file) == *size) return data;
+  free(data);
+  return NULL;
+}
+
+int main(int count, char **words) {
+  const ctx_settings settings = {.runtime = count > 1 ? words[1] : NULL};
+  FILE *file = count > 2 ? fopen(words[2], "rb") : NULL;
+  long refused = 0, ran = 0;
+  ctx_error error = {""};
+  ctx_nnapi nnapi;
+  ctx_devices devices;
+  uint8_t *data;
+  size_t size;
+  if (file == NULL || !ctx_open_runtime(&settings, &nnapi, &error) ||
+      !ctx_list_devices(&nnapi, &devices, &error))
+    return fprintf(stderr, "read_many: %s\n", error.text), 2;
+  while ((data = next(file, &size)) != NULL) {
+    error.text[0] = '\0';
+    if (use(&nnapi, &devices, data, size, &error))
+      ran++;
+    else if (error.text[0] != '\0' && strchr(error.text, '\n') == NULL)
+      refused++;
+    else
+      return fprintf(stderr, "read_many: an error without a sentence\n"), 1;
+    free(data);
+  }
+  fclose(file);
+  printf("%ld refused, %ld ran\n", refused, ran);
+  return 0;
+}

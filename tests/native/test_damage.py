@@ -1,0 +1,103 @@
+"""Damaged and forged containers through the C reader and client, under gcc's sanitizers."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.epcontext.container import pack
+from ep_nnapi.lowering.model_builder import Lowered
+from tests.epcontext.clusters import branching, lowered, quantized_digits
+from tests.epcontext.forging import forged
+from tests.native.build import Build, environment, needs_compiler, sanitized
+from tests.preparation.damage import damaged
+
+pytestmark = needs_compiler
+BATCH = 5_000
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
+    return sanitized(tmp_path_factory.mktemp("sanitized"))
+
+
+@pytest.fixture(scope="module")
+def reader(build: Build) -> list[str]:
+    """The command, without the file."""
+    return [str(build.program("read_many")), str(build.stand_in)]
+
+
+def read(reader: list[str], containers: list[bytes], folder: Path) -> tuple[int, int]:
+    """How many were refused and how many ran; a finding of a sanitizer fails."""
+    file = folder / "containers"
+    file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in containers))
+    done = subprocess.run(
+        [*reader, str(file)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        env=environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    refused, ran = map(int, re.findall(r"\d+", done.stdout))
+    return refused, ran
+
+
+def drawn(sources: list[bytes], rng: random.Random) -> bytes:
+    """One container with damage, or several facts changed and sealed again."""
+    data = rng.choice(sources)
+    if rng.random() < 0.2:
+        return damaged(data, rng)[1]
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        data = forged_again(data, rng)
+    return data
+
+
+def forged_again(data: bytes, rng: random.Random) -> bytes:
+    """Containers whose tables do not lie where the header says cannot be forged once more."""
+    try:
+        return forged(data, rng)
+    except Exception:
+        return data
+
+
+def sources() -> list[bytes]:
+    makers: list[Lowered] = [lowered(), branching(), quantized_digits()]
+    return [pack(whole).with_embedded_weights() for whole in makers]
+
+
+def test_sound_containers_run(reader: list[str], tmp_path: Path) -> None:
+    assert read(reader, sources(), tmp_path) == (0, 3)
+
+
+def test_short_and_empty_ones_are_refused(reader: list[str], tmp_path: Path) -> None:
+    """Every length up to the header's, and each container without its end."""
+    data = sources()[0]
+    cut = [data[:n] for n in range(260)] + [one[:-1] for one in sources()]
+    assert read(reader, cut, tmp_path) == (len(cut), 0)
+
+
+@pytest.mark.parametrize("seed", [41])
+def test_damaged_containers(seed: int, reader: list[str], tmp_path: Path) -> None:
+    rng, whole = random.Random(seed), sources()
+    refused, ran = read(reader, [drawn(whole, rng) for _ in range(1500)], tmp_path)
+    assert refused > 500
+    assert ran > 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [43])
+def test_100000_damaged_containers(seed: int, reader: list[str], tmp_path: Path) -> None:
+    """Fewer where the machine is slow: it ends after 20 minutes."""
+    rng, whole, end = random.Random(seed), sources(), time.monotonic() + 1200
+    for _ in range(0, 100_000, BATCH):
+        read(reader, [drawn(whole, rng) for _ in range(BATCH)], tmp_path)
+        if time.monotonic() > end:
+            break
