@@ -222,13 +222,11 @@ def _of_broadcasts(sample: Sample) -> Iterator[Sample]:
     names = [n for n in sample.spec.traits.elementwise if n in sample.inputs]
     if len(names) < 2:
         return
-    equal = len({len(sample.input(n).dimensions) for n in names}) == 1
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for name in names:
         dims = sample.input(name).dimensions
         one, last = (1,) * len(dims), (*(1,) * (len(dims) - 1), dims[-1])
-        other = [(*dims[:-1], 1)] if equal else []
-        shapes[name] = list(dict.fromkeys((dims, one, last, *other)))
+        shapes[name] = list(dict.fromkeys((dims, one, last, (*dims[:-1], 1))))
     for chosen in product(*shapes.values()):
         yield sample.with_sizes(**dict(zip(names, chosen, strict=True)))
 
