@@ -18,12 +18,17 @@ FOLDERS = {
     "ep_nnapi/nnapi/capi": "tests/capi",
     # tested operation by operation; operations that share code share a file
     "ep_nnapi/nnapi/host/kernels": "tests/nnapi/host",
+    # tested operation by operation too: conversions of a family through the device host-cpu
+    "ep_nnapi/nnapi/host/engines/lowering": "tests/nnapi/host/engines",
 }
 """Packages whose tests are in another folder, with files of other names."""
 
 TESTED_BY = {
+    "ep_nnapi/cli/device_tables": "tests/cli/test_devices",
     "ep_nnapi/cli/prepare_arguments": "tests/preparation/test_job",  # each with its job
     "ep_nnapi/diagnostics/check": "tests/cli/test_check",  # the verb calls what Python calls
+    "ep_nnapi/diagnostics/device_support": "tests/cli/test_devices",  # the verb prints it
+    "ep_nnapi/diagnostics/device_times": "tests/cli/test_devices",
     "ep_nnapi/diagnostics/run_and_compare": "tests/cli/test_run",
     "ep_nnapi/nnapi/_embedding": "tests/capi/test_build",
     "ep_nnapi/nnapi/host/cache_folder": "tests/nnapi/host/test_cache",
