@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
+from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Array, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Given, Row
 from ep_nnapi.nnapi.spec import (
@@ -73,6 +73,9 @@ def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
     """Return `x` in another shape; `x` itself where NNAPI already stores it in that shape."""
     if operand_shape(x.shape) == tuple(shape):
         return x
+    if prod(x.shape) != prod(shape):
+        detail = f"{x.name} has shape {list(x.shape)}, which does not reshape to {list(shape)}"
+        raise Reject(Reason.SHAPE, detail)
     if x.constant is not None:
         return replace(x, dims=tuple(shape), constant=x.constant.reshaped(shape))
     out = n.temp(x, shape)

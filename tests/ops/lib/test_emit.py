@@ -32,6 +32,13 @@ def test_reshapes_keep_the_order_of_elements(shape: tuple[int, ...], dtype: type
     assert np.array_equal(written(reshape, x, like=x.reshape(shape)), x.reshape(shape))
 
 
+def test_a_shape_of_other_size_is_rejected():
+    x = constant(floats(7))
+    with pytest.raises(Reject, match=r"w has shape \[7\], which") as found:
+        emitted(reshaped, node([x]), x, (1,))
+    assert found.value.reason is Reason.SHAPE
+
+
 def test_a_tensor_in_its_own_shape_takes_no_operation():
     x = value("x", floats(2, 3))
     made = emitted(reshaped, node([x]), x, (2, 3))
