@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -24,6 +25,9 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--runtime")
     if chosen is not None:
         os.environ[runtimes.VARIABLE] = chosen  # test modules and worker processes read it
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # a suite in the background of a shell: the programs of tests would inherit it for ever
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
@@ -39,7 +40,7 @@ class PreparedSession:
     outputs: tuple[str, ...]
     loops: bool
     weights: Mapping[str, Array] = field(default_factory=dict)
-    _seconds: float = 0.0
+    _seconds: float = math.inf  # of the last run; the first may be long
 
     def execute(
         self,
