@@ -15,6 +15,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 
 LIBRARY = ep_nnapi.libneuralnetworks_path()
@@ -122,6 +123,6 @@ def test_clusters_share_a_weight() -> None:
     assert set(sizes) == {-(-200_000 // 4096) * 4096}  # one weight, mapped here and by the library
     assert len(sizes) == 2
     x = np.linspace(-1, 1, 50_000, dtype=np.float32)
-    want = ort.InferenceSession(shared_weight(), providers=["CPUExecutionProvider"])
+    want = session_of(shared_weight())
     got, expected = (s.run(None, {"x": x})[0] for s in (made, want))
     np.testing.assert_array_equal(got, expected)

@@ -8,8 +8,11 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 
 
 def host_runtime(feature_level: int = 8) -> HostRuntime:
-    """Return a runtime with the devices host-cpu and nnapi-reference.
+    """Return a runtime with the devices nnapi-reference and host-cpu.
+
+    nnapi-reference is first, so that a C program that names no device may fork: ONNX Runtime's
+    threads do not survive in a child. Sessions prefer host-cpu (provider/devices.py).
 
     Raises OptionError for a feature level that is not 1 to 8.
     """
-    return HostRuntime((CpuDevice(), ReferenceDevice()), feature_level)
+    return HostRuntime((ReferenceDevice(), CpuDevice()), feature_level)
