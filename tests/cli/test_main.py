@@ -81,7 +81,7 @@ def test_wrong_shaped_input(refuses, shape: tuple[int, ...], tmp_path: Path):
         (["--api-level", "26"], "api_level is 26"),
         (["--api-level", "32"], "feature_level"),
         (["--api-level", "30", "--feature-level", "4"], "both given"),
-        (["--device", "npu"], "device 'npu' is unknown; there are host-cpu, nnapi-reference"),
+        (["--device", "npu"], "device 'npu' is unknown; there are nnapi-reference, host-cpu"),
         (["--runtime", "/nowhere/libneuralnetworks.so"], "/nowhere/libneuralnetworks.so"),
         (["--target", "coreml"], "target is 'coreml'"),
         (["--fallback", "gpu"], "fallback is 'gpu'"),
