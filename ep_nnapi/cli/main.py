@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ep_nnapi.cli import arguments, compare_command, prepare_arguments
+from ep_nnapi.cli import arguments, compare_command, prepare_arguments, report_command
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
@@ -53,6 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     compare_command.add(_verb(verbs.add_parser, "compare", _compare, compare_command.HELP))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
+    report_help = "write a page that shows the graph, every decision and all levels"
+    report_command.add(_verb(verbs.add_parser, "report", report_command.run, report_help))
     listing_help = "the NNAPI models that a model is lowered to"
     arguments.add_listing(_verb(verbs.add_parser, "listing", _listing, listing_help))
     ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)

@@ -61,7 +61,8 @@ class Provider:
 
         runtime   replaces the runtime of the options
         fast      without it, nnapi-reference runs what host-cpu could run too
-        measure   devices measure their runs, where they can
+        measure   devices measure their runs, where they can, and reports have outlines and
+                  estimated times
         """
         self._planner = planner_of(options, runtime, fast=fast, measure=measure)
         self.target = self._planner.compiler.target
