@@ -30,13 +30,14 @@ test-ort-floor:
 	$(MAKE) VENV=$(FLOOR) ORT="onnxruntime==1.25.*" $(FLOOR)/.ready
 	$(FLOOR)/bin/python -m pytest $(SPREAD) -m "not long and not torch" tests/ort tests/end_to_end
 
-# Stock PyTorch as a client of libneuralnetworks.so, in an environment of its own. Where plain
-# `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
+# The extra `torch`, and stock PyTorch as a client of libneuralnetworks.so, in an environment of its
+# own. Where plain `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
 TORCH ?= torch==2.13.0
 test-torch: $(READY)
 	test -x .venv-torch/bin/python || $(PYTHON) -m venv .venv-torch
-	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" "onnxscript>=0.7,<0.8" numpy cffi threadpoolctl pytest
-	.venv-torch/bin/python -m pytest -m torch tests/capi/test_torch.py tests/test_journeys.py
+	.venv-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[torch]" --group test
+	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/test_journeys.py tests/torch
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
 CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \

@@ -1,0 +1,20 @@
+"""PyTorch on NNAPI: `to_nnapi`, `load`, and the backend `ep_nnapi` of torch.compile.
+
+Needs the extra `torch`; nothing else in this package imports PyTorch.
+"""
+
+from __future__ import annotations
+
+from ep_nnapi.errors import NnapiError
+
+try:
+    import torch  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise NnapiError("PyTorch is not installed: pip install 'ep-nnapi[torch]'") from None
+
+from ep_nnapi.torch.convert import to_nnapi
+from ep_nnapi.torch.module import NnapiModule, load
+
+__all__ = ["NnapiModule", "load", "to_nnapi"]

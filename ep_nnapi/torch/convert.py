@@ -1,0 +1,52 @@
+"""Conversion of a PyTorch module to one that runs on NNAPI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from ep_nnapi.errors import ModelError
+from ep_nnapi.options import parse
+from ep_nnapi.torch.export import to_onnx, traced
+from ep_nnapi.torch.module import NnapiModule
+from ep_nnapi.torch.structure import Arguments
+
+
+def to_nnapi(
+    module: torch.nn.Module,
+    example_inputs: object,
+    *,
+    dynamic_shapes: object = None,
+    **options: object,
+) -> NnapiModule:
+    """Returns a module for inference that computes what `module` does, on NNAPI.
+
+    module          in evaluation mode (`module.eval()`)
+    example_inputs  a tuple or list of positional arguments, a dictionary of keyword arguments, or
+                    the one tensor that is the argument. Numbers and strings in it become constants
+    dynamic_shapes  as for torch.export.export; sizes are fixed by default
+    options         the provider's
+    What NNAPI does not take runs on ONNX Runtime's CPU provider; `report` says why. Raises
+    OptionError for invalid options, and ModelError if PyTorch cannot export the module, with the
+    operator, its module and its line of source code.
+    """
+    parse(options)
+    args, kwargs = _call(example_inputs)
+    arguments = Arguments.of_call(module.forward, args, kwargs)
+    exported, results = traced(module, args, kwargs, dynamic_shapes)
+    return NnapiModule.of_program(to_onnx(exported), arguments, results, options)
+
+
+def _call(example: object) -> tuple[tuple[object, ...], dict[str, object]]:
+    """Returns the positional and keyword arguments that `example_inputs` stand for."""
+    if isinstance(example, torch.Tensor):
+        return (example,), {}
+    if isinstance(example, Mapping):
+        return (), {str(name): value for name, value in example.items()}
+    if isinstance(example, tuple | list):
+        return tuple(example), {}
+    raise ModelError(
+        f"example_inputs is of type {type(example).__name__}; it must be a tuple of positional "
+        "arguments, a dictionary of keyword arguments or one tensor"
+    )

@@ -1,0 +1,173 @@
+"""Conversion of PyTorch modules to ONNX, by torch.export and PyTorch's ONNX exporter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from traceback import walk_tb
+
+import torch
+from torch.utils._pytree import TreeSpec
+
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.exporter_origin import Origin, origin
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
+from ep_nnapi.torch.structure import Leaf, Results, flatten, leaves_of
+
+_ROOT = re.compile(r"^L\['\w+'\]\.?")  # as Dynamo calls the module that it compiles
+
+
+class ResultRecorder:
+    """A forward hook that makes a module return its tensors as a tuple, and notes the structure."""
+
+    def __init__(self) -> None:
+        self._found: tuple[TreeSpec, tuple[Leaf, ...]] | None = None
+
+    def __call__(
+        self, module: torch.nn.Module, args: object, output: object
+    ) -> tuple[torch.Tensor, ...]:
+        """Returns the tensors of `output`."""
+        values, spec = flatten(output)
+        leaves, tensors = leaves_of(values, "the results of the module")
+        self._found = spec, leaves
+        return tuple(map(_as_tensor, tensors))
+
+    @property
+    def results(self) -> Results:
+        """The structure of what the module returned when it was last called."""
+        if self._found is None:
+            raise ModelError("torch.export did not call the module")
+        return Results(*self._found)
+
+
+def _as_tensor(value: object) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        return value
+    return torch.scalar_tensor(value, dtype=torch.int64)
+
+
+def traced(
+    module: torch.nn.Module,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    dynamic_shapes: object,
+) -> tuple[torch.export.ExportedProgram, Results]:
+    """Returns a module's program, which returns a tuple of tensors, and its results' structure.
+
+    Raises ModelError if torch.export cannot trace the module.
+    """
+    recorder = ResultRecorder()
+    hook = module.register_forward_hook(recorder)
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(
+                module, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+            )
+    except ModelError:
+        raise
+    except Exception as error:  # any type: the module's own code runs here
+        said, _, user_code = str(error).partition("The following call raised this error:")
+        where = origin("", user_code).clause
+        raise ModelError(f"torch.export cannot trace the module{where}: {_first(said)}") from error
+    finally:
+        hook.remove()
+    return exported, recorder.results
+
+
+def to_onnx(exported: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
+    """Returns the program as an ONNX model; raises ModelError with the culprit if it cannot be.
+
+    Only what computes without training can be: no dropout, and no buffers that change.
+    """
+    _require_inference(exported)
+    try:
+        with torch.no_grad():
+            program = torch.onnx.export(exported, dynamo=True, verbose=False)
+    except torch.onnx.OnnxExporterError as error:
+        raise ModelError(_unconverted(error)) from error
+    if program is None:
+        raise ModelError("torch.onnx.export returned no model")
+    _require_no_mutation(program.exported_program)
+    return program
+
+
+@contextmanager
+def model_of(program: torch.onnx.ONNXProgram) -> Iterator[str | bytes]:
+    """Yields the model's bytes, or the path of a temporary file if it is large."""
+    if _weight_bytes(program) <= EXTERNAL_DATA_THRESHOLD:
+        yield program.model_proto.SerializeToString()
+        return
+    with TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        model = Path(folder, "model.onnx")
+        write(program, model)
+        yield str(model)
+
+
+def write(program: torch.onnx.ONNXProgram, path: Path) -> None:
+    """Writes the model, with weights in a file beside it if they are large."""
+    program.save(path, external_data=_weight_bytes(program) > EXTERNAL_DATA_THRESHOLD)
+
+
+def _weight_bytes(program: torch.onnx.ONNXProgram) -> int:
+    values = program.model.graph.initializers.values()
+    return sum(v.const_value.nbytes for v in values if v.const_value is not None)
+
+
+def _require_inference(exported: torch.export.ExportedProgram) -> None:
+    for node in exported.graph.nodes:
+        training = node.target is torch.ops.aten.dropout.default and node.args[2]
+        if training or (node.target is torch.ops.aten.batch_norm.default and node.args[5]):
+            raise ModelError(
+                f"the module is in training mode ({str(node.target).split('.')[1]}"
+                f"{origin_of(node).clause}); call its eval() first"
+            )
+
+
+def _require_no_mutation(exported: torch.export.ExportedProgram) -> None:
+    """Raises ModelError if the module changes a buffer or an input."""
+    kinds = torch.export.graph_signature.OutputKind
+    for spec in exported.graph_signature.output_specs:
+        if spec.kind is not kinds.USER_OUTPUT:
+            raise ModelError(
+                f"the module changes {spec.target or spec.arg.name} when it runs, "
+                "which a model cannot; return the new value instead"
+            )
+
+
+def _unconverted(error: BaseException) -> str:
+    """Returns one sentence on an error of the ONNX exporter: operator, module, line, reason."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    why = _said(chain[-1]).partition(". Failure message")[0]
+    if why.startswith("No ONNX function found"):
+        why = "it has no ONNX function for it"
+    nodes = [node for one in chain for node in _nodes_of(one)]
+    what = f"{nodes[-1].target}{origin_of(nodes[-1]).clause}" if nodes else "the module"
+    return f"torch.onnx cannot convert {what}: {why}"
+
+
+def _nodes_of(error: BaseException) -> list[torch.fx.Node]:
+    """Returns the nodes that the exporter was at, which only its frames know."""
+    frames = [frame.f_locals for frame, _ in walk_tb(error.__traceback__)]
+    found = [names.get("node") for names in frames]
+    return [node for node in found if isinstance(node, torch.fx.Node)]
+
+
+def origin_of(node: torch.fx.Node) -> Origin:
+    """Returns the module and the line of source code that a node of a traced graph is of."""
+    stack = node.meta.get("nn_module_stack") or {}
+    path = [_ROOT.sub("", str(name)) for name, _ in stack.values()]
+    return origin(path[-1] if path else "", str(node.meta.get("stack_trace") or ""))
+
+
+def _said(error: BaseException) -> str:
+    """Returns the first line of an error's message, or its type if it has none."""
+    return _first(str(error)) or type(error).__name__
+
+
+def _first(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "").rstrip(".")

@@ -1,0 +1,100 @@
+"""ONNX Runtime session with the NNAPI provider that takes and returns PyTorch tensors."""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Mapping, Sequence
+from weakref import WeakSet
+
+import torch
+
+from ep_nnapi.diagnostics.check import open_session
+from ep_nnapi.errors import ModelError, NnapiError
+from ep_nnapi.graph.value import Array
+from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.ort.session import register
+from ep_nnapi.provider.provider import Provider, handed_over, options_of_session
+from ep_nnapi.report import Report
+from ep_nnapi.sessions.cpu import CPU, exact_options
+
+_open: WeakSet[TensorSession] = WeakSet()
+
+
+class TensorSession:
+    """A session whose inputs and outputs are CPU tensors, in the order of the model's.
+
+    Tensors are not copied on their way in or out if they are contiguous.
+    """
+
+    def __init__(self, model: str | bytes, options: Mapping[str, object]) -> None:
+        """Opens the session.
+
+        model     the path or the bytes of an ONNX or ORT-format model
+        options   the provider's
+        Raises OptionError for invalid options, ModelError if the model cannot be loaded.
+        """
+        chosen = options_of_session(options)
+        provider = Provider(chosen)
+        settings = exact_options()
+        if chosen.intra_op_num_threads:
+            settings.intra_op_num_threads = chosen.intra_op_num_threads
+        register()
+        with handed_over(provider) as strings:
+            self._session = open_session(model, settings, [(EP_NAME, strings), CPU])
+        if provider.error is not None:
+            raise provider.error
+        self._provider = provider
+        for value in (*self._session.get_inputs(), *self._session.get_outputs()):
+            if "bfloat16" in value.type:
+                raise ModelError(
+                    f"{value.name} is of type bfloat16, which numpy and NNAPI do not have; "
+                    "convert the module by its method float()"
+                )
+        _open.add(self)
+        self.inputs = [i.name for i in self._session.get_inputs()]
+        self.outputs = [o.name for o in self._session.get_outputs()]
+
+    @property
+    def report(self) -> Report:
+        """The nodes that NNAPI takes, and why it does not take the others."""
+        return self._provider.report
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The model's metadata."""
+        entries: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
+        return entries
+
+    def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Returns the outputs as tensors.
+
+        Raises ModelError for inputs of other types or sizes, NnapiError if the model cannot run.
+        """
+        feeds = dict(zip(self.inputs, map(_array, tensors), strict=True))
+        try:
+            found = self._session.run(self.outputs, feeds)
+        except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            said = " ".join(str(error).partition(" Please fix")[0].split()).rpartition(" : ")[2]
+            kind = ModelError if "INVALID_ARGUMENT" in str(error) else NnapiError
+            raise kind(said) from None
+        return list(map(torch.from_numpy, found))
+
+    def close(self) -> None:
+        """Releases the session; it cannot run afterwards."""
+        del self._session
+
+
+@atexit.register
+def _close_all() -> None:
+    """Closes what PyTorch keeps beyond the end of Python, where this package is gone already."""
+    for session in list(_open):
+        session.close()
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    """Returns the tensor's memory as an array; copies only what cannot be shared."""
+    try:
+        array: Array = tensor.numpy()
+    except (RuntimeError, TypeError):  # with gradients, conjugated, not on the CPU
+        array = tensor.numpy(force=True)
+    return array

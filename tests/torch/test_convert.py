@@ -1,0 +1,135 @@
+"""`to_nnapi`: the module's own results, and what is refused."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+
+from ep_nnapi import ModelError, OptionError  # noqa: E402
+from ep_nnapi.torch import to_nnapi  # noqa: E402
+from tests.torch.networks import IMAGE, Call, Nested, agrees, seeded, small_cnn  # noqa: E402
+
+pytestmark = pytest.mark.torch
+BATCH = torch.export.Dim.AUTO if hasattr(torch, "export") else None
+
+
+def eager(module: nn.Module, *args: object, **kwargs: object) -> object:
+    with torch.no_grad():
+        return module(*args, **kwargs)
+
+
+def test_a_network_of_one_tensor():
+    """Within 1e-5: float32 sums in another order."""
+    torch.manual_seed(0)
+    module, image = small_cnn(), seeded(*IMAGE)
+    converted = to_nnapi(module, image)
+    agrees(converted(image), eager(module, image))
+    agrees(converted(input=image), eager(module, image))
+    assert converted.report.taken == converted.report.nodes
+    assert isinstance(converted, nn.Module)
+    assert not list(converted.parameters())
+
+
+def nested_inputs(rows: int, seed: int = 1) -> dict[str, object]:
+    pair = (seeded(2, seed=seed + 1), seeded(1))
+    return {"x": seeded(rows, 4, seed=seed), "scale": 2, "given": {"a": pair, "unused": pair[1]}}
+
+
+def test_nested_arguments_and_results():
+    module = Nested().eval()
+    converted = to_nnapi(module, nested_inputs(3))
+    for inputs in (nested_inputs(3), nested_inputs(3, seed=5)):
+        agrees(converted(**inputs), eager(module, **inputs))
+    x, scale, given = nested_inputs(3).values()
+    swapped = dict(reversed(list(given.items())))
+    agrees(converted(x, scale, given=swapped), eager(module, x, scale, given=given))
+
+
+def test_dynamic_rows():
+    module = Nested().eval()
+    shapes = {"x": {0: BATCH}, "scale": None, "given": {"a": (None, None), "unused": None}}
+    converted = to_nnapi(module, nested_inputs(3), dynamic_shapes=shapes)
+    for rows in (3, 2, 7):
+        agrees(converted(**nested_inputs(rows)), eager(module, **nested_inputs(rows)))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scale": 3}, "converted for the value 2 and is called with 3"),
+        ({"x": 3}, "3 is given where the example had a tensor"),
+        ({"x": torch.zeros(2, 4)}, "invalid dimensions for input: x"),
+        ({"given": {"a": None}}, "not converted for these arguments"),
+        ({"other": 1}, "unexpected keyword argument 'other'"),
+    ],
+)
+def test_another_call_than_the_example(change: dict[str, object], said: str):
+    converted = to_nnapi(Nested().eval(), nested_inputs(3))
+    with pytest.raises(ModelError, match=said):
+        converted(**(nested_inputs(3) | change))
+
+
+def test_inputs_with_gradients_or_other_strides():
+    module = Call(lambda x: x * 2)
+    converted = to_nnapi(module, seeded(2, 3))
+    for x in (seeded(2, 3).requires_grad_(), seeded(3, 2).T, seeded(2, 6)[:, ::2]):
+        agrees(converted(x), eager(module, x))
+
+
+class Product(nn.Module):
+    def forward(self, x):
+        return torch.cumprod(x, 1)
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("runs", torch.zeros(1))
+
+    def forward(self, x):
+        self.runs.add_(1)
+        return x + self.runs
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        return x if x.sum() > 0 else -x
+
+
+@pytest.mark.parametrize(
+    ("module", "said"),
+    [
+        (small_cnn().train(), r"in training mode \(batch_norm in 1 at .*\); call its eval"),
+        (nn.Dropout(), r"in training mode \(dropout"),
+        (nn.Sequential(nn.ReLU(), Product()), r"cannot convert prims.prod.default in 1 at .*\.py:"),
+        (Counter(), "changes runs when it runs"),
+        (Branch(), r"torch.export cannot trace the module at .*\.py:\d+: .*data-dependent"),
+        (Call(lambda x: x.bfloat16()), "bfloat16"),
+        (Call(lambda x: {x}), "results of the module have a value of type set"),
+    ],
+    ids=["batch norm", "dropout", "operator", "buffer", "branch", "bfloat16", "set"],
+)
+def test_what_cannot_be_converted(module: nn.Module, said: str):
+    with pytest.raises(ModelError, match=said):
+        to_nnapi(module, torch.ones(*IMAGE))
+
+
+def test_examples_and_options_that_do_not_fit():
+    module = nn.ReLU()
+    with pytest.raises(ModelError, match="missing a required argument"):
+        to_nnapi(module, ())
+    with pytest.raises(ModelError, match="of type float"):
+        to_nnapi(module, 1.0)
+    with pytest.raises(OptionError, match="feature_level is 9"):
+        to_nnapi(module, torch.ones(2), feature_level=9)
+
+
+def test_refusals_name_module_and_line():
+    """Level 1 has no EXP."""
+    module = nn.Sequential(nn.ReLU(), Call(torch.exp))
+    report = to_nnapi(module, torch.ones(2, 2), feature_level=1).report
+    (refused,) = report.rejections
+    assert refused.op_type == "Exp"
+    assert " (in 1 at " in refused.detail
+    assert "networks.py:" in refused.detail

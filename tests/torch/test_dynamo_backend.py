@@ -1,0 +1,175 @@
+"""`torch.compile(model, backend="ep_nnapi")`."""
+
+import logging
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from torch import nn  # noqa: E402
+
+from ep_nnapi.torch import dynamo_backend  # noqa: E402
+from ep_nnapi.torch.dynamo_backend import CompiledGraph  # noqa: E402
+from ep_nnapi.torch.inference_graph import inference_graph  # noqa: E402
+from tests.torch.networks import IMAGE, agrees, seeded, small_cnn  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    """Nothing compiled by another test; that of this one is not kept."""
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(module: object, **options: object) -> object:
+    return torch.compile(module, backend="ep_nnapi", options=options or None)
+
+
+def test_found_by_its_name():
+    assert "ep_nnapi" in torch._dynamo.list_backends()
+
+
+@torch.no_grad()
+def test_agrees_with_eager(caplog: pytest.LogCaptureFixture):
+    torch.manual_seed(0)
+    module = small_cnn()
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        agrees(compiled(module)(seeded(*IMAGE)), module(seeded(*IMAGE)))
+    assert "NNAPI takes" in caplog.text
+
+
+@torch.no_grad()
+def test_a_second_batch_size_makes_one_dynamic_session(caplog: pytest.LogCaptureFixture):
+    module = small_cnn()
+    run = compiled(module)
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        for batch in (2, 3, 5, 7, 3):
+            x = seeded(batch, *IMAGE[1:])
+            agrees(run(x), module(x))
+    assert caplog.text.count("NNAPI takes") == 2
+
+
+@torch.no_grad()
+def test_graph_breaks_and_python_values():
+    def function(x, k):
+        y = torch.sin(x) * k
+        torch._dynamo.graph_break()
+        return {"y": y + x.shape[0], "k": k, "none": None}
+
+    run = compiled(function)
+    for x, k in ((seeded(2, 3), 2), (seeded(2, 3), 5), (seeded(4, 3), 0.5)):
+        agrees(run(x, k), function(x, k))
+
+
+@torch.no_grad()
+def test_numbers_become_constants_up_to_a_limit(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    """The first is specialized by Dynamo, two more by the backend; all else runs in PyTorch."""
+    monkeypatch.setattr(dynamo_backend, "MOST_NUMBERS", 2)
+    run = compiled(lambda x, k: x * k)
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        for k in (1.5, 2.5, 3.5, 4.5, 2.5):
+            agrees(run(seeded(2, 3), k), seeded(2, 3) * k)
+    assert caplog.text.count("NNAPI takes") == 3
+    assert caplog.text.count("give them as tensors") == 1
+
+
+@torch.no_grad()
+def test_everything_dynamic():
+    module = small_cnn()
+    run = torch.compile(module, backend="ep_nnapi", dynamic=True)
+    for shape in ((2, 3, 8, 8), (3, 3, 6, 10)):
+        agrees(run(seeded(*shape)), module(seeded(*shape)))
+
+
+CHANGES = {
+    "in place": lambda m: m[5].weight.mul_(2),
+    "loaded": lambda m: m.load_state_dict({k: v + 1 for k, v in m.state_dict().items()}),
+    "another parameter": lambda m: setattr(m[5], "weight", nn.Parameter(torch.ones(2, 4))),
+    "other data": lambda m: setattr(m[5].weight, "data", torch.ones(2, 4)),
+    "buffer": lambda m: m[1].running_mean.add_(1),
+}
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", CHANGES)
+def test_changed_weights_are_seen(name: str):
+    torch.manual_seed(0)
+    module, x = small_cnn(), seeded(*IMAGE)
+    run = compiled(module)
+    before = run(x)
+    CHANGES[name](module)
+    agrees(run(x), module(x))
+    assert not torch.equal(before, run(x))
+
+
+def test_gradients_are_refused():
+    """In one sentence; without gradients, and with grad mode off, the same call runs."""
+    module, x = small_cnn(), seeded(*IMAGE)
+    run = compiled(module)
+    with pytest.raises(Exception, match=r"for inference .* torch\.no_grad"):
+        run(x)
+    with torch.inference_mode():
+        agrees(run(x), module(x))
+    agrees(compiled(module.requires_grad_(False))(x), module(x))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"options": {"feature_level": 9}}, "feature_level is 9"),
+        ({"options": {"nothing": 1}}, "nothing"),
+        ({"mode": "reduce-overhead"}, "give options"),
+    ],
+)
+def test_bad_options(arguments: dict[str, object], said: str):
+    run = torch.compile(torch.sin, backend="ep_nnapi", **arguments)
+    with pytest.raises(Exception, match=said):
+        run(torch.ones(2))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: torch.cumprod(x, 1), "cannot convert prims.prod.default"),
+        (lambda x: nn.functional.dropout(x, 1.0, training=True), "training mode"),
+    ],
+)
+def test_what_no_model_can_be_runs_in_pytorch(
+    function: object, said: str, caplog: pytest.LogCaptureFixture
+):
+    agrees(compiled(function)(seeded(2, 3)), function(seeded(2, 3)))
+    assert "runs in PyTorch" in caplog.text
+    assert said in caplog.text
+
+
+@torch.no_grad()
+def test_inputs_that_are_changed_in_place():
+    """The caller's tensor has to change as in eager mode, so this stays in PyTorch."""
+
+    def function(x):
+        x.add_(1)
+        return x * 2
+
+    x, y = seeded(2, 3), seeded(2, 3)
+    agrees(compiled(function)(x), function(y))
+    assert torch.equal(x, y)
+
+
+@torch.no_grad()
+def test_the_provider_s_options_are_used():
+    graphs = []
+
+    def keep(graph, examples):
+        graphs.append(CompiledGraph(inference_graph(graph), examples, {"exclude": "Relu"}))
+        return graphs[-1]
+
+    module = nn.Sequential(nn.ReLU(), nn.Sigmoid())
+    agrees(torch.compile(module, backend=keep)(torch.ones(2)), module(torch.ones(2)))
+    (graph,) = graphs
+    assert [r.op_type for r in graph.report.rejections] == ["Relu"]

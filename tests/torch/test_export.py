@@ -1,0 +1,44 @@
+"""PyTorch's exporter: the model, its file, and where an operator comes from."""
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from ep_nnapi.torch import export  # noqa: E402
+from ep_nnapi.torch.export import model_of, origin_of, to_onnx, traced, write  # noqa: E402
+from tests.torch.networks import IMAGE, seeded, small_cnn  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def test_modules_keep_their_hooks_and_outputs():
+    module = small_cnn()
+    traced(module, (seeded(*IMAGE),), {}, None)
+    assert not module._forward_hooks
+    assert isinstance(module(seeded(*IMAGE)), torch.Tensor)
+
+
+def test_origins_of_traced_nodes():
+    exported, _ = traced(small_cnn(), (seeded(*IMAGE),), {}, None)
+    origins = {str(n.target): origin_of(n) for n in exported.graph.nodes}
+    assert origins["aten.conv2d.default"].module == "0"
+    assert origins["aten.linear.default"].module == "5"
+    assert "torch/nn/modules/conv.py:" in origins["aten.conv2d.default"].line
+
+
+def test_large_models_have_their_weights_beside_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    program = to_onnx(traced(small_cnn(), (seeded(*IMAGE),), {}, None)[0])
+    with model_of(program) as model:
+        assert isinstance(model, bytes)
+    write(program, tmp_path / "small.onnx")
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(export, "EXTERNAL_DATA_THRESHOLD", 10)
+    with model_of(program) as model:
+        assert isinstance(model, str)
+        assert onnx.load(model).graph.initializer
+    assert not Path(model).exists()

@@ -1,0 +1,87 @@
+"""Arguments of Dynamo's graphs, told apart."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+from ep_nnapi import ModelError  # noqa: E402
+from ep_nnapi.torch.inference_graph import (  # noqa: E402
+    InferenceGraph,
+    Weights,
+    inference_graph,
+    selector,
+)
+from tests.torch.networks import IMAGE, agrees, seeded, small_cnn  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def captured(function: object, *args: object) -> tuple[InferenceGraph, list[object]]:
+    """What the backend is given for this call, told apart; and the arguments."""
+    found = []
+
+    def backend(graph, examples):
+        found.append((inference_graph(graph), examples))
+        return graph.forward
+
+    torch._dynamo.reset()
+    try:
+        with torch.no_grad():
+            torch.compile(function, backend=backend, dynamic=True)(*args)
+    finally:
+        torch._dynamo.reset()
+    return found[-1]
+
+
+def test_weights_sizes_and_inputs():
+    """Weights: two of the convolution and of the linear layer, four of the batch norm.
+
+    Dynamo passes its momentum and eps as tensors.
+    """
+    module, image = small_cnn(), seeded(2, *IMAGE[1:])
+    graph, arguments = captured(module, image)
+    assert len(graph.weights) == 8
+    assert graph.numbers_of(arguments) == (0.1, 1e-5)
+    (position,) = graph.inputs
+    assert torch.equal(arguments[position], image)
+    assert set(graph.sizes.values()) <= {(position, d) for d in range(4)}
+    assert 0 in graph.dynamic_shapes[0]
+    with torch.no_grad():
+        (found,) = graph.module(arguments)(image)
+        agrees(found, module(image))
+
+
+def test_numbers_that_are_no_sizes():
+    graph, arguments = captured(lambda x, k: x * k, seeded(2, 3), 5)
+    assert graph.numbers_of(arguments) == (5,)
+    assert len(graph.inputs) == 1
+
+
+def test_a_size_that_must_not_vary():
+    graph, arguments = captured(lambda x: x + 1, seeded(2, 3))
+    fixed = torch.export.export(graph.module(arguments), (seeded(2, 3),), strict=False)
+    with pytest.raises(ModelError, match=r"dimension 0 of .* varies, .* must be 2"):
+        graph.require_symbolic(fixed)
+
+
+def test_changes_of_weights_are_noticed():
+    weight, other = torch.ones(2), torch.ones(2)
+    weights = Weights([other, weight], [1])
+    assert not weights.changed([other, weight])
+    assert not weights.changed([weight, weight])  # not a weight: position 0
+    assert weights.changed([other, torch.ones(2)])
+    weight.add_(1)
+    assert weights.changed([other, weight])
+
+
+def test_weights_of_inference_mode_have_no_version():
+    with torch.inference_mode():
+        weight = torch.ones(2)
+    weights = Weights([weight], [0])
+    assert not weights.changed([weight])
+    assert weights.changed([torch.ones(2)])
+
+
+@pytest.mark.parametrize("positions", [(), (1,), (2, 0)])
+def test_selector(positions: tuple[int, ...]):
+    assert selector(positions)("abc") == tuple("abc"[i] for i in positions)

@@ -1,0 +1,123 @@
+"""`NnapiModule.save` and `ep_nnapi.torch.load`."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import onnxruntime
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import ep_nnapi  # noqa: E402
+from ep_nnapi import ModelError, OptionError  # noqa: E402
+from ep_nnapi.torch import NnapiModule, load, to_nnapi  # noqa: E402
+from tests.torch.networks import IMAGE, Nested, agrees, seeded, small_cnn  # noqa: E402
+
+pytestmark = pytest.mark.torch
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def cnn() -> NnapiModule:
+    torch.manual_seed(0)
+    return to_nnapi(small_cnn(), (seeded(*IMAGE),))
+
+
+@pytest.mark.parametrize(
+    ("form", "name"), [("context", "net.onnx"), ("onnx", "net.onnx"), ("ort", "net.ort")]
+)
+def test_a_saved_module_computes_the_same(tmp_path: Path, cnn: NnapiModule, form: str, name: str):
+    cnn.save(tmp_path / name, format=form)
+    loaded = load(tmp_path / name)
+    agrees(loaded(seeded(*IMAGE, seed=3)), cnn(seeded(*IMAGE, seed=3)))
+    assert loaded.report.taken == loaded.report.nodes
+
+
+def test_weights_are_beside_a_compiled_model_and_a_session_runs_it(
+    tmp_path: Path, cnn: NnapiModule
+):
+    cnn.save(tmp_path / "net.onnx")
+    assert list(tmp_path.glob("net.*.weights"))
+    options = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(options)
+    session = onnxruntime.InferenceSession(str(tmp_path / "net.onnx"), options)
+    (scores,) = session.run(None, {"input": seeded(*IMAGE).numpy()})
+    agrees(torch.from_numpy(scores), cnn(seeded(*IMAGE)))
+
+
+def test_nested_structures_are_saved(tmp_path: Path):
+    inputs = {"x": seeded(3, 4), "scale": 2, "given": {"a": [seeded(4)]}}
+    module = Nested().eval()
+    to_nnapi(module, inputs).save(tmp_path / "net.onnx")
+    with torch.no_grad():
+        agrees(load(tmp_path / "net.onnx")(**inputs), module(**inputs))
+
+
+def program(tmp_path: Path, body: str) -> subprocess.CompletedProcess[str]:
+    """A process of its own, that loads the module and runs `body`."""
+    code = (
+        "import sys, torch, ep_nnapi.torch\n"
+        f"net = ep_nnapi.torch.load({str(tmp_path / 'net.onnx')!r})\n{body}"
+    )
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def test_loading_needs_no_exporter(tmp_path: Path, cnn: NnapiModule):
+    cnn.save(tmp_path / "net.onnx")
+    body = "print(tuple(net(torch.ones(1, 3, 8, 8)).shape), 'onnxscript' in sys.modules)"
+    done = program(tmp_path, body)
+    assert (done.stdout, done.stderr) == ("(1, 2) False\n", "")
+
+
+def test_a_dataclass_that_is_not_known_where_it_is_loaded(tmp_path: Path):
+    inputs = {"x": seeded(3, 4), "scale": 2, "given": {"a": [seeded(4)]}}
+    to_nnapi(Nested().eval(), inputs).save(tmp_path / "net.onnx")
+    said = program(tmp_path, "").stderr
+    assert "tests.torch.networks.Pair" in said
+    assert "register_dataclass" in said
+
+
+def test_what_cannot_be_saved_or_loaded(tmp_path: Path, cnn: NnapiModule):
+    with pytest.raises(ModelError, match=r"no module that NnapiModule\.save"):
+        load(ROOT / "models" / "digits.onnx")
+    with pytest.raises(ModelError, match="no such file"):
+        load(tmp_path / "net.onnx")
+    with pytest.raises(OptionError, match="format context"):
+        cnn.save(tmp_path / "net.ort")
+    cnn.save(tmp_path / "net.onnx")
+    with pytest.raises(ModelError, match="copy that file"):
+        load(tmp_path / "net.onnx").save(tmp_path / "again.onnx")
+    with pytest.raises(OptionError, match="feature_level"):
+        load(tmp_path / "net.onnx", feature_level=0)
+
+
+def test_dynamic_sizes_are_saved_as_an_onnx_model(tmp_path: Path):
+    """A compiled model has fixed sizes."""
+    module, image = small_cnn(), seeded(2, *IMAGE[1:])
+    converted = to_nnapi(module, image, dynamic_shapes=({0: torch.export.Dim("batch")},))
+    with pytest.raises(ModelError, match="choose another format"):
+        converted.save(tmp_path / "net.onnx")
+    converted.save(tmp_path / "net.onnx", format="onnx")
+    batch = seeded(5, *IMAGE[1:])
+    with torch.no_grad():
+        agrees(load(tmp_path / "net.onnx")(batch), module(batch))
+
+
+def test_repr_says_what_nnapi_takes(cnn: NnapiModule):
+    assert repr(cnn).startswith("NnapiModule(NNAPI takes ")
+
+
+def test_the_package_alone_does_not_import_pytorch():
+    code = "import sys, ep_nnapi, ep_nnapi.cli.main; ep_nnapi.check; print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert done.stdout == "False\n"
