@@ -185,8 +185,9 @@ def test_a_device_that_keeps_failing_is_left_out(
     assert "nnapi-reference failed 3 times and is left out" in report.rejections[0].detail
 
 
-def test_a_run_that_does_not_return_is_abandoned(shim: Shim, wanted: np.ndarray) -> None:
+def test_a_run_that_does_not_return_is_abandoned(tmp_path: Path, wanted: np.ndarray) -> None:
     """The fallback computes it and all later runs; the library keeps memory of its own."""
+    shim = built_shim(tmp_path)  # not shared: what is abandoned stays in it
     made = session(shim, execution_timeout=0.2)
     shim.fault("Execution_burstCompute", milliseconds=LONG_MS)
     begin = time.monotonic()
@@ -198,7 +199,10 @@ def test_a_run_that_does_not_return_is_abandoned(shim: Shim, wanted: np.ndarray)
     assert "nnapi-reference does not respond and is left out" in rejection.detail
 
 
-def test_a_compilation_that_does_not_return_is_abandoned(shim: Shim, wanted: np.ndarray) -> None:
+def test_a_compilation_that_does_not_return_is_abandoned(
+    tmp_path: Path, wanted: np.ndarray
+) -> None:
+    shim = built_shim(tmp_path)
     shim.fault("Compilation_finish", milliseconds=LONG_MS)
     begin = time.monotonic()
     assert_right(run(session(shim, compilation_timeout=0.2)), wanted)

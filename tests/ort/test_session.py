@@ -74,6 +74,15 @@ def by_policy(policy: str) -> onnxruntime.SessionOptions:
     return options
 
 
+@pytest.fixture
+def no_other_plugin() -> None:
+    """A policy chooses among all registered plugins; another test may have left one."""
+    registered = {device.ep_name for device in onnxruntime.get_ep_devices()}
+    for name in registered - {NAME, "CPUExecutionProvider"}:
+        onnxruntime.unregister_execution_provider_library(name)
+
+
+@pytest.mark.usefixtures("no_other_plugin")
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_takes_nodes_from_the_cpu_provider(
     install: Install, capfd: pytest.CaptureFixture[str], policy: str
@@ -121,6 +130,7 @@ def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(
     assert f"{said}: `ep-nnapi check` says why" in line
 
 
+@pytest.mark.usefixtures("no_other_plugin")
 @pytest.mark.parametrize("way", ["providers", "devices", "append"])
 def test_after_a_policy_the_plugin_can_be_selected(install: Install, way: str):
     fake = install("Abs", "Add", together=True)
