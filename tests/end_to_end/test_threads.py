@@ -72,7 +72,7 @@ def large(folder: Path) -> Path:
 @pytest.mark.parametrize(
     "way", ["append_execution_provider", pytest.param("providers", marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize("weights", ["few", "2 MB"])
+@pytest.mark.parametrize("weights", ["few", pytest.param("2 MB", marks=pytest.mark.long)])
 def test_dropped_sessions_leave_nothing(way: str, weights: str, tmp_path: Path):
     """Of 200, the first 50 warm the allocators up; the rest may grow memory by 8 MB."""
     found = grown(way, DIGITS.path if weights == "few" else large(tmp_path))

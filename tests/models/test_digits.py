@@ -74,6 +74,7 @@ def test_calibration_digits_are_not_held_out():
     assert not any(image.tobytes() in held_out for image in calibration)
 
 
+@pytest.mark.long
 def test_training_reproduces_the_model():
     pytest.importorskip("sklearn")
     seen, held_out = train_digits.load()

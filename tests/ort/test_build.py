@@ -81,6 +81,7 @@ def test_libraries_are_hardened():
         assert " RWE " not in stack
 
 
+@pytest.mark.long
 def test_a_flag_that_the_compiler_lacks_is_left_out(source: Path):
     """A compiler that takes none of the flags that harden, and says so as compilers do."""
     compiler = source / "cc.sh"
@@ -96,6 +97,7 @@ def test_a_flag_that_the_compiler_lacks_is_left_out(source: Path):
     assert len([*(source / "ep_nnapi").rglob("*.so")]) >= 3
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     bool(sysconfig.get_config_var("Py_GIL_DISABLED")), reason="a free-threaded build has no abi3"
 )

@@ -45,6 +45,7 @@ def test_memory(kind):
     assert memory(kind, NODES) <= MEMORY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["ladder", "diamonds"])
 def test_never_worse_than_quadratic(kind):
     """From 2,000 to 8,000 nodes the time is at most 16 times as long, the better of two."""
