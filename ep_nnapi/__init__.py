@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
     from ep_nnapi.diagnostics.check import check as check
+    from ep_nnapi.diagnostics.compare import compare as compare
     from ep_nnapi.diagnostics.record_profile import record_profile as record_profile
     from ep_nnapi.diagnostics.run_and_compare import run as run
     from ep_nnapi.errors import ModelError as ModelError
@@ -40,6 +41,7 @@ _HOME = {
     "calibrate": "diagnostics.calibrate",
     "Calibration": "costs.calibration",
     "check": "diagnostics.check",
+    "compare": "diagnostics.compare",
     "context_library_path": "nnapi.capi",
     "devices": "provider.devices",
     "get_ep_name": "ort.session",

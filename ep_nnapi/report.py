@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ep_nnapi import report_html
 from ep_nnapi.errors import ModelError, Note, Rejection
 
 _SHOWN = 10  # clusters listed by Report.__repr__
@@ -30,6 +31,8 @@ class ClusterReport:
     """One cluster: node names, boundary tensors and their total bytes, and the device.
 
     op_types  the operator types of the nodes, in the order of `nodes`
+    cpu_us    estimated microseconds of a run on the CPU provider; None if it is not estimated
+    nnapi_us  estimated microseconds of a run on NNAPI, boundary tensors included
     """
 
     nodes: tuple[str, ...]
@@ -38,6 +41,8 @@ class ClusterReport:
     boundary_bytes: int
     device: str
     op_types: tuple[str, ...] = ()
+    cpu_us: float | None = field(default=None, compare=False)
+    nnapi_us: float | None = field(default=None, compare=False)
 
     @property
     def operators(self) -> str:
@@ -52,10 +57,32 @@ class ClusterReport:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeReport:
+    """One node of a graph, as GetCapability sees it, for drawings of the graph.
+
+    inputs    names of the values that it reads, and that its subgraphs read from outside
+    outputs   names of its outputs
+    types     data types and shapes of the outputs, where they are known: `float32 [1, 8, 14, 14]`
+    cpu_us    estimated microseconds on the CPU provider; of a QDQ group, at its operator
+    nnapi_us  estimated microseconds on NNAPI
+    """
+
+    name: str
+    op_type: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    cpu_us: float = 0.0
+    nnapi_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class GraphReport:
     """The partitioning of one graph (the main graph or a subgraph).
 
     lower_bound  lower bound on the number of clusters of any partition of the same nodes
+    key          "" for the main graph, else the node and its attribute: "If_3.then_branch"
+    outline      its nodes in topological order; () in sessions that need no drawing
     """
 
     nodes: int
@@ -64,6 +91,8 @@ class GraphReport:
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
     lower_bound: int = 0
+    key: str = ""
+    outline: tuple[NodeReport, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,6 +104,7 @@ class Report:
     taken        number of nodes that run on NNAPI
     notes        remarks on nodes that run on NNAPI in a way that a user may not expect
     lower_bound  lower bound on the number of clusters of any partition of the same nodes
+    graphs       the reports of the single graphs; their clusters in this order are `clusters`
     """
 
     feature_level: int
@@ -85,6 +115,7 @@ class Report:
     rejections: tuple[Rejection, ...]
     notes: tuple[Note, ...] = ()
     lower_bound: int = 0
+    graphs: tuple[GraphReport, ...] = field(default=(), compare=False)
 
     @property
     def taken(self) -> int:
@@ -110,6 +141,18 @@ class Report:
         return (
             "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}..." for line in lines)
             + ">"
+        )
+
+    def _repr_html_(self) -> str:
+        """Tables of clusters and of rejections by reason, for notebooks."""
+        clusters = [
+            (str(i), str(len(c.nodes)), c.device, str(c.boundary_bytes), c.operators, c.ends)
+            for i, c in enumerate(self.clusters)
+        ]
+        return report_html.summary(
+            f"{self.summary}, target {self.target}.",
+            report_html.table(report_html.CLUSTER_COLUMNS, clusters) if clusters else "",
+            report_html.rejection_tables(self.rejections) if self.rejections else "",
         )
 
     @property
@@ -191,4 +234,5 @@ def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> R
         tuple(r for g in parts for r in g.rejections),
         tuple(n for g in parts for n in g.notes),
         sum(g.lower_bound for g in parts),
+        tuple(parts),
     )

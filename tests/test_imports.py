@@ -30,7 +30,8 @@ ALLOWED = {
     "option_values": "",
     "option_parsers": "errors target",
     "options": "errors option_parsers option_values target",
-    "report": "errors",
+    "report_html": "errors",
+    "report": "errors report_html",
     # a graph and what is known of it
     "graph": "errors networkx numpy onnx onnxruntime",
     "sessions": "errors numpy onnx onnxruntime",
@@ -63,9 +64,11 @@ ALLOWED = {
     " PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
     " report sessions sizes google networkx numpy onnx onnxruntime",
+    "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
+    " report_html networkx",
+    "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
+    " option_parsers options preparation provider report rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
-    "cli": "costs diagnostics errors nnapi.capi nnapi.listing nnapi.runtime ops option_parsers"
-    " options preparation provider report rich",
     "__main__": "cli",
     "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
     # NNAPI

@@ -106,8 +106,8 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `run`."""
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Adds --input and --seed."""
     parser.add_argument(
         "--input",
         action="append",
@@ -115,9 +115,14 @@ def add_run(parser: argparse.ArgumentParser) -> None:
         metavar="[NAME=]FILE",
         help="input: .npy, .npz or image; may be repeated (default: random)",
     )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments specific to `run`."""
+    add_inputs(parser)
     parser.add_argument("--random", action="store_true", help="random inputs (the default)")
     parser.add_argument("--no-latency", action="store_true", help="do not measure latency")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     parser.add_argument(
         "--tolerance",
         type=float,

@@ -13,12 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ep_nnapi.cli import arguments, prepare_arguments
+from ep_nnapi.cli import arguments, compare_command, prepare_arguments, report_command
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.strict_json import strict
-from ep_nnapi.cli.terminal import line
+from ep_nnapi.cli.terminal import line, progress
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
 
@@ -50,8 +50,11 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_check(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
+    compare_command.add(_verb(verbs.add_parser, "compare", _compare, compare_command.HELP))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
+    report_help = "write a page that shows the graph, every decision and all levels"
+    report_command.add(_verb(verbs.add_parser, "report", report_command.run, report_help))
     listing_help = "the NNAPI models that a model is lowered to"
     arguments.add_listing(_verb(verbs.add_parser, "listing", _listing, listing_help))
     ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)
@@ -175,8 +178,17 @@ def _run(given: argparse.Namespace) -> int:
     return NEGATIVE if result.verdict.negative else DONE
 
 
+def _compare(given: argparse.Namespace) -> int:
+    found = compare_command.call(given, options_of(given))
+    if given.json:
+        _dump(found.to_json())
+    else:
+        compare_command.show(found)
+    return NEGATIVE if found.negative else DONE
+
+
 def _prepare(given: argparse.Namespace) -> int:
-    with printing.progress() as advance:
+    with progress("models") as advance:
         done = prepare_arguments.call(given, options_of(given), advance)
     if given.json:
         _dump([m.to_json() for m in done.models])

@@ -5,9 +5,7 @@ rich is imported only if the output is a terminal, since most commands write to 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from ep_nnapi.preparation.batch import Preparation
     from ep_nnapi.preparation.manifest import Prepared
     from ep_nnapi.report import Report
-
-_A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 
 
 def compiled(found: Sequence[Content]) -> None:
@@ -136,24 +132,6 @@ def run_data(result: RunResult) -> dict[str, object]:
         data["recognised"] = result.recognised.tolist()
         data["labels"] = result.labels.tolist()
     return data
-
-
-@contextmanager
-def progress() -> Iterator[Callable[[int, int], None] | None]:
-    """Yields a function that updates a progress bar, or None if stderr is not a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    shown = Progress(
-        *columns, console=Console(stderr=True), transient=True, refresh_per_second=_A_SECOND
-    )
-    with shown as bar:
-        task = bar.add_task("models", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def preparation(done: Preparation) -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from ep_nnapi.errors import printable
 
+_A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 _WHOLE = 15  # columns up to this width hold numbers and short names and are not wrapped
 
 
@@ -50,3 +52,26 @@ def _draw(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     for row in lines[1:]:
         drawn.add_row(*(Text(cell) for cell in row))
     console.print(drawn)
+
+
+@contextmanager
+def progress(steps: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yields a function that updates a progress bar, or None if stderr is not a terminal.
+
+    steps   what the bar counts
+    The function takes the number of steps done and of all steps.
+    """
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    text = TextColumn("{task.description}")
+    columns = (BarColumn(), MofNCompleteColumn(), text, TimeElapsedColumn())
+    shown = Progress(
+        *columns, console=Console(stderr=True), transient=True, refresh_per_second=_A_SECOND
+    )
+    with shown as bar:
+        task = bar.add_task(steps, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

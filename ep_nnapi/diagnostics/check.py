@@ -64,14 +64,23 @@ def partitioned_at(
 def provider_of_session(
     options: Options, runtime: Runtime | None = None
 ) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
-    """Yields option strings for one session, and a function that returns the session's provider.
+    """Yields as `given_to_session`, for a provider with these options.
 
-    Clusters run on nnapi-reference unless the options name another device.
-    That function raises the provider's error, which ONNX Runtime would only print before it
-    continues without NNAPI. Raises OptionError for invalid options.
+    Clusters run on nnapi-reference unless the options name another device. Raises OptionError for
+    invalid options.
     """
     # host-cpu computes by the same code as the CPU provider, so it could hide a wrong lowering
-    provider = Provider(options, runtime, fast=False, measure=True)
+    with given_to_session(Provider(options, runtime, fast=False, measure=True)) as given:
+        yield given
+
+
+@contextmanager
+def given_to_session(provider: Provider) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
+    """Yields option strings for one session, and a function that returns the session's provider.
+
+    That function raises the provider's error, which ONNX Runtime would only print before it
+    continues without NNAPI.
+    """
 
     def found() -> Provider:
         if isinstance(provider.error, NnapiError):

@@ -146,7 +146,7 @@ def _run_both(
     options: Mapping[str, object],
 ) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
-    feeds = _feeds(cpu, inputs, seed, parse(options).fix)
+    feeds = feeds_of(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = _nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
@@ -196,7 +196,7 @@ def _run_epcontext(
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = _nnapi_session(model, options)
-    feeds = _feeds(session, inputs, seed, ())
+    feeds = feeds_of(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report, options):
@@ -207,7 +207,7 @@ def _run_epcontext(
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
 
-def _feeds(
+def feeds_of(
     session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
 ) -> Feeds:
     """Returns the given inputs, or random ones, with the fixed shapes."""

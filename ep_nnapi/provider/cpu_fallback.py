@@ -28,6 +28,11 @@ class CpuModel:
     _session: onnxruntime.InferenceSession | None = None
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
+    @property
+    def path(self) -> Path:
+        """The model's file."""
+        return self.folder / "model.onnx"
+
     @staticmethod
     def write(model: onnx.ModelProto) -> CpuModel:
         """Writes `model` to a temporary folder, which is removed together with the result."""
@@ -35,7 +40,7 @@ class CpuModel:
         weakref.finalize(stored, _remove, stored.folder, os.getpid())
         onnx.save_model(
             model,
-            str(stored.folder / "model.onnx"),
+            str(stored.path),
             save_as_external_data=True,
             location="weights",
             size_threshold=_MIN_EXTERNAL_BYTES,
@@ -53,8 +58,7 @@ class CpuModel:
         options = exact_options()
         # it runs inside a node of another session: spinning threads would starve that session's
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        path = str(self.folder / "model.onnx")
-        return session_of(path, options)
+        return session_of(str(self.path), options)
 
 
 def _remove(folder: Path, owner: int) -> None:

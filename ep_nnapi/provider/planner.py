@@ -33,6 +33,7 @@ from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, copy_constants
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
+from ep_nnapi.provider.outline import outline_of, with_times
 from ep_nnapi.report import ClusterReport, GraphReport
 from ep_nnapi.sizes.bind import is_dynamic
 
@@ -82,11 +83,31 @@ class Planner:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
         prepared = [load(n, graph, self.compiler, self.options) for n in context_nodes]
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
-        reports = tuple(c.report for c in clusters)
+        reports = (
+            *(c.report for c in prepared),
+            *(self._timed(compiled[c].report, c, nodes) for c in selection.clusters),
+        )
         refused, notes = verdicts.rejections(), verdicts.notes()
         lower_bound = selection.lower_bound + len(prepared)
-        report = GraphReport(len(graph.nodes), len(capable), reports, refused, notes, lower_bound)
+        report = GraphReport(
+            len(graph.nodes),
+            len(capable),
+            reports,
+            refused,
+            notes,
+            lower_bound,
+            graph.key,
+            outline_of(graph, nodes, self.model) if self.compiler.measure else (),
+        )
         return PartitionedGraph(clusters, report, frozenset(capable))
+
+    def _timed(
+        self, report: ClusterReport, ids: Ids, nodes: Mapping[int, GraphNode]
+    ) -> ClusterReport:
+        """Returns the report of a cluster, with estimated times if the session measures."""
+        if not self.compiler.measure:
+            return report
+        return with_times(report, [nodes[i] for i in ids], self.model)
 
     def _compile_clusters(
         self,

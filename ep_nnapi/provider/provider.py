@@ -28,6 +28,7 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, default_device, fast_devices, runtime_of
 from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
+from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.report import Notice, Report, combine
@@ -60,7 +61,8 @@ class Provider:
 
         runtime   replaces the runtime of the options
         fast      without it, nnapi-reference runs what host-cpu could run too
-        measure   devices measure their runs, where they can
+        measure   devices measure their runs, where they can, and reports have outlines and
+                  estimated times
         """
         self._planner = planner_of(options, runtime, fast=fast, measure=measure)
         self.target = self._planner.compiler.target
@@ -70,7 +72,7 @@ class Provider:
         self.reports_itself = False
         self.error: Exception | None = None
 
-    def plan(self, graph: Graph) -> tuple[Cluster, ...]:
+    def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
         plan = self._planner.plan(graph)
         with self._lock:

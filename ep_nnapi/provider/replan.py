@@ -21,6 +21,7 @@ def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) 
     reasons = {r.node: r for r in before.report.rejections if r.node in left}
     capable = before.capable & (taken | left)
     now = plan.report
+    earlier = tuple(n for n in before.report.outline if n.name in taken)
     report = GraphReport(
         now.nodes - len(ours) + len(taken),
         now.capable + len(capable),
@@ -28,5 +29,7 @@ def merge_plans(before: PartitionedGraph, plan: PartitionedGraph, graph: Graph) 
         tuple(reasons.get(r.node, r) for r in now.rejections if r.node not in ours),
         (*(n for n in before.report.notes if n.node in taken), *now.notes),
         now.lower_bound + len(clusters),
+        now.key,
+        (*earlier, *(n for n in now.outline if n.name not in ours)),
     )
     return PartitionedGraph((*clusters, *plan.clusters), report, plan.capable | capable)

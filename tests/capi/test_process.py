@@ -118,7 +118,7 @@ def test_exports_are_the_75_functions() -> None:
 def test_the_example_in_c(build: Path) -> None:
     done = run(compiled(build, EXAMPLE, "cc", "-std=c11"))
     assert done.stdout == (
-        "device host-cpu, feature level code 1000008\n"
+        "device nnapi-reference, feature level code 1000008\n"
         "0 xor 0 = 0\n0 xor 1 = 1\n1 xor 0 = 1\n1 xor 1 = 0\n"
     )
     assert done.returncode == 0
@@ -178,7 +178,7 @@ def test_a_first_call_without_descriptors_in_python() -> None:
 @needs_cc
 def test_a_lower_level_may_be_asked_for(build: Path) -> None:
     done = run(compiled(build, EXAMPLE, "cc"), EP_NNAPI_FEATURE_LEVEL="3")
-    assert done.stdout.startswith("device host-cpu, feature level code 29\n")
+    assert done.stdout.startswith("device nnapi-reference, feature level code 29\n")
 
 
 THREADS = """

@@ -19,7 +19,7 @@ def shown(*arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
 def test_help_folds_the_options_of_the_provider(verb: str):
     short, full = shown(verb, "--help"), shown(verb, "--help-options")
     assert "--help-options" in short

@@ -12,12 +12,12 @@ from onnx import helper
 from tests.cli.command import DIGITS, DONE, SAMPLES, saved
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "listing"])
 def test_missing_file(refuses, verb: str):
     refuses(verb, "nowhere.onnx", says="nowhere.onnx: no such file")
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "listing"])
 def test_folder_instead_of_a_file(refuses, verb: str, tmp_path: Path):
     refuses(verb, tmp_path, says=f"{tmp_path} is a directory; give one .onnx or .ort file")
 
@@ -81,7 +81,7 @@ def test_wrong_shaped_input(refuses, shape: tuple[int, ...], tmp_path: Path):
         (["--api-level", "26"], "api_level is 26"),
         (["--api-level", "32"], "feature_level"),
         (["--api-level", "30", "--feature-level", "4"], "both given"),
-        (["--device", "npu"], "device 'npu' is unknown; there are host-cpu, nnapi-reference"),
+        (["--device", "npu"], "device 'npu' is unknown; there are nnapi-reference, host-cpu"),
         (["--runtime", "/nowhere/libneuralnetworks.so"], "/nowhere/libneuralnetworks.so"),
         (["--target", "coreml"], "target is 'coreml'"),
         (["--fallback", "gpu"], "fallback is 'gpu'"),
@@ -91,7 +91,7 @@ def test_wrong_shaped_input(refuses, shape: tuple[int, ...], tmp_path: Path):
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("verb", ["check", "run", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "listing"])
 def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: str):
     refuses(verb, DIGITS, *arguments, says=says)
 
@@ -107,7 +107,7 @@ def test_options_that_cannot_be(refuses, verb: str, arguments: list[str], says: 
     ],
     ids=" ".join,
 )
-@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
 def test_names_that_the_model_does_not_have(
     refuses, verb: str, arguments: list[str], says: str, tmp_path: Path
 ):

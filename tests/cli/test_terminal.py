@@ -45,7 +45,7 @@ def test_run_escapes_the_name_of_an_output(cli, tmp_path: Path):
     assert ESCAPED in out
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
 def test_messages_escape_the_name_of_a_file(cli, tmp_path: Path, verb: str):
     out = ("-o", tmp_path / "out") if verb == "prepare" else ()
     code, _, err = cli(verb, tmp_path / NAME, *out)

@@ -56,7 +56,7 @@ def test_a_model_with_custom_operators_is_prepared(model: str, level: str, tmp_p
     assert ep_nnapi.check(tmp_path / "out" / "model.ort", custom_ops_library=LIBRARY).taken
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "prepare", "listing"])
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
 def test_the_library_on_the_command_line(verb: str, model: str, tmp_path: Path):
     out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
     assert main([verb, model, *out, "--custom-ops-library", LIBRARY]) == 0

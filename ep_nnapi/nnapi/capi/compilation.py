@@ -94,12 +94,7 @@ class CompilationBuilder:
         self.require_unfinished()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
-        candidates = self._capable_devices(
-            self.devices if self.devices is not None else runtime().devices()
-        )
-        if not candidates:
-            raise bad_data("no device executes all operations of the model")
-        compiled = self._compile(candidates)
+        compiled = self._compile(self.devices if self.devices is not None else runtime().devices())
         if timeout is not None and time.monotonic_ns() - begin > timeout:
             raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "compiling took too long")
         self._compiled = compiled
@@ -123,7 +118,7 @@ class CompilationBuilder:
             if not self._may_fall_back(device) or code_of(failure) in _NOT_RETRIED:
                 raise
             logger.warning("%s failed, %s takes over: %s", device.name, REFERENCE_DEVICE, failure)
-        self._compiled = self._compile(self._capable_devices(_reference()))
+        self._compiled = self._compile(_reference())
         return self._compiled[1].run(inputs, outputs, options)
 
     def require_single_device(self, what: str) -> None:
@@ -142,23 +137,26 @@ class CompilationBuilder:
             raise bad_data("no device executes a vendor's operation")
         return self.model.model
 
-    def _capable_devices(self, devices: Sequence[Device]) -> list[Device]:
-        """Returns the devices that support every operation."""
+    def _supported(self, device: Device) -> bool:
         model = self.model.model
-        if model is None:
-            return []
-        return [d for d in devices if all(runtime().supported(model, d))]
+        return model is not None and all(runtime().supported(model, device))
 
-    def _compile(self, candidates: Sequence[Device]) -> tuple[Device, Compilation]:
-        """Compiles for the first candidate; if that fails and is replaceable, for the next ones."""
-        first, *others = candidates
-        try:
-            return first, runtime().compile(self._model, first, self.options)
-        except RuntimeFailure as failure:
-            if not others or not self._may_fall_back(first):
-                raise
-            logger.warning("%s did not compile the model: %s", first.name, failure)
-        return self._compile(others)
+    def _compile(self, devices: Sequence[Device]) -> tuple[Device, Compilation]:
+        """Compiles for the first device that supports every operation.
+
+        If that fails and is replaceable, the next ones are tried. A device is asked only when its
+        turn comes: host-cpu loads ONNX Runtime, which a forked child cannot unload.
+        """
+        failed: RuntimeFailure | None = None
+        for device in filter(self._supported, devices):
+            try:
+                return device, runtime().compile(self._model, device, self.options)
+            except RuntimeFailure as failure:
+                if not self._may_fall_back(device):
+                    raise
+                logger.warning("%s did not compile the model: %s", device.name, failure)
+                failed = failure
+        raise failed or bad_data("no device executes all operations of the model")
 
     def _may_fall_back(self, device: Device) -> bool:
         return self.devices is None and device.name != REFERENCE_DEVICE

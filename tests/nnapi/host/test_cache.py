@@ -53,7 +53,7 @@ def compiled(directory: Path, described: Model, token: bytes = TOKEN) -> tuple[s
     before, runtime = cache.COUNTS.copy(), HostRuntime()
     options = CompileOptions(cache_dir=str(directory), token=token)
     made = runtime.compile(described, runtime.devices()[0], options)
-    return " ".join(cache.COUNTS - before), made.run([X])[0]
+    return " ".join(sorted(cache.COUNTS - before)), made.run([X])[0]
 
 
 def expected(described: Model) -> np.ndarray:

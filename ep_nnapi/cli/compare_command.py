@@ -1,0 +1,134 @@
+"""The command `compare`: its arguments, the call to the library function, and its tables."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import line, progress, table
+from ep_nnapi.diagnostics.verdict import LessAccurate
+from ep_nnapi.diagnostics.verdict_text import sentences
+
+if TYPE_CHECKING:
+    from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
+    from ep_nnapi.diagnostics.compare import Comparison, Culprit
+    from ep_nnapi.diagnostics.error_measures import ErrorMeasures
+
+HELP = "compare with the CPU by output, cluster and node: where results part"
+_VERDICTS = {
+    LessAccurate.NONE: "within",
+    LessAccurate.NNAPI: "beyond",
+    LessAccurate.UNKNOWN: "beyond",
+    LessAccurate.ALIKE: "as exact as the CPU",
+    LessAccurate.CPU: "more exact than the CPU",
+}
+"""Verdicts on a cluster: within or beyond the tolerance, else the more exact computation's."""
+_MEASURES = ("max error", "mean error", "cosine", "SNR dB")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments specific to `compare`."""
+    arguments.add_inputs(parser)
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="largest difference of an output of the model or of a cluster, relative to its spread "
+        "(default: by its kind, 1e-4 for float32); exit 1 beyond it, unless a more exact "
+        "computation shows that NNAPI is no less accurate than the CPU",
+    )
+    arguments.add_json(parser)
+
+
+def call(given: argparse.Namespace, options: dict[str, object]) -> Comparison:
+    """Calls `compare` with the parsed arguments and the provider's options."""
+    from ep_nnapi.diagnostics.compare import compare
+
+    with progress("runs of clusters") as advance:
+        return compare(
+            given.model,
+            given.input,
+            seed=given.seed,
+            tolerance=given.tolerance,
+            progress=advance,
+            **options,
+        )
+
+
+def show(found: Comparison) -> None:
+    """Prints the errors of outputs and clusters, and the first operation beyond the tolerance."""
+    line(f"{found.report.summary}.")
+    if found.seed is not None:
+        line(f"Random inputs of seed {found.seed}.")
+    line()
+    table(
+        ("output", "kind", *_MEASURES),
+        ((d.output, d.kind, *_cells(found.measures[d.output])) for d in found.verdict.differences),
+    )
+    for sentence in sentences(found.verdict):
+        line(sentence)
+    for failure in found.failures:
+        line(f"A device failed, and its fallback computed the outputs: {failure}")
+    if found.clusters:
+        line()
+        line("Clusters, each fed with the CPU's values:")
+        rows = (_row(number, cluster) for number, cluster in found.clusters.items())
+        table(("cluster", "nodes", "device", *_MEASURES, "verdict", "from"), rows)
+    idle = len(found.report.clusters) - len(found.clusters)
+    if idle:
+        line(f"{idle} more did not run with these inputs.")
+    line()
+    if found.culprit is not None:
+        _culprit(found.culprit)
+    elif found.clusters:
+        line("No cluster is beyond the tolerance.")
+    else:
+        line("No cluster ran, so there is nothing to compare.")
+
+
+def _row(number: int, cluster: ClusterErrors) -> tuple[str, ...]:
+    report = cluster.report
+    failed = cluster.failure is not None
+    measures = ("-",) * len(_MEASURES) if failed else _cells(cluster.whole)
+    said = "failed" if failed else _VERDICTS[cluster.verdict.less_accurate]
+    return (str(number), str(len(report.nodes)), report.device, *measures, said, report.ends)
+
+
+def _cells(measures: ErrorMeasures) -> tuple[str, ...]:
+    return (
+        f"{measures.maximum:.3g}",
+        f"{measures.mean:.3g}",
+        f"{measures.cosine:.6f}",
+        f"{measures.decibels:.1f}",
+    )
+
+
+def _culprit(found: Culprit) -> None:
+    """Prints the first operation beyond the tolerance, its errors and the cause."""
+    report, failure = found.errors.report, found.errors.failure
+    names = ", ".join(report.nodes)
+    if len(report.nodes) == 1:
+        first = f"{names} ({report.op_types[0]}) in cluster {found.cluster}"
+        line(f"The first operation beyond the tolerance is {first}.")
+    else:
+        line(
+            f"In cluster {found.cluster} no node by itself is beyond the tolerance; the smallest "
+            f"part that is has {len(report.nodes)} nodes ({report.operators}): {names}."
+        )
+    if failure is not None:
+        line(f"{report.device} fails: {failure}")
+    else:
+        for sentence in sentences(found.errors.verdict):
+            line(sentence)
+    line(_cause(found))
+
+
+def _cause(found: Culprit) -> str:
+    """Returns a sentence that tells a device's defect from one of the lowering."""
+    device, other = found.errors.report.device, found.elsewhere
+    if other is None:
+        return f"No other device of the host takes it: {device} or the lowering is the cause."
+    name = other.report.device
+    if other.negative:
+        return f"{name} is beyond it too: the lowering is the cause, not {device}."
+    return f"{name} is within it: the arithmetic of {device} is the cause, not the lowering."

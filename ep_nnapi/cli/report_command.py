@@ -1,0 +1,47 @@
+"""The command `report`: its arguments, the call to the library function, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import line, progress
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments specific to `report`."""
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="the HTML file to write"
+    )
+    parser.add_argument(
+        "--no-levels", action="store_true", help="do not compare feature and optimization levels"
+    )
+    parser.add_argument(
+        "--measure",
+        action="store_true",
+        help="run the model once with random inputs, for the times that devices measure",
+    )
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the page and prints a line about it, or its report as JSON; returns 0."""
+    from ep_nnapi.html_report.write import write_report
+
+    with progress("levels") as advance:
+        report = write_report(
+            given.model,
+            given.output,
+            levels=not given.no_levels,
+            measure=given.measure,
+            advance=advance,
+            **arguments.options_of(given),
+        )
+    if given.json:
+        data = {"output": given.output, "report": report.to_json()}
+        for text in json.dumps(data, indent=2, allow_nan=False).splitlines():
+            line(text)
+    else:
+        line(f"{given.output}: {report.summary}")
+    return 0

@@ -1,0 +1,1 @@
+"""The page of `ep-nnapi report`: a model's graph with clusters and reasons, in one HTML file."""

@@ -1,0 +1,196 @@
+"""The page as one HTML file that loads nothing: tables for every reader, data and a drawing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.resources import files
+from pathlib import Path
+
+from ep_nnapi import report_html
+from ep_nnapi.errors import ADVICE, OptionError
+from ep_nnapi.html_report.page_data import Findings, Variant, data_of
+from ep_nnapi.report import Report
+
+_D3 = "gravis/_internal/plotting/third_party/d3"
+"""The folder of D3 and its licence in the package gravis, which carries both as data."""
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def page(found: Findings) -> str:
+    """The page about a model, complete with styles, scripts and D3; raises OptionError."""
+    title = f"{found.model}: NNAPI report"
+    return "\n".join(
+        (
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{report_html.text(title)}</title>",
+            f"<style>\n{_asset('page.css')}</style>",
+            "</head>",
+            "<body>",
+            _header(found),
+            _asset("graph.html"),
+            "<main>",
+            *_sections(found),
+            "</main>",
+            _footer(),
+            f'<script type="application/json" id="data">{_embedded(data_of(found))}</script>',
+            f"<script>\n{_d3_script()}</script>",
+            f"<script>\n{_asset('layout.js')}</script>",
+            f"<script>\n{_asset('page.js')}</script>",
+            "</body>",
+            "</html>",
+            "",
+        )
+    )
+
+
+def _embedded(data: dict[str, object]) -> str:
+    """JSON that cannot end the script element that it is in."""
+    plain = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return plain.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _header(found: Findings) -> str:
+    report = found.report
+    facts = (
+        (f"{report.taken} of {report.nodes}", "nodes on NNAPI"),
+        (str(len(report.clusters)), "cluster" if len(report.clusters) == 1 else "clusters"),
+        (_bytes(report.boundary_bytes), "over their borders"),
+        (str(report.feature_level), "feature level"),
+        (report.target, "target"),
+    )
+    items = "".join(
+        f"<li><b>{report_html.text(value)}</b> {report_html.text(what)}</li>"
+        for value, what in facts
+    )
+    return f"<header><h1>{report_html.text(found.model)}</h1><ul>{items}</ul></header>"
+
+
+def _sections(found: Findings) -> list[str]:
+    report = found.report
+    sections = [_section("clusters", "Clusters", _clusters(found))] if report.clusters else []
+    if report.rejections:
+        sections.append(_section("rejections", "Left to the CPU", _rejections(report)))
+    if report.notes:
+        rows = [(n.op_type, n.node, n.detail) for n in report.notes]
+        notes = report_html.table(("operator", "node", "note"), rows)
+        sections.append(_section("notes", "Taken with a note", notes))
+    comparisons = (
+        _comparison("feature level", found.feature_levels, "Feature levels"),
+        _comparison("optimization level", found.optimization_levels, "Optimization levels"),
+    )
+    if any(comparisons):
+        sections.append(_section("levels", "Side by side", "".join(comparisons)))
+    return sections
+
+
+def _section(key: str, title: str, content: str) -> str:
+    return f'<section id="{key}"><h2>{title}</h2><div class="wide">{content}</div></section>'
+
+
+def _clusters(found: Findings) -> str:
+    """A table with the same columns as the terminal's, inputs, outputs and times."""
+    columns = (*report_html.CLUSTER_COLUMNS, "inputs", "outputs", "NNAPI", "CPU", "measured")
+    rows = []
+    for i, c in enumerate(found.report.clusters):
+        rows.append(
+            (
+                *(str(i), str(len(c.nodes)), c.device, _bytes(c.boundary_bytes), c.operators),
+                *(c.ends, ", ".join(c.inputs), ", ".join(c.outputs)),
+                *(_microseconds(c.nnapi_us), _microseconds(c.cpu_us)),
+                f"{found.measured[i]:.3g} ms" if i in found.measured else "-",
+            )
+        )
+    note = (
+        "NNAPI and CPU are estimated times of a run, by the default cost model of a phone unless "
+        "a calibration is given; measured is what the device measured itself."
+    )
+    return f"{report_html.table(columns, rows)}<p>{note}</p>"
+
+
+def _rejections(report: Report) -> str:
+    """One table for each reason; the page adds the single nodes of a row when it is opened."""
+    return "".join(
+        f'<div class="reason" data-reason="{report_html.text(reason)}">'
+        + report_html.table(
+            ("operator", "count", "nodes", "detail"),
+            map(report_html.rejection_row, kinds),
+            f"{reason} ({sum(map(len, kinds))}): {ADVICE[kinds[0][0].reason]}",
+        )
+        + "</div>"
+        for reason, kinds in report_html.folded(report.rejections).items()
+    )
+
+
+def _comparison(what: str, variants: Sequence[Variant], caption: str) -> str:
+    if not variants:
+        return ""
+    columns = (what, "nodes", "on NNAPI", "clusters", "border bytes", "reasons of the others")
+    return report_html.table(columns, map(_variant, variants), caption)
+
+
+def _variant(variant: Variant) -> tuple[str, ...]:
+    report = variant.report
+    if report is None:
+        return (variant.name, "-", "-", "-", "-", variant.error)
+    reasons = report_html.folded(report.rejections).items()
+    return (
+        *(variant.name, str(report.nodes), str(report.taken), str(len(report.clusters))),
+        _bytes(report.boundary_bytes),
+        ", ".join(f"{sum(map(len, kinds))} {reason}" for reason, kinds in reasons),
+    )
+
+
+def _footer() -> str:
+    licence = report_html.text(_d3_file("ORIGINAL_LICENSE"))
+    about = f"Made by ep-nnapi {report_html.text(version('ep-nnapi'))}. Drawn with D3 (d3js.org)."
+    return (
+        f"<footer><p>{about}</p><details><summary>Licence of D3</summary>"
+        f"<pre>{licence}</pre></details></footer>"
+    )
+
+
+def _bytes(count: int) -> str:
+    """A number of bytes for people: `1.5 MB` of 1,500,000 bytes."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.3g} {unit}"
+    return f"{count} B"
+
+
+def _microseconds(time: float | None) -> str:
+    if time is None:
+        return "-"
+    return f"{time / 1e3:.3g} ms" if time >= 1e3 else f"{time:.3g} µs"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("ep_nnapi.html_report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _d3_script() -> str:
+    """D3 with the two functions of a module loader that its packaging expects."""
+    loader = (
+        "const d3 = {}; {\nconst require = {defined: () => false}, "
+        "define = (name, needs, make) => make(d3);\n"
+    )
+    return f"{loader}{_d3_file('d3.v7.min.def.js')}\n}}\n"
+
+
+@cache
+def _d3_file(name: str) -> str:
+    try:
+        path = Path(str(distribution("gravis").locate_file(f"{_D3}/{name}")))
+        return path.read_text(encoding="utf-8")
+    except (PackageNotFoundError, OSError):
+        raise OptionError(
+            "the page is drawn with D3, which the package gravis carries: pip install gravis"
+        ) from None

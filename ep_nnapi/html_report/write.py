@@ -1,0 +1,100 @@
+"""Writing the page about a model: checks it, compares levels, and measures if asked to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from ep_nnapi.diagnostics.check import check, partitioned, source
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.run_and_compare import run
+from ep_nnapi.errors import NnapiError
+from ep_nnapi.files import write_text
+from ep_nnapi.html_report.page import page
+from ep_nnapi.html_report.page_data import Findings, Variant
+from ep_nnapi.nnapi.listing import listing
+from ep_nnapi.options import parse
+from ep_nnapi.preparation.job import Level
+from ep_nnapi.preparation.ort_export import check_at
+from ep_nnapi.provider.provider import planner_of
+from ep_nnapi.report import Report
+
+Advance = Callable[[int, int], None]
+"""Called with the number of finished steps and of all steps."""
+
+_LEVEL_OPTIONS = frozenset({"feature_level", "api_level"})
+
+
+def write_report(
+    model: ModelSource,
+    output: str | Path,
+    *,
+    levels: bool = True,
+    measure: bool = False,
+    advance: Advance | None = None,
+    **options: object,
+) -> Report:
+    """Writes one HTML file about `model` to `output`, whole or not at all; returns its report.
+
+    model    as for `check`
+    levels   compare all feature levels, and ONNX Runtime's optimization levels
+    measure  run the model with random inputs, for the times that devices measure themselves
+    Raises as `check`; RuntimeFailure if a device fails in a measured run; OptionError if the
+    file cannot be written.
+    """
+    given = source(model)
+    advance = advance or (lambda done, total: None)
+    provider = partitioned(given, **options)
+    report = provider.report
+    wanted = list(_variants(given, options)) if levels else []
+    compared: dict[str, list[Variant]] = {"feature": [], "optimization": []}
+    for done, (kind, name, checked) in enumerate(wanted):
+        advance(done, len(wanted) + measure)
+        compared[kind].append(_variant(name, checked))
+    found = Findings(
+        "model" if isinstance(given, bytes) else Path(given).name,
+        report,
+        tuple(listing(c.models[0], data=False) if c.models else "" for c in provider.clusters),
+        _measured(given, report, options) if measure else {},
+        tuple(compared["feature"]),
+        tuple(compared["optimization"]),
+    )
+    write_text(Path(output), page(found))
+    return report
+
+
+def _variants(
+    model: str | bytes, options: Mapping[str, object]
+) -> Iterator[tuple[str, str, Callable[[], Report]]]:
+    """Yields kind and name of each level to compare, and a function that checks the model at it.
+
+    A model that is compiled already has no optimization levels.
+    """
+    others = {name: value for name, value in options.items() if name not in _LEVEL_OPTIONS}
+    highest = planner_of(parse(others)).compiler.target.feature_level
+    for level in range(1, highest + 1):
+        yield "feature", str(level), partial(check, model, **others, feature_level=level)
+    if not contents(model):
+        for name in Level:
+            yield "optimization", str(name), partial(check_at, model, str(name), **options)
+
+
+def _variant(name: str, checked: Callable[[], Report]) -> Variant:
+    """The report at a level; for a level that ONNX Runtime cannot save the model at, the error."""
+    try:
+        return Variant(name, checked())
+    except NnapiError as error:
+        return Variant(name, None, str(error))
+
+
+def _measured(
+    model: str | bytes, report: Report, options: Mapping[str, object]
+) -> dict[int, float]:
+    """Milliseconds of a run of each cluster, where its device measured it."""
+    result = run(model, (), seed=0, tolerance=None, latency=False, **options)
+    if [c.nodes for c in result.report.clusters] != [c.nodes for c in report.clusters]:
+        return {}  # other sizes of inputs than declared may change the clusters
+    times = {t.cluster: t.in_driver or t.on_hardware for t in result.device_times}
+    return {cluster: time for cluster, time in times.items() if time is not None}

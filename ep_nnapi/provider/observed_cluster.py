@@ -1,0 +1,113 @@
+"""Clusters that run on NNAPI and on the CPU provider from the same inputs, for comparisons.
+
+Later nodes get the CPU provider's outputs, so that an error is seen only in the cluster that makes
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.graph.value import Array
+from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.option_values import Fallback
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Stop
+from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.report import ClusterReport
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One run of a cluster on both providers. The arrays are valid during the observer's call only.
+
+    model    path of the cluster's nodes as an ONNX model
+    nnapi    the outputs that the device computed; None if it failed
+    cpu      the outputs that the CPU provider computed
+    failure  the device's failure, if any
+    """
+
+    report: ClusterReport
+    model: Path
+    inputs: Mapping[str, Array]
+    nnapi: Mapping[str, Array] | None
+    cpu: Mapping[str, Array]
+    failure: RuntimeFailure | None
+
+
+Observer: TypeAlias = Callable[[Observation], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """A compiled cluster; `observe` is called after each of its runs.
+
+    The cluster has its ONNX nodes for the CPU provider, as with `fallback` = cpu.
+    """
+
+    cluster: CompiledCluster | DynamicCluster
+    observe: Observer
+
+    @property
+    def node_ids(self) -> tuple[int, ...]:
+        """Ids of the graph's nodes in the cluster."""
+        return self.cluster.node_ids
+
+    def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> ObservedRunner:
+        """Returns a runner for inputs and outputs with these names in this order."""
+        return ObservedRunner(self, tuple(input_names), tuple(output_names))
+
+    def cpu_model(self) -> CpuModel:
+        """Returns the cluster's nodes for the CPU provider; raises ValueError without them."""
+        cluster = self.cluster
+        model = cluster.cpu_model() if isinstance(cluster, DynamicCluster) else cluster.cpu
+        if model is None:
+            raise ValueError("an observed cluster needs the option fallback = cpu")
+        return model
+
+
+class ObservedRunner:
+    """Runs an observed cluster; thread-safe if the observer is."""
+
+    def __init__(
+        self, observed: ObservedCluster, inputs: tuple[str, ...], outputs: tuple[str, ...]
+    ) -> None:
+        """Binds the cluster without its fallback, which would hide the failures of its device."""
+        self._observed = observed
+        self._inputs, self._outputs = inputs, outputs
+        self._cpu = observed.cpu_model()
+        self._run = replace(observed.cluster, fallback=Fallback.NONE).bind(inputs, outputs)
+
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs on both, reports them and returns the CPU provider's."""
+        feeds = dict(zip(self._inputs, inputs, strict=True))
+        want = self._cpu.run(feeds, self._outputs)
+        got: dict[int, Array] = {}
+        failure = None
+
+        def allocate_own(index: int, shape: tuple[int, ...]) -> Array:
+            got[index] = np.empty(shape, want[index].dtype)
+            return got[index]
+
+        try:
+            self._run(inputs, allocate_own, stop)
+        except RuntimeFailure as error:
+            failure = error.of_cluster(error.nodes)  # a copy without traceback, which holds arrays
+        self._observed.observe(
+            Observation(
+                self._observed.cluster.report,
+                self._cpu.path,
+                feeds,
+                None if failure else {n: got[i] for i, n in enumerate(self._outputs)},
+                dict(zip(self._outputs, want, strict=True)),
+                failure,
+            )
+        )
+        for i, array in enumerate(want):
+            np.copyto(allocate(i, array.shape), array)

@@ -1,0 +1,139 @@
+"""`compare`: three defects are each found by one command; what it prints and when it exits 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from ep_nnapi import ops
+from ep_nnapi.capability import node as capability
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.kernels import KERNELS
+from ep_nnapi.ops.lib.node import Node
+from tests import wrong_device
+from tests.cli.command import DIGITS, DONE, NEGATIVE, SAMPLES, saved
+from tests.runtimes import host_only
+
+pytestmark = host_only  # the defects are put into the host runtime of this process
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Abs, Softmax and Tanh of x, named after themselves."""
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"], "abs"),
+        helper.make_node("Softmax", ["a"], ["s"], "softmax"),
+        helper.make_node("Tanh", ["s"], ["y"], "tanh"),
+    ]
+    return saved(tmp_path, *nodes, shape=(4, 8))
+
+
+def test_a_defect_of_a_lowering_is_found(cli, model: Path, monkeypatch: pytest.MonkeyPatch):
+    """Softmax lowered with beta 2: right for no device."""
+
+    def defective(n: Node) -> Iterator[Call]:
+        yield spec.SOFTMAX(n.input(0), beta=2.0, out=n.output())
+
+    softmax_13 = next(o for o in ops.VARIANTS["", "Softmax"] if o.since == 13)
+    variants = {**ops.VARIANTS, ("", "Softmax"): (replace(softmax_13, lower=defective),)}
+    monkeypatch.setattr(capability, "VARIANTS", variants)
+    code, out, err = cli("compare", model)
+    assert (code, err) == (NEGATIVE, "")
+    assert "The first operation beyond the tolerance is softmax (Softmax) in cluster 0." in out
+    assert "host-cpu is beyond it too: the lowering is the cause, not nnapi-reference." in out
+
+
+def test_a_defect_of_a_kernel_is_found(cli, model: Path, monkeypatch: pytest.MonkeyPatch):
+    """The kernel of TANH on nnapi-reference misses by a part in a thousand."""
+
+    def defective(input: np.ndarray, *, out: np.ndarray) -> None:
+        np.multiply(np.tanh(input), np.float32(1.001), out=out)
+
+    key = next(k for k in KERNELS if k[0] is spec.TANH and k[1] is OperandCode.TENSOR_FLOAT32)
+    monkeypatch.setitem(KERNELS, key, replace(KERNELS[key], function=defective))
+    code, out, err = cli("compare", model)
+    assert (code, err) == (NEGATIVE, "")
+    assert "The first operation beyond the tolerance is tanh (Tanh) in cluster 0." in out
+    assert "host-cpu is within it: the arithmetic of nnapi-reference is the cause" in out
+
+
+def test_a_defect_of_a_device_is_found(cli, model: Path):
+    """One that is wrong for SOFTMAX."""
+    with wrong_device.installed(lambda operation: operation.spec is spec.SOFTMAX):
+        code, out, err = cli("compare", model)
+    assert (code, err) == (NEGATIVE, "")
+    assert "The first operation beyond the tolerance is softmax (Softmax) in cluster 0." in out
+    assert "nnapi-reference is within it: the arithmetic of wrong is the cause" in out
+
+
+def test_the_seed_is_printed_and_repeats_the_inputs(cli, model: Path):
+    code, out, _ = cli("compare", model, "--seed", 7)
+    assert code == DONE
+    assert "Random inputs of seed 7.\n" in out
+    assert "No cluster is beyond the tolerance.\n" in out
+    seeds = (7, 7, 8)
+    first, again, other = (
+        json.loads(cli("compare", model, "--json", "--seed", s)[1]) for s in seeds
+    )
+    assert first == again
+    assert first["seed"] == 7
+    assert first["outputs"] != other["outputs"]
+
+
+def test_given_inputs_have_no_seed(cli):
+    code, out, _ = cli("compare", DIGITS, "--input", SAMPLES)
+    assert code == DONE
+    assert "seed" not in out
+
+
+def test_json_has_the_measures_of_outputs_and_clusters(cli, model: Path):
+    with wrong_device.installed(wrong_device.of_node("tanh")):
+        code, out, _ = cli("compare", model, "--json")
+    assert code == NEGATIVE
+    found = json.loads(out)
+    assert found["beyond_tolerance"] is True
+    (output,) = found["outputs"]
+    assert output["output"] == "y"
+    assert output["maximum"] == output["absolute"]
+    assert 0 < output["mean"] <= output["maximum"]
+    assert 0 < output["cosine"] < 1
+    assert output["snr_db"] == pytest.approx(6, abs=1)  # half of each number is noise
+    (cluster,) = found["clusters"]
+    assert (cluster["cluster"], cluster["nodes"]) == (0, ["abs", "softmax", "tanh"])
+    assert found["culprit"]["nodes"] == ["tanh"]
+    assert found["culprit"]["op_types"] == ["Tanh"]
+    assert found["culprit"]["on_another_device"]["beyond_tolerance"] is False
+
+
+def test_equal_outputs_have_no_noise_in_json(cli, tmp_path: Path):
+    path = saved(tmp_path, helper.make_node("Neg", ["x"], ["y"]))
+    (output,) = json.loads(cli("compare", path, "--json")[1])["outputs"]
+    assert (output["maximum"], output["snr_db"], output["snr_db_reason"]) == (0, None, "infinite")
+
+
+@pytest.mark.parametrize(("tolerance", "code"), [("1", DONE), ("1e-5", NEGATIVE)])
+def test_float16_is_compared_with_its_tolerance(cli, tolerance: str, code: int):
+    """Emulated on the host, digits differ by about 3e-4 of the spread."""
+    found = cli("compare", DIGITS, "--flags", "USE_FP16", "--tolerance", tolerance)
+    assert found[0] == code
+    assert "float16" in found[1]
+
+
+def test_a_model_without_clusters_has_nothing_to_compare(cli, model: Path):
+    code, out, _ = cli("compare", model, "--exclude", "Abs,Softmax,Tanh")
+    assert code == DONE
+    assert "No cluster ran, so there is nothing to compare.\n" in out
+
+
+def test_what_cannot_be_compared_is_refused(refuses, tmp_path: Path):
+    refuses("compare", tmp_path / "none.onnx", says="no such file")
+    refuses("compare", DIGITS, "--input", tmp_path / "none.npy", says="no such input file")
+    refuses("compare", DIGITS, "--device", "gpu3", says="device 'gpu3' is unknown")

@@ -1,0 +1,160 @@
+"""`compare` names the node that is wrong, and tells a device's defect from the lowering's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import ep_nnapi
+from ep_nnapi.diagnostics.compare import Comparison
+from ep_nnapi.errors import ModelError, OptionError
+from tests import wrong_device
+from tests.cli.command import DIGITS, SAMPLES
+from tests.diagnostics.random_chains import network
+from tests.faulty import FaultyDevice, installed
+from tests.runtimes import host_only
+
+pytestmark = host_only  # the devices with defects are devices of the host runtime in this process
+
+
+def random_case(seed: int) -> tuple[onnx.ModelProto, str, dict[str, object]]:
+    """A network, one of its nodes, and options that may divide it into several clusters."""
+    model, draw = network(seed), random.Random(-seed)
+    node = draw.choice(model.graph.node)
+    others = sorted({n.op_type for n in model.graph.node} - {node.op_type})
+    options = {"exclude": draw.choice(others)} if others and draw.random() < 0.5 else {}
+    return model, node.name, options
+
+
+def named(found: Comparison) -> tuple[str, ...]:
+    return found.culprit.errors.report.nodes if found.culprit else ()
+
+
+def require_named(seed: int) -> None:
+    model, node, options = random_case(seed)
+    with wrong_device.installed(wrong_device.of_node(node)):
+        found = ep_nnapi.compare(model, seed=seed, **options)
+    assert named(found) == (node,), f"seed {seed}: {onnx.printer.to_text(model)} {options}"
+    assert found.negative
+    assert node in found.report.clusters[found.culprit.cluster].nodes
+    assert found.culprit.elsewhere.report.device == "nnapi-reference"
+    assert not found.culprit.elsewhere.negative
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_device_that_is_wrong_for_one_operation_is_named_by_it(seed: int):
+    require_named(seed)
+
+
+@pytest.mark.long
+def test_in_100_of_100_random_cases():
+    for seed in range(100):
+        require_named(seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_right_device_is_not_accused(seed: int):
+    model, _, options = random_case(seed)
+    found = ep_nnapi.compare(model, seed=seed, **options)
+    assert (found.negative, found.culprit) == (False, None)
+    assert set(found.clusters) == set(range(len(found.report.clusters)))
+
+
+def test_only_the_node_that_is_wrong_is_accused_not_its_readers():
+    """Both clusters after the wrong one get the CPU's values, though the output is wrong."""
+    model = network(5)
+    first = model.graph.node[0].name
+    with wrong_device.installed(wrong_device.of_node(first)):
+        found = ep_nnapi.compare(model, max_cluster_nodes=1)
+    wrong = [c.report.nodes for c in found.clusters.values() if c.negative]
+    assert wrong == [(first,)]
+    assert found.verdict.negative
+
+
+def test_the_first_of_several_wrong_nodes_is_named():
+    model = network(5)
+    with wrong_device.installed(lambda operation: True):
+        assert named(ep_nnapi.compare(model)) == (model.graph.node[0].name,)
+
+
+def test_small_errors_that_add_up_are_of_the_smallest_part_that_is_beyond():
+    """Four nodes scale by 1.00004 each: two are within the tolerance of 1e-4, four beyond it."""
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"], f"n{i}") for i in range(4)]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (64,)) for n in ("v0", "v4")]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    given = np.linspace(0, 1, 64, dtype=np.float32)  # a spread of 1
+    with wrong_device.installed(lambda operation: True, scales=(1.00004, 1.00004)):
+        found = ep_nnapi.compare(model, given)
+    assert named(found) == ("n0", "n1", "n2", "n3")
+    measures = found.culprit.errors.whole
+    assert measures.maximum == pytest.approx(4 * 4e-5, rel=0.01)  # float32 rounding, 1.00004**4
+
+
+def test_every_run_counts():
+    """Twenty rows of a model that takes one: the measures are over all of them."""
+    steps: list[tuple[int, int]] = []
+    progress: Callable[[int, int], None] = lambda done, of: steps.append((done, of))  # noqa: E731
+    found = ep_nnapi.compare(DIGITS, SAMPLES, progress=progress)
+    assert found.seed is None
+    assert found.measures["scores"].elements == 20 * 10
+    assert found.clusters[0].measures["scores"].elements == 20 * 10
+    assert steps == [(i, 20) for i in range(1, 21)]
+
+
+def test_a_device_that_fails_is_the_culprit():
+    with installed(FaultyDevice(fails_at=frozenset({-1}))):
+        found = ep_nnapi.compare(DIGITS)
+    assert found.negative
+    assert found.failures
+    assert found.culprit.errors.failure is not None
+    assert named(found) == ("Conv_1",)
+    assert not found.culprit.elsewhere.negative
+
+
+def test_symbolic_sizes_and_inner_graphs_are_compared():
+    """The branch that runs has a cluster of its own; the other one did not run."""
+
+    def branch(name: str, op_type: str) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node(op_type, ["x"], [f"{name}_a"], f"{name}_{op_type}"),
+            helper.make_node("Tanh", [f"{name}_a"], [f"{name}_y"], f"{name}_Tanh"),
+        ]
+        end = helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, ["n", 3])
+        return helper.make_graph(nodes, name, [], [end])
+
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3]) for n in ("x", "y")]
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    both = {"then_branch": branch("then", "Neg"), "else_branch": branch("else", "Abs")}
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["y"], "if", **both)], "g", [condition, ends[0]], ends[1:]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    given = {"c": np.array(True), "x": np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)}
+    with wrong_device.installed(wrong_device.of_node("then_Tanh")):
+        found = ep_nnapi.compare(model, given)
+    assert len(found.report.clusters) == 2
+    assert len(found.clusters) == 1
+    assert named(found) == ("then_Tanh",)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("prepared")
+    ep_nnapi.prepare(DIGITS, folder, format="context", verify=False)
+    return str(folder / "digits_ctx.onnx")
+
+
+def test_a_compiled_model_has_no_onnx_nodes_to_compare(prepared: str):
+    with pytest.raises(ModelError, match="compare the original model"):
+        ep_nnapi.compare(prepared)
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(OptionError, match="Conv_17"):
+        ep_nnapi.compare(DIGITS, exclude="Conv_17")

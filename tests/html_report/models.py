@@ -1,0 +1,84 @@
+"""Models for tests of the page, and reading of what a page shows without a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+
+import onnx
+from onnx import TensorProto, helper
+
+EVIL = "</script><img src=x onerror=alert(1)>'\"&\u2028"
+"""A node's name that ends a script, opens an element and ends a line of JavaScript."""
+
+
+def blocks(count: int, *, rejected: int = 5) -> onnx.ModelProto:
+    """`count` blocks of four nodes; in every `rejected`th one a node that NNAPI does not have."""
+    nodes, x = [], "x"
+    for i in range(count):
+        op = "Det" if i % rejected == rejected - 1 else "Sigmoid"
+        nodes += [
+            helper.make_node("Mul", [x, "c"], [f"m{i}"], f"/layer.{i}/Mul"),
+            helper.make_node("Relu", [f"m{i}"], [f"r{i}"], f"/layer.{i}/Relu"),
+            helper.make_node(op, [f"m{i}"], [f"s{i}"], f"/layer.{i}/{op}"),
+            helper.make_node("Add", [f"r{i}", f"s{i}"], [f"a{i}"], f"/layer.{i}/Add"),
+        ]
+        x = f"a{i}"
+    return _model(nodes, x)
+
+
+def named(name: str) -> onnx.ModelProto:
+    """A Relu on NNAPI and a Det on the CPU, both with `name` in their names and values."""
+    nodes = [
+        helper.make_node("Relu", ["x"], [f"r{name}"], f"relu{name}"),
+        helper.make_node("Det", [f"r{name}"], ["y"], f"det{name}"),
+    ]
+    return _model(nodes, "y")
+
+
+def _model(nodes: list[onnx.NodeProto], output: str) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 4])],
+        [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)],
+        [helper.make_tensor("c", TensorProto.FLOAT, [1], [1.5])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+def embedded(html: str) -> dict[str, object]:
+    """The data of a page."""
+    (text,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', html, re.S)
+    return json.loads(text)
+
+
+class Page(HTMLParser):
+    """Start tags with attributes, and the rows of tables by the id of their section."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: dict[str, list[list[str]]] = {}
+        self._section = ""
+        self._cell = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "section":
+            self._section = dict(attrs)["id"] or ""
+        elif tag == "tr":
+            self.rows.setdefault(self._section, []).append([])
+        elif tag in ("td", "th"):
+            self.rows[self._section][-1].append("")
+            self._cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._cell = False
+
+    def handle_data(self, data: str) -> None:
+        if self._cell:
+            self.rows[self._section][-1][-1] += data

@@ -1,0 +1,105 @@
+"""The page as a file: complete, loading nothing, with names as text only."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+import ep_nnapi
+from ep_nnapi.errors import OptionError
+from ep_nnapi.html_report import page as module
+from ep_nnapi.html_report.page import page
+from ep_nnapi.html_report.page_data import Findings, Variant
+from tests.html_report.models import EVIL, Page, blocks, embedded, named
+
+REPORT = ep_nnapi.check(blocks(10))
+HTML = page(Findings("m.onnx", REPORT))
+
+
+def test_the_data_is_the_json_of_check():
+    assert embedded(HTML)["report"] == REPORT.to_json()
+
+
+def test_clusters_and_reasons_are_in_tables_too():
+    """For readers without scripts."""
+    found = Page(HTML)
+    clusters = found.rows["clusters"][1:]
+    assert [r[4] for r in clusters] == [c.operators for c in REPORT.clusters]
+    assert [r[6] for r in clusters] == [", ".join(c.inputs) for c in REPORT.clusters]
+    assert found.rows["rejections"][1][:2] == ["Det", "2"]
+
+
+def test_nothing_is_loaded():
+    """No reference to another file, and a policy that forbids any."""
+    found = Page(HTML)
+    for tag, attributes in found.tags:
+        assert tag not in ("link", "img", "iframe", "object", "base")
+        assert "src" not in attributes
+        assert tag != "a"
+    policies = [a["content"] for t, a in found.tags if a.get("http-equiv")]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"]
+
+
+def test_d3_comes_with_its_licence():
+    assert "d3js.org v7" in HTML
+    assert "Copyright 2010-2021 Mike Bostock" in HTML
+    assert "Permission to use, copy, modify, and/or distribute" in HTML
+
+
+def test_names_of_nodes_and_files_are_text():
+    report = ep_nnapi.check(named(EVIL))
+    html = page(Findings(EVIL, report))
+    harmless = page(Findings("m", ep_nnapi.check(named("m"))))
+    assert [t for t, _ in Page(html).tags] == [t for t, _ in Page(harmless).tags]
+    assert html.count("</script>") == harmless.count("</script>") == 4
+    assert "<img" not in html
+    names = {n["name"] for n in embedded(html)["nodes"]}
+    assert names == {f"relu{EVIL}", f"det{EVIL}"}
+
+
+def test_listings_and_sources_are_text():
+    found = Findings("m", ep_nnapi.check(named("")), (EVIL,), sources={"relu": EVIL})
+    html = page(found)
+    assert html.count("</script>") == 4
+    assert embedded(html)["clusters"][0]["listing"] == EVIL
+    assert embedded(html)["nodes"][0]["source"] == EVIL
+
+
+def test_a_model_without_clusters():
+    html = page(Findings("m", ep_nnapi.check(named(""), exclude="Relu")))
+    assert "clusters" not in Page(html).rows
+    assert {r[0] for r in Page(html).rows["rejections"]} == {"operator", "Relu", "Det"}
+
+
+def test_levels_side_by_side():
+    variants = (Variant("1", REPORT), Variant("2", None, "ONNX Runtime cannot save it"))
+    found = Page(page(Findings("m", REPORT, feature_levels=variants)))
+    assert found.rows["levels"][0][0] == "feature level"
+    assert found.rows["levels"][1] == ["1", "40", "38", "3", found.rows["levels"][1][4], "2 OP"]
+    assert found.rows["levels"][2][-1] == "ONNX Runtime cannot save it"
+
+
+def test_measured_times():
+    found = Page(page(Findings("m", REPORT, measured={0: 1.25})))
+    assert [r[-1] for r in found.rows["clusters"][1:]][:2] == ["1.25 ms", "-"]
+
+
+def test_elements_that_scripts_look_up_exist():
+    scripts = HTML[HTML.index("layoutOf") :]
+    ids = {a["id"] for _, a in Page(HTML).tags if a.get("id")}
+    wanted = set(re.findall(r'(?:getElementById\(|press\()"([a-z-]+)"', scripts))
+    assert wanted
+    assert wanted <= ids
+
+
+def test_without_gravis_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch):
+    def absent(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(module, "distribution", absent)
+    module._d3_file.cache_clear()
+    with pytest.raises(OptionError, match="pip install gravis"):
+        page(Findings("m", REPORT))
+    module._d3_file.cache_clear()

@@ -1,0 +1,50 @@
+"""The data of the page: the JSON of check, and what is needed to draw."""
+
+from __future__ import annotations
+
+import json
+
+import ep_nnapi
+from ep_nnapi.html_report.page_data import Findings, data_of
+from tests.cli.command import DIGITS
+from tests.html_report.models import blocks
+
+REPORT = ep_nnapi.check(blocks(10))
+DATA = data_of(Findings("m.onnx", REPORT, sources={"/layer.4/Det": "net.py:12"}))
+
+
+def test_the_report_is_the_json_of_check():
+    assert DATA["report"] == REPORT.to_json()
+    assert json.loads(json.dumps(DATA))["report"] == REPORT.to_json()
+
+
+def test_each_node_has_its_cluster_or_its_reason():
+    rejections = REPORT.to_json()["rejections"]
+    for node in DATA["nodes"]:
+        if node["cluster"] >= 0:
+            assert node["name"] in REPORT.clusters[node["cluster"]].nodes
+            assert node["rejection"] == -1
+        else:
+            assert rejections[node["rejection"]]["node"] == node["name"]
+    assert len(DATA["nodes"]) == REPORT.nodes == 40
+
+
+def test_nodes_have_types_times_readers_and_sources():
+    first, det = DATA["nodes"][0], next(n for n in DATA["nodes"] if n["op"] == "Det")
+    assert first["outputs"] == ["m0: float [4, 4]"]
+    readers = {DATA["nodes"][i]["name"] for i in first["readers"]}
+    assert readers == {"/layer.0/Relu", "/layer.0/Sigmoid"}
+    assert all(us > 0 for us in first["us"])
+    assert (first["source"], det["source"]) == ("", "net.py:12")
+
+
+def test_clusters_have_listings_and_times():
+    report = ep_nnapi.check(DIGITS)
+    (cluster,) = data_of(Findings("m", report, ("CONV_2D",), {0: 1.5}))["clusters"]
+    assert cluster["operators"] == report.clusters[0].operators
+    assert (cluster["listing"], cluster["measured_ms"]) == ("CONV_2D", 1.5)
+    assert cluster["nnapi_us"] == report.clusters[0].nnapi_us
+
+
+def test_the_advice_of_every_reason_is_there():
+    assert DATA["advice"]["OP"].startswith("NNAPI has no equivalent")

@@ -1,0 +1,84 @@
+"""Writing the page: levels compared, times measured, whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+import ep_nnapi
+from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.html_report.write import write_report
+from tests.cli.command import DIGITS
+from tests.html_report.models import Page, embedded, named
+
+
+def test_it_is_the_report_of_check(tmp_path: Path):
+    report = write_report(DIGITS, tmp_path / "r.html", levels=False)
+    assert report == ep_nnapi.check(DIGITS)
+    data = embedded((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert data["report"] == report.to_json()
+    assert data["clusters"][0]["listing"].startswith("model")
+
+
+def test_levels_are_those_of_check(tmp_path: Path):
+    """Every feature level up to the runtime's, every optimization level; options stay in force."""
+    steps: list[tuple[int, int]] = []
+    write_report(
+        DIGITS,
+        tmp_path / "r.html",
+        exclude="MaxPool",
+        feature_level=3,
+        advance=lambda done, total: steps.append((done, total)),
+    )
+    rows = Page((tmp_path / "r.html").read_text(encoding="utf-8")).rows["levels"]
+    features, optimizations = rows[1:9], rows[10:]
+    for row in features:
+        report = ep_nnapi.check(DIGITS, exclude="MaxPool", feature_level=int(row[0]))
+        assert row[1:4] == [str(report.nodes), str(report.taken), str(len(report.clusters))]
+    assert [r[0] for r in optimizations] == ["disable", "basic", "extended", "all", "nnapi-aware"]
+    assert steps == [(i, 13) for i in range(13)]
+
+
+def test_measured_times_are_of_the_devices(tmp_path: Path):
+    """Devices behind NNAPI's C API measure themselves, those in this process do not."""
+    library = ep_nnapi.libneuralnetworks_path()
+    write_report(
+        DIGITS,
+        tmp_path / "r.html",
+        levels=False,
+        measure=True,
+        runtime=library,
+        device="nnapi-reference",
+    )
+    (cluster,) = embedded((tmp_path / "r.html").read_text(encoding="utf-8"))["clusters"]
+    assert cluster["measured_ms"] > 0
+
+
+def test_a_model_in_memory(tmp_path: Path):
+    write_report(named(""), tmp_path / "r.html", levels=False)
+    assert "<h1>model</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_nothing_is_written_for_a_model_that_cannot_be_loaded(tmp_path: Path):
+    (tmp_path / "m.onnx").write_bytes(b"no model")
+    (tmp_path / "r.html").write_text("as before")
+    with pytest.raises(ModelError, match="cannot load"):
+        write_report(tmp_path / "m.onnx", tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text() == "as before"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "r.html"]
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path):
+    with pytest.raises(OptionError, match="cannot be written: No such file"):
+        write_report(named(""), tmp_path / "none" / "r.html", levels=False)
+
+
+def test_a_compiled_model_has_no_optimization_levels(tmp_path: Path):
+    onnx.save(named(""), tmp_path / "m.onnx")
+    done = ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="context")
+    (name,) = [o for o in done.models[0].outputs if o.endswith(".onnx")]
+    write_report(tmp_path / "out" / name, tmp_path / "r.html")
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "nnapi-aware" not in {r[0] for r in Page(text).rows["levels"]}

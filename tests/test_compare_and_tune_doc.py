@@ -1,0 +1,39 @@
+"""docs/compare_and_tune.md: its Python and its commands print what the document says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documents import blocks, commands
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "compare_and_tune.md"
+
+
+def without_numbers(text: str) -> str:
+    """Errors depend on the order of sums in the processor's BLAS, and so do widths of columns."""
+    text = re.sub(r"\b\d+(\.\d+)?(e[+-]\d+)?\b", "N", text)
+    return re.sub(r" +", " ", text)
+
+
+def test_python_prints_what_the_document_says() -> None:
+    for program, output in zip(blocks(DOCUMENT, "python"), blocks(DOCUMENT, "output"), strict=True):
+        command = [sys.executable, "-c", program]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+        assert done.stdout == output
+
+
+@pytest.mark.parametrize(("command", "output"), commands(DOCUMENT))
+def test_commands_print_what_the_document_says(command: str, output: str) -> None:
+    verb, *arguments = shlex.split(command)
+    assert verb == "ep-nnapi"
+    run = [sys.executable, "-m", "ep_nnapi", *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT, check=False)
+    shown = done.stdout + done.stderr + (f"[exit {done.returncode}]\n" if done.returncode else "")
+    assert without_numbers(shown) == without_numbers(output)

@@ -1,0 +1,74 @@
+"""HTML fragments of reports: untrusted names are only text, rows are those of the terminal."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import ep_nnapi
+from ep_nnapi import report_html
+from ep_nnapi.errors import Reason, Rejection
+from tests.cli.command import DIGITS
+
+EVIL = "</td><script>alert(1)</script>\x1b[31m\"'&"
+
+
+class Texts(HTMLParser):
+    """The elements of a fragment, and the texts of its cells."""
+
+    def __init__(self, fragment: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.cells: list[str] = []
+        self.feed(fragment)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.elements.append(tag)
+        if tag in ("td", "th", "caption"):
+            self.cells.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.cells:
+            self.cells[-1] += data
+
+
+def rejection(node: str, op_type: str, reason: Reason, detail: str, kind: str = "") -> Rejection:
+    return Rejection(node, op_type, reason, detail, kind=kind)
+
+
+def test_names_are_text():
+    found = Texts(report_html.table((EVIL,), [(EVIL,)], EVIL))
+    assert set(found.elements) == {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert found.cells == [EVIL.replace("\x1b", "\\x1b")] * 3
+
+
+def test_a_table_of_200_rows_is_whole():
+    assert Texts(report_html.table(("a",), [("x",)] * 200)).cells == ["a", *["x"] * 200]
+
+
+def test_of_a_longer_table_the_others_are_counted():
+    found = Texts(report_html.table(("a", "b"), [("x", "y")] * 203))
+    assert found.cells == ["a", "b", *["x", "y"] * 200, "and 3 more"]
+
+
+def test_rejections_are_folded_by_reason_operator_and_kind():
+    pool = [rejection(f"p{i}", "Pool", Reason.RANK, f"p{i} has rank 5", "rank 5") for i in "abc"]
+    mish = rejection("m", "Mish", Reason.OP, "no lowering")
+    add = rejection("a", "Add", Reason.RANK, "rank 6")
+    folded = report_html.folded([mish, *pool, add])
+    assert list(folded) == ["RANK", "OP"]
+    assert folded["RANK"] == [pool, [add]]
+    assert report_html.rejection_row(pool) == ("Pool", "3", "pa to pc", "rank 5")
+    assert report_html.rejection_row([mish]) == ("Mish", "1", "m", "no lowering")
+
+
+def test_notebooks_show_clusters_and_reasons():
+    report = ep_nnapi.check(DIGITS, exclude="MaxPool")
+    cells = Texts(report._repr_html_()).cells
+    for cluster in report.clusters:
+        assert {cluster.operators, cluster.ends, str(cluster.boundary_bytes)} <= set(cells)
+    assert "EXCLUDED (2): none needed: an option excludes it" in cells
+    assert "MaxPool_4 to MaxPool_8" in cells
+
+
+def test_a_plain_repr_has_no_markup():
+    assert "<td>" not in repr(ep_nnapi.check(DIGITS, exclude="MaxPool"))
