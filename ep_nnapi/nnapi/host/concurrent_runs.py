@@ -27,15 +27,20 @@ class ConcurrentRuns:
         self._threads_before: list[int] = []  # threads of each BLAS to restore; empty: no limit
         self._fork_ended = Condition()
         self._forking: int | None = None  # id of the thread that forks or waits to fork
+        self.without_blas = _WithoutBlas(self)
 
     @cached_property
     def _blas_libraries(self) -> ThreadpoolController:
         """The BLAS libraries of this process; found on first use, because the search is slow."""
         return ThreadpoolController().select(user_api="blas")
 
-    def __enter__(self) -> None:
+    def enter(self) -> None:
+        """Register a run of this thread; waits while another thread forks the process."""
         self._running.append(get_ident())
         self.wait_for_fork()
+
+    def __enter__(self) -> None:
+        self.enter()
         if len(self._running) > 1 and not self._threads_before:
             self._limit_blas_threads()
 
@@ -122,6 +127,27 @@ class ConcurrentRuns:
             ):
                 set_blas_threads(pool, threads)
             self._threads_before = []
+
+
+class _WithoutBlas:
+    """Context of work in another library, which has its own threads and locks.
+
+    A lock that a thread holds during a fork stays locked in the child, so forks wait for the end.
+    """
+
+    def __init__(self, runs: ConcurrentRuns) -> None:
+        self._runs = runs
+
+    def __enter__(self) -> None:
+        self._runs.enter()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._runs.__exit__(kind, error, traceback)
 
 
 def set_blas_threads(pool: LibController, threads: int) -> None:

@@ -125,3 +125,26 @@ def test_two_threads_fork_one_after_the_other():
     for thread in forking:
         thread.join(60)
     assert ended == [0] * 40
+
+
+def test_work_without_blas_leaves_blas_its_threads_and_forks_wait_for_it():
+    runs = ConcurrentRuns()
+    with runs.without_blas, runs.without_blas:
+        assert threads() == {3}
+    entered, over, events = Event(), Event(), []
+
+    def work():
+        with CONCURRENT_RUNS.without_blas:
+            entered.set()
+            over.wait()
+            events.append("work")
+
+    other = Thread(target=work)
+    other.start()
+    entered.wait()
+    Timer(0.1, over.set).start()
+    child = os.fork()
+    if not child:
+        os._exit(events != ["work"])
+    other.join()
+    assert os.waitpid(child, 0)[1] == 0

@@ -15,6 +15,8 @@ import onnxruntime
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.forks import renew_after_fork
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
@@ -27,7 +29,15 @@ _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 
 
-@dataclass(slots=True)
+_inherited: list[onnxruntime.InferenceSession] = []
+"""Sessions of the parent process, in a forked child.
+
+They can run there, but not be destroyed: ONNX Runtime would wait forever for their threads, which
+the child does not have.
+"""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class PreparedSession:
     """A session that computes a model; thread-safe, executions may be concurrent.
 
@@ -41,6 +51,13 @@ class PreparedSession:
     loops: bool
     weights: Mapping[str, Array] = field(default_factory=dict)
     _seconds: float = math.inf  # of the last run; the first may be long
+
+    def __post_init__(self) -> None:
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Keep the session in a forked child for as long as the child lives."""
+        _inherited.append(self.session)
 
     def execute(
         self,
@@ -60,7 +77,8 @@ class PreparedSession:
         if limited or (self._seconds > _LONG and options.stop is not None):
             results = self._supervised(feeds, run)
         else:
-            results = self.session.run(self.outputs, feeds)
+            with CONCURRENT_RUNS.without_blas:
+                results = self.session.run(self.outputs, feeds)
         self._seconds = time.perf_counter() - start
         if not outputs:
             return results
@@ -73,7 +91,8 @@ class PreparedSession:
 
         def compute() -> None:
             try:
-                done.set_result(self.session.run(self.outputs, feeds, flag))
+                with CONCURRENT_RUNS.without_blas:
+                    done.set_result(self.session.run(self.outputs, feeds, flag))
             except Exception as error:  # reraised in the thread that waits
                 done.set_exception(error)
 

@@ -39,6 +39,7 @@ def table(*rows: Row) -> Table:
     for each in rows:
         for code in each.codes or (None,):
             if (each.spec, code) in found:
-                raise ValueError(f"{each.spec} has two lowerings for {code}")
+                types = code.name if code is not None else "any type"
+                raise ValueError(f"{each.spec} has two lowerings for {types}")
             found[each.spec, code] = each.lower
     return found

@@ -6,6 +6,7 @@ from functools import partial
 
 import onnxruntime
 
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.omitted import (
@@ -50,5 +51,6 @@ def _session(chosen: bool | None, threads: int, model: Model) -> PreparedSession
         [name for name, _ in weights],
         [onnxruntime.OrtValue.ortvalue_from_numpy(array) for _, array in weights],
     )
-    session = session_of(found.proto.SerializeToString(), options)
+    with CONCURRENT_RUNS.without_blas:
+        session = session_of(found.proto.SerializeToString(), options)
     return PreparedSession(session, found.inputs, found.outputs, found.loops, found.weights)

@@ -1,0 +1,82 @@
+"""ONNX graphs under construction: names, nodes, and constants inside and outside the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
+
+INLINE = 1024
+"""Bytes of the largest constant inside the model: a quarter as many floats."""
+
+
+def value(name: str, code: int, *shape: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, code, shape)
+
+
+def test_the_model_computes_its_nodes():
+    """x * 2 clipped at 3, by ONNX's reference evaluator."""
+    graph = OnnxGraph()
+    two, three = (graph.constants.array(np.array(n, np.float32)) for n in (2, 3))
+    y = graph.node("Min", graph.node("Mul", "x", two), three)
+    built = graph.build([value("x", TensorProto.FLOAT, 3)], [value(y, TensorProto.FLOAT, 3)])
+    onnx.checker.check_model(built.proto, full_check=True)
+    (found,) = ReferenceEvaluator(built.proto).run(None, {"x": np.array([-1, 1, 2], np.float32)})
+    assert found.tolist() == [-2, 2, 3]
+    assert not built.weights
+
+
+def test_nodes_may_have_several_outputs_and_another_domain():
+    graph = OnnxGraph()
+    a, b = graph.many("Split", 2, "x", axis=1, num_outputs=2)
+    graph.node("Gelu", a, domain="com.microsoft")
+    split, gelu = graph.nodes
+    assert list(split.output) == [a, b]
+    assert (list(gelu.input), gelu.domain) == ([a], "com.microsoft")
+
+
+def test_equal_constants_are_stored_once():
+    constants = OnnxGraph().constants
+    zero = constants.array(np.zeros(2, np.float32))
+    assert constants.array(np.zeros(2, np.float32)) == zero
+    others = (np.zeros(2, np.int32), np.zeros((1, 2), np.float32), np.ones(2, np.float32))
+    assert len({zero, *map(constants.array, others)}) == 4
+
+
+def test_constants_are_computed_when_the_model_is_built():
+    graph, calls = OnnxGraph(), []
+
+    def make() -> np.ndarray:
+        calls.append(1)
+        return np.ones(3, np.float32)
+
+    assert graph.constants.lazy("ones", make) == graph.constants.lazy("ones", make)
+    assert not calls
+    graph.build([], [])
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(("floats", "outside"), [(INLINE // 4, 0), (INLINE // 4 + 1, 1)])
+def test_large_constants_are_outside_the_model(floats, outside):
+    graph = OnnxGraph()
+    name = graph.constants.array(np.arange(floats, dtype=np.float32).reshape(1, -1).T)
+    built = graph.build([], [])
+    (tensor,) = built.proto.graph.initializer
+    assert (tensor.data_location == TensorProto.EXTERNAL) == outside
+    assert list(built.weights) == [name] * outside
+    assert list(tensor.dims) == [floats, 1]
+
+
+def test_subgraphs_have_names_of_their_own_and_share_constants():
+    outer = OnnxGraph()
+    inner = OnnxGraph(outer)
+    names = [outer.name(), inner.name(), outer.name(), inner.node("Relu", "x")]
+    assert len(set(names)) == 4
+    assert inner.ints([1, 2]) == outer.ints([1, 2])
+    (proto,) = [inner.proto([], [])]
+    assert not proto.initializer
+    assert len(outer.build([], []).proto.graph.initializer) == 1

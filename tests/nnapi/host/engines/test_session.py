@@ -1,0 +1,76 @@
+"""Sessions for converted models: types of weights, and variants for optional inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host.engines.omitted import PreparedVariants
+from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible
+from ep_nnapi.nnapi.host.engines.session import int8_weights, open_model
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.spec import F32, I32
+from ep_nnapi.sessions.cpu import saturates
+from tests.nnapi.host.engines.networks import Network, chain, feed
+
+
+def test_weights_are_int8_only_where_their_products_do_not_saturate():
+    assert int8_weights(None) is not saturates()
+    assert int8_weights(True)
+    assert not int8_weights(False)
+
+
+def test_a_session_gives_the_references_results():
+    model = chain()
+    (ours,) = open_model(model, None, 1).execute(feed(model), (), RunOptions())
+    reference = ReferenceDevice().prepare(model, CompileOptions())
+    (theirs,) = reference.execute(feed(model), (), RunOptions())
+    np.testing.assert_allclose(ours, theirs, 0, 1e-5)  # sums of 36 products in another order
+
+
+def test_threads_are_those_asked_for():
+    found = open_model(chain(), None, 2)
+    assert isinstance(found, PreparedSession)
+    assert found.session.get_session_options().intra_op_num_threads == 2
+
+
+def test_a_session_does_not_spin_between_runs():
+    found = open_model(chain(), None, 2)
+    assert isinstance(found, PreparedSession)
+    options = found.session.get_session_options()
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+
+
+def test_models_with_optional_inputs_have_variants():
+    net = Network()
+    x = net.add(Operand(F32, (1, 2)))
+    weights = net.tensor(np.ones((3, 2)), F32)
+    bias = net.tensor(np.ones(3), F32)
+    y = net.operation(spec.FULLY_CONNECTED, [x, weights, bias, net.scalar(0)], Operand(F32, (1, 3)))
+    assert isinstance(open_model(net.model([x], [y]), None, 1), PreparedSession)
+    assert isinstance(open_model(filters_with_optional_bias(), None, 1), PreparedVariants)
+
+
+def filters_with_optional_bias():
+    """SVDF, whose bias is an input."""
+    net = Network()
+    x = net.add(Operand(F32, (2, 3)))
+    feature, time = (net.tensor(np.ones(shape), F32) for shape in ((4, 3), (4, 5)))
+    bias, state = net.add(Operand(F32, (4,))), net.add(Operand(F32, (2, 20)))
+    given = [x, feature, time, bias, state, net.scalar(1), net.scalar(0)]
+    first = net.operation(spec.SVDF, given, Operand(F32, (2, 20)), Operand(F32, (2, 4)))
+    return net.model([x, bias, state], [first, first + 1])
+
+
+def test_models_of_other_operations_are_refused():
+    net = Network()
+    x = net.add(Operand(F32, (1, 3)))
+    seeds = net.tensor(np.array([1, 2]), I32)
+    y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
+    with pytest.raises(Inexpressible, match=f"of {OperandCode.TENSOR_FLOAT32.name}"):
+        open_model(net.model([x], [y]), None, 1)
