@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-library test-ort-floor test-torch test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-library test-ort-floor test-torch test-web test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -20,7 +20,7 @@ native:
 	$(MAKE) -C native BUILD=$(CURDIR)/build/native
 
 test: $(READY) lint
-	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch"
+	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch and not web"
 
 test-long: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m long
@@ -28,7 +28,7 @@ test-long: $(READY)
 # What touches onnxruntime, on the oldest one that is supported.
 test-ort-floor:
 	$(MAKE) VENV=$(FLOOR) ORT="onnxruntime==1.25.*" $(FLOOR)/.ready
-	$(FLOOR)/bin/python -m pytest $(SPREAD) -m "not long and not torch" tests/ort tests/end_to_end
+	$(FLOOR)/bin/python -m pytest $(SPREAD) -m "not long and not torch and not web" tests/ort tests/end_to_end
 
 # The extra `torch`, and stock PyTorch as a client of libneuralnetworks.so, in an environment of its
 # own. Where plain `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
@@ -39,11 +39,17 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[torch]" --group test
 	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/test_journeys.py tests/torch
 
+# The page of `ep-nnapi report` in headless Chromium, with real clicks.
+test-web: $(READY)
+	@command -v chromium && command -v chromedriver || { echo "install Chromium first; on Debian: apt install chromium chromium-driver" >&2; exit 1; }
+	$(PIP) --group web
+	$(BIN)/python -m pytest -m web tests/html_report
+
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
 CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \
 	tests/ops/test_convolution.py tests/test_files.py
 test-arm64: $(READY)
-	tests/arm64/run.sh -q -m "not long and not torch" $(CORE)
+	tests/arm64/run.sh -q -m "not long and not torch and not web" $(CORE)
 
 # Random calls of the C API, models and contexts that somebody made; then the C parts under gcc's
 # sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi, models, contexts.
@@ -59,7 +65,7 @@ onnx-backend: $(READY)
 
 # The tests of operators and sessions once more, on libneuralnetworks.so through NNAPI's C API.
 test-library: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch" --runtime library \
+	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch and not web" --runtime library \
 		tests/ops tests/provider tests/capability tests/lowering tests/quantization \
 		tests/end_to_end tests/ort tests/onnx_backend tests/nnapi/library
 

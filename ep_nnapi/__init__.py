@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ep_nnapi.errors import Rejection as Rejection
     from ep_nnapi.errors import RuntimeFailure as RuntimeFailure
     from ep_nnapi.errors import SpecError as SpecError
+    from ep_nnapi.html_report.write import write_report as write_report
     from ep_nnapi.nnapi.capi import context_library_path as context_library_path
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
     from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
@@ -62,6 +63,7 @@ _HOME = {
     "run": "diagnostics.run_and_compare",
     "RuntimeFailure": "errors",
     "SpecError": "errors",
+    "write_report": "html_report.write",
 }
 
 __all__ = sorted(_HOME)  # noqa: PLE0605

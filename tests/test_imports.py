@@ -70,7 +70,8 @@ ALLOWED = {
     " option_parsers options preparation provider report rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
-    "": "costs diagnostics errors nnapi.capi ops ort preparation provider report target",
+    "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"
+    " target",
     # NNAPI
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",

@@ -36,7 +36,8 @@ const nodeOf = (key) => (key[0] === "n" ? data.nodes[+key.slice(1)] : null);
 const rejectionOf = (node) => (node.rejection < 0 ? null : data.report.rejections[node.rejection]);
 const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
 const time = (us) => (us >= 1000 ? `${(us / 1000).toPrecision(3)} ms` : `${us.toPrecision(3)} µs`);
-const hue = (cluster) => (cluster * 137.5 + 210) % 360;
+const HUES = [210, 150, 272, 42, 188, 318, 92, 240, 24];
+const hue = (cluster) => HUES[cluster % HUES.length];
 const leavesOf = (key) => key[0] === "n" ? [+key.slice(1)]
   : boxes.get(key).rows.flat().filter((k) => k[0] !== "l").flatMap(leavesOf);
 

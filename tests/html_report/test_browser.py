@@ -1,0 +1,298 @@
+"""The page in Chromium, with real clicks and keys: what it shows is the JSON of check."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ep_nnapi
+from bench.chromium import chromium, missing
+from ep_nnapi.errors import printable
+from ep_nnapi.html_report.boxes import LIMIT
+from ep_nnapi.html_report.page import page
+from ep_nnapi.html_report.page_data import Findings
+from tests.html_report.models import EVIL, blocks, named
+
+pytestmark = pytest.mark.web
+REPORT = ep_nnapi.check(blocks(12))
+JSON = REPORT.to_json()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    if missing():
+        pytest.skip(missing())
+    with chromium() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the pages that the tests open."""
+    folder = tmp_path_factory.mktemp("pages")
+    listings = tuple(f"listing of {i}" for i in range(len(REPORT.clusters)))
+    (folder / "blocks.html").write_text(page(Findings("m.onnx", REPORT, listings)))
+    evil = ep_nnapi.check(named(EVIL))
+    (folder / "evil.html").write_text(page(Findings(EVIL, evil)), encoding="utf-8")
+    (folder / "big.html").write_text(page(Findings("big", ep_nnapi.check(blocks(1250)))))
+    return folder
+
+
+class Shown:
+    """A page in the browser, by what a reader sees and does."""
+
+    def __init__(self, driver: object, path: Path) -> None:
+        self.driver = driver
+        self.driver.get(path.as_uri())
+
+    def all(self, selector: str) -> list[object]:
+        return self.driver.find_elements("css selector", selector)
+
+    def one(self, selector: str) -> object:
+        return self.driver.find_element("css selector", selector)
+
+    def text(self, selector: str) -> str:
+        return self.one(selector).text
+
+    def labels(self, selector: str = "g.box") -> list[tuple[str, str]]:
+        """Both lines of boxes, also of those outside the visible part of the drawing."""
+        script = """return [...document.querySelectorAll(arguments[0])].map(
+            b => [...b.querySelectorAll("text")].map(t => t.textContent))"""
+        return [tuple(pair) for pair in self.driver.execute_script(script, selector)]
+
+    def box(self, label: str) -> object:
+        place = [first for first, _ in self.labels()].index(label)
+        return self.all("g.box")[place]
+
+    def click_title(self, label: str) -> None:
+        """Clicks into the top left corner of a box, which its children leave free."""
+        from selenium.webdriver.common.action_chains import ActionBuilder
+
+        script = "const r = arguments[0].getBoundingClientRect(); return [r.left, r.top]"
+        left, top = self.driver.execute_script(script, self.box(label))
+        actions = ActionBuilder(self.driver)
+        actions.pointer_action.move_to_location(int(left) + 10, int(top) + 10).click()
+        actions.perform()
+
+    def search(self, words: str) -> None:
+        field = self.one("#search")
+        field.clear()
+        field.send_keys(words)
+
+    def press(self, *keys: str) -> None:
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def focused(self) -> str:
+        return self.driver.switch_to.active_element.get_attribute("aria-label")
+
+
+@pytest.fixture
+def shown(browser: object, pages: Path) -> Iterator[Shown]:
+    found = Shown(browser, pages / "blocks.html")
+    browser.get_log("browser")
+    yield found
+    assert browser.get_log("browser") == []
+
+
+def keys() -> type:
+    from selenium.webdriver.common.keys import Keys
+
+    return Keys
+
+
+def test_every_node_has_the_decision_and_reason_of_the_json(shown: Shown):
+    wanted = {
+        name: f"NNAPI: cluster {i} on {c['device']}"
+        for i, c in enumerate(JSON["clusters"])
+        for name in c["nodes"]
+    } | {r["node"]: f"CPU: {r['reason']}" for r in JSON["rejections"]}
+    details = {r["node"]: r["detail"] for r in JSON["rejections"]}
+    assert len(wanted) == JSON["nodes"]
+    for name, decision in wanted.items():
+        shown.search(name)
+        shown.press(keys().ENTER)
+        assert (shown.text("#details h2"), shown.text("#details .decision")) == (name, decision)
+        if name in details:
+            assert shown.text("#details .detail") == details[name]
+
+
+def test_a_click_on_a_cluster_opens_and_closes_it(shown: Shown):
+    shown.one("#close-all").click()
+    before = shown.labels()
+    for number, cluster in enumerate(JSON["clusters"]):
+        shown.click_title(f"▸ Cluster {number}")
+        assert set(cluster["nodes"]) <= {second for _, second in shown.labels()}
+        assert shown.text("#details h2") == f"Cluster {number}"
+        assert shown.text("#details .decision") == f"NNAPI, on {cluster['device']}"
+        terms, values = ([e.text for e in shown.all(f"#details {t}")] for t in ("dt", "dd"))
+        facts = dict(zip(terms, values, strict=True))
+        assert facts["bytes in and out"] == f"{cluster['boundary_bytes']:,}"
+        assert facts["inputs"] == ", ".join(cluster["inputs"])
+        shown.click_title(f"▾ Cluster {number}")
+        assert shown.labels() == before
+
+
+def test_the_clusters_and_rejected_nodes_are_all_drawn(shown: Shown):
+    shown.one("#close-all").click()
+    labels = shown.labels()
+    clusters = [first for first, _ in labels if "Cluster" in first]
+    assert sorted(clusters) == [f"▸ Cluster {i}" for i in range(len(JSON["clusters"]))]
+    assert {second for first, second in labels if first == "Det"} == {
+        r["node"] for r in JSON["rejections"]
+    }
+
+
+def test_a_click_on_a_node_tells_its_reason(shown: Shown):
+    shown.one("#close-all").click()
+    shown.one("#fit").click()
+    shown.box("Det").click()
+    assert shown.text("#details .decision") == "CPU: OP"
+    assert shown.box("Det").get_attribute("aria-selected") == "true"
+
+
+def test_open_all_and_close_all(shown: Shown):
+    shown.one("#open-clusters").click()
+    assert len(shown.all("#leaves g.box")) == JSON["nodes"]
+    shown.one("#close-all").click()
+    assert len(shown.all("#areas g.box")) == 0
+
+
+def test_search_by_reason_and_operator(shown: Shown):
+    shown.search("cpu op det")
+    found = [b.text for b in shown.all("#found button")]
+    assert found == [f"Det {r['node']} CPU OP" for r in JSON["rejections"]]
+    shown.all("#found button")[1].click()
+    assert shown.text("#details h2") == JSON["rejections"][1]["node"]
+    shown.search("no such node")
+    assert shown.text("#found") == "nothing found"
+    shown.press(keys().ESCAPE)
+    assert not shown.one("#found").is_displayed()
+
+
+def test_tables_lead_to_the_drawing(shown: Shown):
+    shown.one("#clusters button[data-key]").click()
+    assert shown.text("#details h2") == "Cluster 0"
+    summary = shown.one("#rejections summary")
+    assert summary.text == "Show 2 nodes"
+    summary.click()
+    shown.all("#rejections li button")[1].click()
+    assert shown.text("#details h2") == JSON["rejections"][1]["node"]
+
+
+def test_the_listing_of_a_cluster(shown: Shown):
+    shown.one("#clusters tbody tr:nth-child(2) button").click()
+    shown.one("#details .listing summary").click()
+    assert shown.text("#details .listing pre") == "listing of 1"
+
+
+def test_neighbours_are_links(shown: Shown):
+    shown.search(JSON["rejections"][0]["node"])
+    shown.press(keys().ENTER)
+    links = [b.text for b in shown.all("#details li button")]
+    assert links == ["Mul /layer.4/Mul", "Add /layer.4/Add"]
+    shown.all("#details li button")[1].click()
+    assert shown.text("#details h2") == "/layer.4/Add"
+
+
+def test_everything_can_be_done_with_keys(shown: Shown):
+    shown.one("#close-all").click()
+    for _ in range(20):
+        shown.press(keys().TAB)
+        if "Cluster 0" in (shown.focused() or ""):
+            break
+    assert shown.focused().startswith("Cluster 0")
+    shown.press(keys().ENTER)
+    assert shown.driver.switch_to.active_element.get_attribute("aria-expanded") == "true"
+    shown.press(keys().ARROW_RIGHT)
+    assert shown.focused() == "Mul /layer.0/Mul, on NNAPI, cluster 0"
+    assert shown.text("#details h2") == "/layer.0/Mul"
+    shown.press(keys().ARROW_LEFT)
+    shown.press(keys().ARROW_LEFT)
+    assert shown.driver.switch_to.active_element.get_attribute("aria-expanded") == "false"
+    shown.press(keys().ARROW_DOWN)
+    assert shown.focused() == "Det /layer.4/Det, on the CPU, OP"
+    shown.press(keys().HOME)
+    assert shown.focused().startswith("Cluster 0")
+    shown.press("/")
+    assert shown.driver.switch_to.active_element.get_attribute("id") == "search"
+
+
+def test_one_box_at_a_time_is_in_the_order_of_tab(shown: Shown):
+    shown.one("#open-clusters").click()
+    for label in ("Relu", "Det"):
+        shown.search(label)
+        shown.press(keys().ENTER)
+        ((first, _),) = shown.labels('g.box[tabindex="0"]')
+        assert first == label
+    assert all(b.get_attribute("aria-label") for b in shown.all("g.box"))
+
+
+def test_zoom(shown: Shown):
+    def scale() -> float:
+        return float(shown.one("#view").get_attribute("transform").partition("scale(")[2][:-1])
+
+    before = scale()
+    shown.one("#zoom-in").click()
+    assert scale() > before
+    shown.one("#zoom-out").click()
+    shown.one("#zoom-out").click()
+    assert scale() < before
+    shown.one("#fit").click()
+    assert scale() == before
+
+
+def test_nothing_is_requested(shown: Shown):
+    script = "return performance.getEntriesByType('resource').map(e => e.name)"
+    assert shown.driver.execute_script(script) == []
+
+
+def luminance(color: str) -> float:
+    parts = [int(p) / 255 for p in color.partition("(")[2].rstrip(")").split(",")[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_are_readable(shown: Shown, scheme: str):
+    """WCAG 2 asks for a contrast of 4.5 between text and its background."""
+    emulate = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    shown.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", emulate)
+    shown.one("#open-clusters").click()
+    script = "const s = getComputedStyle(arguments[0]); return [s.color, s.fill, s.backgroundColor]"
+    card = shown.driver.execute_script(script, shown.one("section"))
+    assert (luminance(card[2]) < 0.2) == (scheme == "dark")
+    pairs = [(card[0], card[2])]
+    for kind in ("nnapi", "cpu"):
+        box = shown.one(f"#leaves .box.{kind}")
+        fill = shown.driver.execute_script(script, box.find_element("css selector", "rect"))[1]
+        for text in box.find_elements("css selector", "text"):
+            pairs.append((shown.driver.execute_script(script, text)[1], fill))
+    for text, background in pairs:
+        bright, dark = sorted((luminance(text), luminance(background)), reverse=True)
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_names_of_a_model_do_nothing(browser: object, pages: Path):
+    shown = Shown(browser, pages / "evil.html")
+    assert shown.text("h1") == printable(EVIL)
+    assert browser.execute_script("return document.images.length") == 0
+    shown.search("det")
+    shown.press(keys().ENTER)
+    assert shown.text("#details h2") == f"det{EVIL}".strip()
+    assert browser.execute_script("return document.images.length") == 0
+    assert browser.get_log("browser") == []
+
+
+def test_five_thousand_nodes_are_drawn_on_demand(browser: object, pages: Path):
+    """Clusters first; opening all stops where a page would no longer be readable."""
+    shown = Shown(browser, pages / "big.html")
+    assert len(shown.all("g.box")) <= 2 * LIMIT
+    shown.one("#open-clusters").click()
+    assert browser.execute_script("return drawn.shown.length") <= 2000
+    shown.one("#close-all").click()
+    shown.search("/layer.777/Relu")
+    shown.press(keys().ENTER)
+    assert shown.text("#details h2") == "/layer.777/Relu"
+    assert shown.one("g.box.selected").is_displayed()
