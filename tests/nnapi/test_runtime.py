@@ -1,4 +1,4 @@
-"""What every Runtime does, on the host runtime and on its C API through the client of it."""
+"""The contract of every Runtime, on the host runtime and on its C API through the client of it."""
 
 from __future__ import annotations
 
