@@ -49,7 +49,7 @@ class SharedWeights:
 
     Each model that brings new constants adds a segment to the file, with an NNAPI memory object of
     its own; a segment is given back when no model refers to it any more. Constants that are views
-    of a file mapped with numpy.memmap are not copied: an NNAPI memory object maps that file.
+    of bytes mapped with numpy.memmap are not copied: an NNAPI memory object maps their file.
     """
 
     def __init__(self, functions: Functions) -> None:
