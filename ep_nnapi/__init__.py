@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ep_nnapi.provider.devices import devices as devices
     from ep_nnapi.report import Report as Report
     from ep_nnapi.target import NnapiFlag as NnapiFlag
+    from ep_nnapi.tuning.tune import tune as tune
 
 _HOME = {
     "append_execution_provider": "ort.session",
@@ -63,6 +64,7 @@ _HOME = {
     "run": "diagnostics.run_and_compare",
     "RuntimeFailure": "errors",
     "SpecError": "errors",
+    "tune": "tuning.tune",
     "write_report": "html_report.write",
 }
 

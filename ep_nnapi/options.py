@@ -17,6 +17,7 @@ from ep_nnapi.option_values import (
     Priority,
     Relaxed,
 )
+from ep_nnapi.settings import with_settings
 from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags
 
 HOST = "host"
@@ -252,7 +253,19 @@ def _declared() -> Iterator[Option]:
             yield replace(declared.alternative, field=f.name)
 
 
-OPTIONS = tuple(_declared())
+SETTINGS = Option(
+    name="settings",
+    parse=parsers.path,
+    metavar="FILE",
+    category=Category.EXECUTION,
+    help="settings that ep-nnapi tune wrote; options given beside it take precedence",
+)
+_DECLARED = tuple(_declared())
+OPTIONS = (
+    *(o for o in _DECLARED if o.provider),
+    SETTINGS,
+    *(o for o in _DECLARED if not o.provider),
+)
 """All options, an alternative after the one that it stands for."""
 _BY_NAME = {o.name: o for o in OPTIONS}
 
@@ -260,10 +273,11 @@ _BY_NAME = {o.name: o for o in OPTIONS}
 def parse(given: Mapping[str, object]) -> Options:
     """Parses options from names and values (Python objects or strings).
 
-    Raises OptionError for an unknown name, a malformed value or a conflict.
+    The options in a file of `settings` are added to them. Raises OptionError for an unknown name, a
+    malformed value, a conflict or invalid settings.
     """
     chosen: dict[str, object] = {}
-    for name, value in given.items():
+    for name, value in with_settings(given, {o.name: o.field for o in OPTIONS}).items():
         if name not in _BY_NAME:
             near = suggestion(name, _BY_NAME)
             raise OptionError(f"option {name!r} is unknown; there are {', '.join(_BY_NAME)}{near}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ep_nnapi.settings import LEVELS, read_settings
 from tests.documents import blocks, commands
 
 ROOT = Path(__file__).parents[1]
@@ -22,11 +23,25 @@ def without_numbers(text: str) -> str:
     return re.sub(r" +", " ", text)
 
 
-def test_python_prints_what_the_document_says() -> None:
+def test_python_prints_what_the_document_says(tmp_path: Path) -> None:
     for program, output in zip(blocks(DOCUMENT, "python"), blocks(DOCUMENT, "output"), strict=True):
-        command = [sys.executable, "-c", program]
+        command = [sys.executable, "-c", program.replace("build/", f"{tmp_path}/")]
         done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
         assert done.stdout == output
+
+
+def test_the_settings_file_is_one(tmp_path: Path) -> None:
+    (text,) = blocks(DOCUMENT, "json")
+    (tmp_path / "settings.json").write_text(text)
+    assert read_settings(tmp_path / "settings.json").options["exclude"] == "Conv_1"
+
+
+def test_tune_writes_settings(tmp_path: Path) -> None:
+    (block,) = blocks(DOCUMENT, "sh")
+    verb, *arguments = shlex.split(block.replace("build/", f"{tmp_path}/"))
+    assert verb == "ep-nnapi"
+    subprocess.run([sys.executable, "-m", "ep_nnapi", *arguments], cwd=ROOT, check=True)
+    assert read_settings(tmp_path / "settings.json").level in LEVELS
 
 
 @pytest.mark.parametrize(("command", "output"), commands(DOCUMENT))

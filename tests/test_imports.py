@@ -29,7 +29,8 @@ ALLOWED = {
     "target": "errors",
     "option_values": "",
     "option_parsers": "errors target",
-    "options": "errors option_parsers option_values target",
+    "settings": "errors files",
+    "options": "errors option_parsers option_values settings target",
     "report_html": "errors",
     "report": "errors report_html",
     # a graph and what is known of it
@@ -55,23 +56,25 @@ ALLOWED = {
     " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
-    "ort": "epcontext errors graph nnapi.forks nnapi.interrupts options provider report target"
-    " numpy onnxruntime",
+    "ort": "epcontext errors graph nnapi.forks nnapi.interrupts options provider report settings"
+    " target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors graph lowering nnapi.profile nnapi.runtime"
     " option_parsers option_values options ort provider quantization report sessions sizes target"
     " PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
-    " report sessions sizes google networkx numpy onnx onnxruntime",
+    " report sessions settings sizes google networkx numpy onnx onnxruntime",
+    "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
+    " provider report sessions settings target onnxruntime",
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
     "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
-    " option_parsers options preparation provider report rich",
+    " option_parsers options preparation provider report tuning rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"
-    " target",
+    " target tuning",
     # NNAPI
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",

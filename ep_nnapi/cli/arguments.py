@@ -81,10 +81,13 @@ def add_json(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(given: argparse.Namespace) -> dict[str, object]:
-    """Returns the given options after validation; raises OptionError."""
+    """Returns the given options after validation; raises OptionError.
+
+    A file of settings is read by the command: `prepare` takes those that choose the CPU too.
+    """
     values = {o.name: getattr(given, o.name) for o in OPTIONS}
     chosen = {name: value for name, value in values.items() if value is not None}
-    parse(chosen)
+    parse({name: value for name, value in chosen.items() if name != "settings"})
     return chosen
 
 

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import line, progress, table
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
 from ep_nnapi.diagnostics.verdict import LessAccurate
 from ep_nnapi.diagnostics.verdict_text import sentences
 
@@ -40,19 +40,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
-def call(given: argparse.Namespace, options: dict[str, object]) -> Comparison:
-    """Calls `compare` with the parsed arguments and the provider's options."""
+def run(given: argparse.Namespace) -> int:
+    """Compares and prints; returns 1 if something is beyond the tolerance."""
     from ep_nnapi.diagnostics.compare import compare
 
     with progress("runs of clusters") as advance:
-        return compare(
+        found = compare(
             given.model,
             given.input,
             seed=given.seed,
             tolerance=given.tolerance,
             progress=advance,
-            **options,
+            **arguments.options_of(given),
         )
+    if given.json:
+        print_json(found.to_json())
+    else:
+        show(found)
+    return NEGATIVE if found.negative else DONE
 
 
 def show(found: Comparison) -> None:

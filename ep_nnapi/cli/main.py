@@ -13,16 +13,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ep_nnapi.cli import arguments, compare_command, prepare_arguments, report_command
+from ep_nnapi.cli import (
+    arguments,
+    compare_command,
+    prepare_arguments,
+    report_command,
+    tune_command,
+)
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
-from ep_nnapi.cli.strict_json import strict
-from ep_nnapi.cli.terminal import line, progress
+from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
-
-DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -50,7 +53,8 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_check(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
-    compare_command.add(_verb(verbs.add_parser, "compare", _compare, compare_command.HELP))
+    for name, command in (("compare", compare_command), ("tune", tune_command)):
+        command.add(_verb(verbs.add_parser, name, command.run, command.HELP))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
     report_help = "write a page that shows the graph, every decision and all levels"
@@ -94,10 +98,6 @@ def _plain(
     return parser
 
 
-def _dump(data: object) -> None:
-    print(json.dumps(strict(data), indent=2, allow_nan=False))
-
-
 def _check(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.check import check
     from ep_nnapi.diagnostics.inspect_context import contents
@@ -114,7 +114,7 @@ def _check(given: argparse.Namespace) -> int:
     compiled = contents(given.model)
     if given.json:
         inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
-        _dump(report.to_json() | inside)
+        print_json(report.to_json() | inside)
     else:
         report_printing.report(report)
         if compiled:
@@ -138,7 +138,7 @@ def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
     levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
     reports = [check(given.model, **options, feature_level=level) for level in levels]
     if given.json:
-        _dump([r.to_json() for r in reports])
+        print_json([r.to_json() for r in reports])
     else:
         printing.levels(reports)
     return DONE
@@ -172,26 +172,17 @@ def _run(given: argparse.Namespace) -> int:
         **options_of(given),
     )
     if given.json:
-        _dump(printing.run_data(result))
+        print_json(printing.run_data(result))
     else:
         printing.run_result(result)
     return NEGATIVE if result.verdict.negative else DONE
-
-
-def _compare(given: argparse.Namespace) -> int:
-    found = compare_command.call(given, options_of(given))
-    if given.json:
-        _dump(found.to_json())
-    else:
-        compare_command.show(found)
-    return NEGATIVE if found.negative else DONE
 
 
 def _prepare(given: argparse.Namespace) -> int:
     with progress("models") as advance:
         done = prepare_arguments.call(given, options_of(given), advance)
     if given.json:
-        _dump([m.to_json() for m in done.models])
+        print_json([m.to_json() for m in done.models])
     else:
         printing.preparation(done)
     for model in done.failed:
@@ -216,7 +207,7 @@ def _ops(given: argparse.Namespace) -> int:
     from ep_nnapi.ops import operators
 
     if given.json:
-        _dump([asdict(o) for o in operators()])
+        print_json([asdict(o) for o in operators()])
     else:
         printing.ops(operators())
     return DONE
@@ -231,7 +222,7 @@ def _devices(given: argparse.Namespace) -> int:
         raise OptionError("--device is the one to measure; give --calibrate FILE with it")
     options = {} if given.runtime is None else {"runtime": given.runtime}
     if given.json:
-        _dump(device_tables.data(given.model, options))
+        print_json(device_tables.data(given.model, options))
     else:
         device_tables.show(given.model, options)
     return DONE
@@ -243,7 +234,7 @@ def _calibrate(given: argparse.Namespace) -> int:
     runtime = {} if given.runtime is None else {"runtime": given.runtime}
     found = calibrate(given.calibrate, device=given.device, **runtime)
     if given.json:
-        _dump(found.to_json())
+        print_json(found.to_json())
     else:
         printing.calibration(found)
     return DONE

@@ -1,4 +1,4 @@
-"""Printing of lines and tables on a terminal or, as full-width lines, to a pipe.
+"""Lines, tables and progress on a terminal, full-width lines to a pipe, and exit codes.
 
 Names of nodes and files are untrusted text, so all output for people is escaped here.
 
@@ -7,12 +7,17 @@ rich is imported only if the output is a terminal, since most commands write to 
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.errors import printable
+
+DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
+"""Exit codes: done, a negative answer, input that cannot be used, the NNAPI runtime failed."""
 
 _A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 _WHOLE = 15  # columns up to this width hold numbers and short names and are not wrapped
@@ -21,6 +26,11 @@ _WHOLE = 15  # columns up to this width hold numbers and short names and are not
 def line(text: str = "", *, error: bool = False) -> None:
     """Prints a line to stdout or stderr, with newlines and terminal sequences escaped."""
     print(printable(text), file=sys.stderr if error else sys.stdout)
+
+
+def print_json(data: object) -> None:
+    """Prints the data as standard JSON, whose strings are escaped."""
+    print(json.dumps(strict(data), indent=2, allow_nan=False))
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

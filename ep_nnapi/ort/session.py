@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,17 +12,26 @@ import onnxruntime
 
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.options import to_strings
+from ep_nnapi.options import parse, to_strings
 from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)
 )
 from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.settings import Chosen, read_settings
 from ep_nnapi.target import NnapiFlag
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
 
+logger = logging.getLogger(__name__)
+_LEVELS = {
+    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    # a session shows its nodes to providers before it fuses those of the CPU
+    "nnapi-aware": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+}
 _lock = ForkableLock()
 _appended: WeakSet[SessionOptions] = WeakSet()
 
@@ -56,9 +66,11 @@ def append_execution_provider(
 ) -> None:
     """Appends the NNAPI provider to session options; `flags` may also be given by keyword.
 
-    Python equivalent of OrtSessionOptionsAppendExecutionProvider_Nnapi. Raises OptionError for
-    invalid flags or options, and if the provider is appended already. They are checked here because
-    ONNX Runtime would fall back to a CPU session for an invalid one.
+    Python equivalent of OrtSessionOptionsAppendExecutionProvider_Nnapi. With `settings`, a file
+    that `ep-nnapi tune` wrote, the session gets its optimization level too, and no provider if the
+    file chooses the CPU. Raises OptionError for invalid flags or options, and if the provider is
+    appended already. They are checked here because ONNX Runtime would fall back to a CPU session
+    for an invalid one.
     """
     if flags:
         if "flags" in options:
@@ -69,6 +81,8 @@ def append_execution_provider(
         planner_of,  # imports the whole package, which `register` does not need
     )
 
+    if options.get("settings") and _chooses_cpu(session_options, options["settings"]):
+        return
     threads = session_options.intra_op_num_threads
     if threads > 0:
         options.setdefault("intra_op_num_threads", threads)
@@ -81,6 +95,19 @@ def append_execution_provider(
             raise OptionError(f"{EP_NAME} is appended to these session options already")
         session_options.add_provider_for_devices(_devices(), strings)
         _appended.add(session_options)
+
+
+def _chooses_cpu(session_options: SessionOptions, path: object) -> bool:
+    """Applies the level of a settings file to the session; returns True if it chooses the CPU."""
+    settings = read_settings(path)
+    session_options.graph_optimization_level = _LEVELS[settings.level]
+    if settings.provider is not Chosen.CPU:
+        return False
+    threads = parse(settings.options).intra_op_num_threads
+    if threads is not None and session_options.intra_op_num_threads == 0:
+        session_options.intra_op_num_threads = threads
+    logger.info("%s chooses the CPU provider, so %s is not appended", path, EP_NAME)
+    return True
 
 
 def _devices() -> Sequence[OrtEpDevice]:

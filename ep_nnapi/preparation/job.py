@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ep_nnapi.errors import OptionError
 from ep_nnapi.options import Options, parse, to_strings
+from ep_nnapi.settings import Chosen, read_settings
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 
@@ -143,10 +144,17 @@ COMBINATIONS = (
 def job_of(given: Mapping[str, object]) -> Job:
     """Returns the job for the keys and values of `Job.to_json`; missing ones get their defaults.
 
-    Raises OptionError for unknown keys or values and for invalid combinations.
+    With `settings`, a file that `ep-nnapi tune` wrote, the default level is the file's. Raises
+    OptionError for unknown keys or values and for invalid combinations.
     """
     rest = dict(given)
-    level = _enum_value(Level, "optimization_level", rest.pop("optimization_level", "nnapi-aware"))
+    default = str(Level.NNAPI_AWARE)
+    if rest.get("settings"):
+        settings = read_settings(rest["settings"])
+        default = settings.level
+        if settings.provider is Chosen.CPU:  # which has no options for NNAPI
+            del rest["settings"]
+    level = _enum_value(Level, "optimization_level", rest.pop("optimization_level", default))
     form = _enum_value(Format, "format", rest.pop("format", "ort"))
     platform = _enum_value(Platform, "target_platform", rest.pop("target_platform", "arm"))
     style = _enum_value(Style, "optimization_style", rest.pop("optimization_style", "fixed"))

@@ -175,6 +175,9 @@ def test_assignment_info_names_the_original_nodes(install: Install):
     assert assigned == {NAME: ["abs"], "CPUExecutionProvider": ["add"]}
 
 
+LEVEL = onnxruntime.GraphOptimizationLevel
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -207,3 +210,53 @@ def test_append_opens_no_provider(install: Install):
     fake.entries = {"never": "opened"}
     nnapi.append_execution_provider(settings(), feature_level=4)
     assert fake.entries == {"never": "opened"}
+
+
+def tuned(folder: Path, **changes: object) -> Path:
+    """A file of settings with the provider on, which a test may change."""
+    data = {
+        "format": "ep-nnapi settings",
+        "version": 1,
+        "provider": "NNAPI",
+        "optimization_level": "basic",
+        "options": {"feature_level": 4},
+        **changes,
+    }
+    path = folder / "settings.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def test_settings_are_applied_and_options_take_precedence(install: Install, tmp_path: Path):
+    fake, options = install("Abs"), settings()
+    nnapi.append_execution_provider(options, 1, settings=tuned(tmp_path), device="host-cpu")
+    assert options.graph_optimization_level == LEVEL.ORT_ENABLE_BASIC
+    onnxruntime.InferenceSession(abs_add(), options)
+    assert fake.entries == {"flags": "USE_FP16", "feature_level": "4", "device": "host-cpu"}
+
+
+@pytest.mark.parametrize(
+    ("level", "of_session"),
+    [
+        ("basic", LEVEL.ORT_ENABLE_BASIC),
+        ("extended", LEVEL.ORT_ENABLE_EXTENDED),
+        ("all", LEVEL.ORT_ENABLE_ALL),
+        ("nnapi-aware", LEVEL.ORT_ENABLE_EXTENDED),
+    ],
+)
+def test_settings_that_choose_the_cpu_append_nothing(
+    tmp_path: Path, level: str, of_session: object
+):
+    options, threads = settings(), {"intra_op_num_threads": "1"}
+    path = tuned(tmp_path, provider="CPU", optimization_level=level, options=threads)
+    nnapi.append_execution_provider(options, settings=path)
+    assert not options.has_providers()
+    assert options.graph_optimization_level == of_session
+    assert options.intra_op_num_threads == 1
+
+
+def test_settings_that_name_a_library_are_refused(tmp_path: Path):
+    options, path = settings(), tuned(tmp_path, options={"runtime": "/tmp/x.so"})
+    with pytest.raises(OptionError, match="runtime names a file or a library, which settings may"):
+        nnapi.append_execution_provider(options, settings=path)
+    assert not options.has_providers()

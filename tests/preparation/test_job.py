@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,20 @@ def test_what_does_not_go_together_is_refused(given: dict[str, object], says: st
 def test_a_job_is_what_its_json_says() -> None:
     job = job_of({"format": "context", "embed": True, "feature_level": 4, "exclude": "Add"})
     assert job_of(job.to_json()) == job
+
+
+@pytest.mark.parametrize(("provider", "feature_level"), [("NNAPI", 4), ("CPU", None)])
+def test_settings_give_level_and_options(
+    tmp_path: Path, provider: str, feature_level: int | None
+) -> None:
+    """The level that is given takes precedence; the CPU needs no options of NNAPI."""
+    data = {"format": "ep-nnapi settings", "version": 1, "provider": provider}
+    path = tmp_path / "s.json"
+    rest = {"optimization_level": "extended", "options": {"feature_level": 4}}
+    path.write_text(json.dumps({**data, **rest}))
+    job = job_of({"settings": path})
+    assert (job.level, job.options.feature_level) == (Level.EXTENDED, feature_level)
+    assert job_of({"settings": path, "optimization_level": "basic"}).level is Level.BASIC
 
 
 def test_the_old_spelling() -> None:

@@ -1,0 +1,1 @@
+"""Tuning: candidates of provider, level and options, measured in turn, and the best as settings."""

@@ -1,0 +1,147 @@
+"""The fastest way to run a model within a tolerance, as a settings file: `tune`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ep_nnapi.diagnostics.check import open_session, source
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
+from ep_nnapi.diagnostics.run_and_compare import feeds_of, outputs_of
+from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.options import parse
+from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.sessions.custom_ops import custom_ops
+from ep_nnapi.settings import FILE_OPTIONS, Settings
+from ep_nnapi.tuning.choice import Choice, Measured
+from ep_nnapi.tuning.search import STAGES, Measure, Search
+from ep_nnapi.tuning.timing import Budget, Progress, Run, Timing, interleaved
+from ep_nnapi.tuning.trial import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Result of `tune`.
+
+    candidates  all that were tried, with their last measurements
+    choice      the recommended one, with the reason
+    settings    its settings
+    seed        of the random inputs; None if inputs were given
+    not_stored  given options that settings may not contain, since they name files
+    """
+
+    candidates: tuple[Measured, ...]
+    choice: Choice
+    settings: Settings
+    seed: int | None
+    not_stored: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain data for JSON."""
+        return {
+            "seed": self.seed,
+            "candidates": [m.to_json() for m in self.candidates],
+            "best": self.choice.best.candidate.name,
+            "reason": self.choice.reason,
+            "not_stored": list(self.not_stored),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How outputs are judged: inputs (none: those that are measured) and tolerance, as `tune`."""
+
+    inputs: Inputs = ()
+    tolerance: float | None = None
+
+
+def tune(
+    model: ModelSource,
+    inputs: Inputs = (),
+    *,
+    out: str | os.PathLike[str] | None = None,
+    accuracy: Inputs = (),
+    tolerance: float | None = None,
+    seconds: float = 10.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: object,
+) -> Tuning:
+    """Measures ways to run `model` and returns the best; writes its settings to `out`.
+
+    model      as for `check`
+    inputs     as for `run` (default: random numbers from `seed`); the first ones are run repeatedly
+    accuracy   inputs to judge the accuracy with (default: `inputs`). If they are given and a fast
+               candidate is beyond the tolerance, the fewest nodes are left on the CPU for it
+    tolerance  relative to an output's spread (default: by its kind, as for `run`)
+    seconds    of measurement in all, without making the sessions
+    options    for all candidates with NNAPI; what they set is not varied
+    The CPU provider takes part and is recommended unless NNAPI is faster beyond doubt, or as fast
+    with less processor time. Raises ModelError, OptionError and RuntimeFailure.
+    """
+    if not 0 < seconds < float("inf"):
+        raise OptionError(f"seconds is {seconds}; it must be more than 0")
+    measure = partial(_interleaved, seconds / STAGES, progress)
+    found = tuned(model, inputs, seed, Accuracy(accuracy, tolerance), measure, options)
+    if out is not None:
+        found.settings.write(out)
+    return found
+
+
+def tuned(
+    model: ModelSource,
+    inputs: Inputs,
+    seed: int,
+    accuracy: Accuracy,
+    measure: Measure,
+    options: Mapping[str, object],
+) -> Tuning:
+    """Returns the best of the candidates by the given measurement; arguments as `tune`."""
+    model, chosen = source(model), parse(options)
+    if contents(model):
+        raise ModelError("its clusters are compiled ahead of time; tune the original model")
+    with custom_ops(chosen.custom_ops_library), TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        cpu = open_session(model, exact_options(), [CPU])
+        given = paths_of(accuracy.inputs) != ()
+        feeds = feeds_of(cpu, inputs, seed, chosen.fix)
+        judged = feeds_of(cpu, accuracy.inputs, seed, chosen.fix) if given else feeds
+        want = [outputs_of(cpu, fed, None) for fed in judged.runs]
+        subject = Subject(model, feeds, judged, want, accuracy.tolerance, Path(folder))
+        search = Search(subject, options, measure, repair=given)
+        choice = search.run()
+    best = choice.best.candidate
+    settings = best.settings(_measured(choice.best))
+    drawn = seed if paths_of(inputs) == () else None
+    lost = tuple(sorted(FILE_OPTIONS & best.options.keys()))
+    return Tuning(tuple(search.found.values()), choice, settings, drawn, lost)
+
+
+def _interleaved(
+    seconds: float, progress: Progress | None, stage: int, runs: Mapping[str, Run]
+) -> Mapping[str, Timing]:
+    """Measures the runs of a stage; all stages have the same share of the progress."""
+
+    def of_stage(done: int, steps: int) -> None:
+        if progress is not None:
+            progress(stage * steps + done, STAGES * steps)
+
+    return interleaved(runs, Budget(seconds), progress=of_stage)
+
+
+def _measured(best: Measured) -> dict[str, object]:
+    """Returns the numbers of the best candidate for people who read the settings."""
+    timing = best.timing
+    if timing is None:
+        return {}
+    return {
+        "candidate": best.candidate.name,
+        "milliseconds": timing.seconds * 1e3,
+        "interval_95": [timing.low * 1e3, timing.high * 1e3],
+        "processor_milliseconds": timing.cpu_seconds * 1e3,
+        "runs": timing.runs,
+    }
