@@ -145,6 +145,11 @@ class Op:
         """Name of an int64 constant [n]: shapes, axes and the like."""
         return self.scope.graph.ints(values)
 
+    def columns(self, value: str, start: int, end: int) -> str:
+        """Add a node that copies the elements start to end, exclusive, of the last axis."""
+        axis = self.sizes([-1])
+        return self.node("Slice", value, self.sizes([start]), self.sizes([end]), axis)
+
     def deliver(self, value: str, perm: Perm | None = None, output: str = "output") -> None:
         """Define an output by real numbers; a quantized one is quantized at once."""
         index = self.index(output)

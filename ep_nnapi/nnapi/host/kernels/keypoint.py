@@ -12,9 +12,9 @@ from ep_nnapi.nnapi.host.kernels.boxes import require_boxes, require_scale
 from ep_nnapi.nnapi.host.kernels.windows import NCHW
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
 
-_MAX_OFFSET = 1.5
+MAX_OFFSET = 1.5
 """Greatest distance of the maximum from the greatest pixel, in pixels along either axis."""
-_FLAT, _FLAT_HALVES = 1e-5, 1e-3
+FLAT, FLAT_HALVES = 1e-5, 1e-3
 """Absolute tolerance of the Hessian determinant, and relative to the product of curvatures:
 below it a surface counts as flat. The second is for float16. Source: Android's CPU implementation;
 the NDK does not say.
@@ -37,7 +37,7 @@ def heatmap_max_keypoint(
     y, x = np.divmod(pixels.argmax(axis=2), size)
     halves = types["heatmap"].type is OperandCode.TENSOR_FLOAT16
     near = _patch(pixels, size, (y, x)).astype(np.float64)
-    shifts, scores = _maxima(near, _FLAT_HALVES if halves else _FLAT)
+    shifts, scores = _maxima(near, FLAT_HALVES if halves else FLAT)
     places = (np.stack((x, y), axis=-1) + shifts + 0.5) / size
     low, high = boxes[:, np.newaxis, :2], boxes[:, np.newaxis, 2:]
     np.copyto(out[0], scores, casting="same_kind")
@@ -70,7 +70,7 @@ def _maxima(grid: Array, flat: float) -> tuple[Array, Array]:
     divisor = np.where(solvable, determinant, 1)
     x = np.where(solvable, (twist * slope_y - curve_y * slope_x) / divisor, 0)
     y = np.where(solvable, (twist * slope_x - curve_x * slope_y) / divisor, 0)
-    scale = _MAX_OFFSET / np.maximum(np.maximum(np.abs(x), np.abs(y)), _MAX_OFFSET)
+    scale = MAX_OFFSET / np.maximum(np.maximum(np.abs(x), np.abs(y)), MAX_OFFSET)
     x, y = x * scale, y * scale
     bend = ((curve_x * x + twist * y) * x + (twist * x + curve_y * y) * y) / 2
     return np.stack((x, y), axis=-1), middle + slope_x * x + slope_y * y + bend

@@ -10,10 +10,12 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.engines.lowering import (
     activation,
     blocks,
+    boxes,
     control_flow,
     conversion,
     convolution,
     elementwise,
+    keypoint,
     matrices,
     movement,
     normalization,
@@ -21,6 +23,7 @@ from ep_nnapi.nnapi.host.engines.lowering import (
     recurrent,
     reduction,
     resize,
+    roi,
     slicing,
     svdf,
 )
@@ -30,10 +33,12 @@ from ep_nnapi.nnapi.signature import OperationSpec
 LOWERINGS = table(
     *activation.ROWS,
     *blocks.ROWS,
+    *boxes.ROWS,
     *control_flow.ROWS,
     *conversion.ROWS,
     *convolution.ROWS,
     *elementwise.ROWS,
+    *keypoint.ROWS,
     *matrices.ROWS,
     *movement.ROWS,
     *normalization.ROWS,
@@ -41,6 +46,7 @@ LOWERINGS = table(
     *recurrent.ROWS,
     *reduction.ROWS,
     *resize.ROWS,
+    *roi.ROWS,
     *slicing.ROWS,
     *svdf.ROWS,
 )
