@@ -40,8 +40,12 @@ _ORT_API = {
     9: "OrtStatus *(*Run)(OrtSession *, const OrtRunOptions *, const char *const *, "
     "const OrtValue *const *, size_t, const char *const *, size_t, OrtValue **)",
     10: "OrtStatus *(*CreateSessionOptions)(OrtSessionOptions **)",
+    11: "OrtStatus *(*SetOptimizedModelFilePath)(OrtSessionOptions *, const char *)",
+    12: "OrtStatus *(*CloneSessionOptions)(const OrtSessionOptions *, OrtSessionOptions **)",
+    15: "OrtStatus *(*DisableProfiling)(OrtSessionOptions *)",
     22: "OrtStatus *(*SetSessionLogSeverityLevel)(OrtSessionOptions *, int)",
     24: "OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int)",
+    25: "OrtStatus *(*SetInterOpNumThreads)(OrtSessionOptions *, int)",
     51: "OrtStatus *(*GetTensorMutableData)(OrtValue *, void **)",
     55: "OrtStatus *(*CastTypeInfoToTensorInfo)"
     "(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **)",
@@ -55,8 +59,10 @@ _ORT_API = {
     "(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)",
     92: "void (*ReleaseEnv)(OrtEnv *)",
     93: "void (*ReleaseStatus)(OrtStatus *)",
+    95: "void (*ReleaseSession)(OrtSession *)",
     96: "void (*ReleaseValue)(OrtValue *)",
     100: "void (*ReleaseSessionOptions)(OrtSessionOptions *)",
+    130: "OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *)",
     211: "OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **)",
     212: "void (*ReleaseOpAttr)(OrtOpAttr *)",
     247: "OrtStatus *(*Logger_LogMessage)"
@@ -243,7 +249,7 @@ def _source(header: str) -> str:
             (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
             *(
                 (_HERE / name).read_text(encoding="utf-8")
-                for name in ("native.c", "termination.c", "callbacks.c")
+                for name in ("native.c", "termination.c", "selection.c", "callbacks.c")
             ),
         )
     )

@@ -161,17 +161,14 @@ static OrtStatus *Factory_GetSupportedDevices(OrtEpFactory *factory,
   return outcome(failed, status);
 }
 
-/* 1 from when ONNX Runtime ranks devices by a policy, on this thread, until it creates a provider.
- * It compares vendors then, and at no other time. */
-static _Thread_local int ranked;
-
 static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
                                    const OrtKeyValuePairs *const *metadata, size_t count,
                                    const OrtSessionOptions *options, const OrtLogger *logger,
                                    OrtEp **ep) {
   OrtStatus *status = NULL;
-  int by_policy = ranked, failed;
-  ranked = 0;
+  int by_policy, failed;
+  if (probing) return create_status("ep_nnapi: this session only asks for the selection policy");
+  by_policy = selected_by_policy(options);
   failed = py_create_ep(((PyFactory *)factory)->self, options, by_policy, (uintptr_t)logger,
                         (PyEp **)ep, &status);
   (void)hardware;
@@ -183,13 +180,6 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
 static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *ep) {
   py_release_ep(((PyFactory *)factory)->self, ((PyEp *)ep)->self, (PyEp *)ep);
   pass_on_interrupt();
-}
-
-/* No PCI vendor. Called, without a check for NULL, when a device is selected by policy. */
-static uint32_t Factory_GetVendorId(const OrtEpFactory *factory) {
-  (void)factory;
-  ranked = 1;
-  return 0;
 }
 
 /* The provider works in CPU memory: no copies between devices. */

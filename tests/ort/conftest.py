@@ -26,14 +26,20 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
     return put
 
 
+def settings() -> onnxruntime.SessionOptions:
+    """Session options that log nothing but fatal errors."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
 def start(model: bytes, **options: object) -> onnxruntime.InferenceSession:
     """A session with the plugin first; `options` are attributes of the session options."""
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
+    chosen = settings()
     for name, value in options.items():
-        setattr(settings, name, value)
+        setattr(chosen, name, value)
     providers = [NAME, "CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(model, settings, providers=providers)
+    return onnxruntime.InferenceSession(model, chosen, providers=providers)
 
 
 @pytest.fixture

@@ -10,19 +10,13 @@ import pytest
 import ep_nnapi.ort.session as nnapi
 from ep_nnapi.errors import OptionError
 from ep_nnapi.report import Notice
-from tests.ort.conftest import NAME, Install, start
+from tests.ort.conftest import NAME, Install, settings, start
 from tests.ort.fake import FakeProvider
 from tests.ort.models import abs_add, if_abs_add
 
 DIGITS = str(Path(__file__).parents[2] / "models" / "digits.onnx")
 INFO, WARNING, ERROR = 1, 2, 3  # severities of ONNX Runtime's log
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
-
-
-def settings() -> onnxruntime.SessionOptions:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    return options
 
 
 def test_library_names_its_provider():
@@ -60,43 +54,6 @@ def test_providers_argument_runs_on_the_plugin(install: Install):
     assert fake.entries == {"flags": "1", "device": "x"}
 
 
-POLICIES = [
-    *("DEFAULT", "PREFER_CPU", "PREFER_NPU", "PREFER_GPU"),
-    *("MAX_PERFORMANCE", "MAX_EFFICIENCY", "MIN_OVERALL_POWER"),
-]
-
-
-def by_policy(policy: str) -> onnxruntime.SessionOptions:
-    options = settings()
-    options.set_provider_selection_policy(
-        getattr(onnxruntime.OrtExecutionProviderDevicePolicy, policy)
-    )
-    return options
-
-
-@pytest.fixture
-def no_other_plugin() -> None:
-    """A policy chooses among all registered plugins; another test may have left one."""
-    registered = {device.ep_name for device in onnxruntime.get_ep_devices()}
-    for name in registered - {NAME, "CPUExecutionProvider"}:
-        onnxruntime.unregister_execution_provider_library(name)
-
-
-@pytest.mark.usefixtures("no_other_plugin")
-@pytest.mark.parametrize("policy", POLICIES)
-def test_no_policy_takes_nodes_from_the_cpu_provider(
-    install: Install, capfd: pytest.CaptureFixture[str], policy: str
-):
-    """ONNX Runtime chooses any CPU device before its own: the plugin takes no node then."""
-    fake = install("Abs", "Add", together=True)
-    options = by_policy(policy)
-    options.log_severity_level = WARNING
-    session = onnxruntime.InferenceSession(abs_add(), options)
-    np.testing.assert_array_equal(session.run(None, {"x": X})[0], np.abs(X) + X)
-    assert fake.graphs == fake.runners == []
-    assert capfd.readouterr().err.count("it leaves all nodes to that") == 1
-
-
 @pytest.mark.parametrize(
     ("line", "severity", "logged"),
     [
@@ -128,23 +85,6 @@ def test_the_line_counts_nodes_and_names_operators_left_to_the_cpu(
     (line,) = [x for x in capfd.readouterr().err.splitlines() if "NnapiPlugin" in x]
     said = "NNAPI takes 2 of 8 nodes in 1 cluster at feature level 8; Conv, Relu …"
     assert f"{said}: `ep-nnapi check` says why" in line
-
-
-@pytest.mark.usefixtures("no_other_plugin")
-@pytest.mark.parametrize("way", ["providers", "devices", "append"])
-def test_after_a_policy_the_plugin_can_be_selected(install: Install, way: str):
-    fake = install("Abs", "Add", together=True)
-    onnxruntime.InferenceSession(abs_add(), by_policy("DEFAULT"))
-    options, providers = settings(), None
-    if way == "providers":
-        providers = [NAME, "CPUExecutionProvider"]
-    elif way == "append":
-        nnapi.append_execution_provider(options)
-    else:
-        devices = [d for d in onnxruntime.get_ep_devices() if d.ep_name == NAME]
-        options.add_provider_for_devices(devices, {})
-    onnxruntime.InferenceSession(abs_add(), options, providers=providers)
-    assert len(fake.runners) == 1
 
 
 def test_nobody_gets_the_plugin_unasked(install: Install):
