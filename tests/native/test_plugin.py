@@ -40,13 +40,13 @@ def digits() -> onnx.ModelProto:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("embed", [False, True])
 def test_digits(level: int, embed: bool, tmp_path: Path) -> None:
-    run_both(prepared(digits(), tmp_path, feature_level=level, embed=embed), IMAGE, level)
+    run_both(prepared(digits(), tmp_path, feature_level=level, embed=embed), IMAGE)
 
 
 @pytest.mark.parametrize("level", [1, 3, 4, 8])
 @pytest.mark.parametrize("scheme", ["u8u8", "s8s8"])
 def test_quantized_digits(scheme: str, level: int, tmp_path: Path) -> None:
-    run_both(prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE, level)
+    run_both(prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE)
 
 
 @pytest.mark.long
@@ -54,7 +54,7 @@ def test_quantized_digits(scheme: str, level: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_the_zoo(name: str, level: int, tmp_path: Path) -> None:
     model = MODELS[name](size=small(name))
-    run_both(prepared(model, tmp_path, feature_level=level), sample_inputs(model), level)
+    run_both(prepared(model, tmp_path, feature_level=level), sample_inputs(model))
 
 
 @pytest.mark.long
@@ -62,7 +62,7 @@ def test_the_zoo(name: str, level: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_the_quantized_zoo(name: str, level: int, tmp_path: Path) -> None:
     path = prepared(quantized(name, "u8s8", size=small(name)), tmp_path, feature_level=level)
-    run_both(path, sample_inputs(MODELS[name](size=small(name))), level)
+    run_both(path, sample_inputs(MODELS[name](size=small(name))))
 
 
 def small(name: str) -> int | None:
