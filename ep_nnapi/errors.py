@@ -66,12 +66,36 @@ class Reject(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """The place in a PyTorch program that a node was exported from.
+
+    module  path of the module: `layers.0.conv`, "" if unknown
+    file    the file of the line, "" if unknown; and its number and code
+    """
+
+    module: str
+    file: str = ""
+    line: int = 0
+    code: str = ""
+
+    def __str__(self) -> str:
+        """`layers.0.conv at net.py:12`."""
+        place = f"{self.file}:{self.line}" if self.file else ""
+        return " at ".join(part for part in (self.module, place) if part)
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        return {"module": self.module, "file": self.file, "line": self.line, "code": self.code}
+
+
+@dataclass(frozen=True, slots=True)
 class Rejection:
     """A rejected node: its name (or first output), operator, reason, and a detail with a remedy.
 
     caused_by    the rejected node that causes this rejection, "" for none
     kind         the detail without names, used to group rejections
     accepted_by  the rule set (`target`) that would accept the node, "" where none is known
+    source       the place in a PyTorch program that it comes from, where the model records it
     """
 
     node: str
@@ -81,6 +105,7 @@ class Rejection:
     caused_by: str = field(default="", compare=False)
     kind: str = field(default="", compare=False)
     accepted_by: str = field(default="", compare=False)
+    source: SourceLine | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ep_nnapi import report_html
-from ep_nnapi.errors import ModelError, Note, Rejection
+from ep_nnapi.errors import ModelError, Note, Rejection, SourceLine
 
 _SHOWN = 10  # clusters listed by Report.__repr__
 _WIDTH = 160  # columns per line there
@@ -65,6 +65,7 @@ class NodeReport:
     types     data types and shapes of the outputs, where they are known: `float32 [1, 8, 14, 14]`
     cpu_us    estimated microseconds on the CPU provider; of a QDQ group, at its operator
     nnapi_us  estimated microseconds on NNAPI
+    source    the place in a PyTorch program that it comes from, where the model records it
     """
 
     name: str
@@ -74,6 +75,7 @@ class NodeReport:
     types: tuple[str, ...] = ()
     cpu_us: float = 0.0
     nnapi_us: float = 0.0
+    source: SourceLine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +216,7 @@ class Report:
             ],
             "rejections": [
                 {"node": r.node, "op_type": r.op_type, "reason": str(r.reason), "detail": r.detail}
+                | ({"source": r.source.to_json()} if r.source is not None else {})
                 for r in self.rejections
             ],
             "notes": [

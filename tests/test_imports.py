@@ -34,7 +34,7 @@ ALLOWED = {
     "report_html": "errors",
     "report": "errors report_html",
     # a graph and what is known of it
-    "graph": "errors networkx numpy onnx onnxruntime",
+    "graph": "errors google networkx numpy onnx onnxruntime",
     "sessions": "errors numpy onnx onnxruntime",
     "quantization": "errors graph ops.lib numpy",
     "sizes": "errors graph nnapi.operand quantization sessions numpy onnx",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import ADVICE, ModelError, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, ModelError, Note, Reason, Rejection, SourceLine
 from ep_nnapi.report import ClusterReport, GraphReport, Report, combine
 from tests.end_to_end.sessions import DIGITS
 
@@ -54,6 +54,18 @@ def test_json_form():
             {"node": "e", "op_type": "Add", "reason": "DRIVER", "detail": "declines ADD"},
         ],
         "notes": [{"node": "d", "op_type": "Elu", "detail": "computed in floats"}],
+    }
+
+
+def test_a_rejection_names_its_source_line_where_it_is_known():
+    line = SourceLine("layers.0", "net.py", 12, "return x")
+    graph = GraphReport(1, 0, (), (Rejection("a", "Mish", Reason.OP, "", source=line),))
+    (rejection,) = combine(7, "ep-nnapi", [graph]).to_json()["rejections"]
+    assert rejection["source"] == {
+        "module": "layers.0",
+        "file": "net.py",
+        "line": 12,
+        "code": "return x",
     }
 
 

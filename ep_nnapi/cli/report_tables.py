@@ -9,6 +9,8 @@ from ep_nnapi.cli.terminal import line, table
 from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection
 from ep_nnapi.report import Report
 
+_SOURCES = 3  # source lines that a row names
+
 
 def report(found: Report) -> None:
     """Prints clusters, notes on their nodes, and rejected nodes with reasons."""
@@ -51,11 +53,27 @@ def _rejections(found: Report) -> None:
         of_reason = [r for r in causes if r.reason is reason]
         line()
         line(f"{reason} ({count}): {_advice(reason, of_reason, found.target)}")
-        table(("operator", "count", "nodes", "detail"), _folded(of_reason))
+        _table_of(of_reason)
         if follow[reason]:
             several = "follow" if follow[reason] > 1 else "follows"
             which = f"these {counts[reason]}" if counts[reason] > 1 else "this one"
             line(f"{follow[reason]} more {several} from {which}.")
+
+
+def _table_of(found: Sequence[Rejection]) -> None:
+    """Prints rejections by operator and kind; with source lines, if any of them has one."""
+    sources = any(r.source for r in found)
+    columns = ("operator", "count", "nodes", "detail", *(("source",) if sources else ()))
+    table(columns, _folded(found, sources=sources))
+
+
+def _sources(found: Iterable[Rejection | Note]) -> str:
+    """The first few distinct source lines, and the number of the others."""
+    lines = list(
+        dict.fromkeys(str(r.source) for r in found if isinstance(r, Rejection) and r.source)
+    )
+    more = f" and {len(lines) - _SOURCES} more" if len(lines) > _SOURCES else ""
+    return ", ".join(lines[:_SOURCES]) + more
 
 
 def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
@@ -79,7 +97,9 @@ def _shape_advice(refused: Sequence[Rejection]) -> str:
     return ADVICE[Reason.SHAPE] + some
 
 
-def _folded(found: Iterable[Rejection | Note]) -> Iterable[tuple[str, ...]]:
+def _folded(
+    found: Iterable[Rejection | Note], *, sources: bool = False
+) -> Iterable[tuple[str, ...]]:
     """Yields a row for each operator and kind of detail: count, first and last node, detail."""
     groups: dict[tuple[str, str], list[Rejection | Note]] = {}
     for each in found:
@@ -88,4 +108,5 @@ def _folded(found: Iterable[Rejection | Note]) -> Iterable[tuple[str, ...]]:
         first, last = members[0].node, members[-1].node
         nodes = first if len(members) == 1 else f"{first} to {last}"
         same = len({m.detail for m in members}) == 1
-        yield op_type, str(len(members)), nodes, members[0].detail if same else kind
+        row = (op_type, str(len(members)), nodes, members[0].detail if same else kind)
+        yield (*row, _sources(members)) if sources else row

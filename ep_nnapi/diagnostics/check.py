@@ -11,6 +11,7 @@ from typing import TypeAlias
 import onnxruntime
 
 from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
+from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
@@ -34,7 +35,8 @@ def check(model: ModelSource, **options: object) -> Report:
     Creates a stock ONNX Runtime session without running it, so placement is as in real sessions.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
-    return partitioned(model, **options).report
+    model = source(model)
+    return with_sources(partitioned(model, **options).report, model)
 
 
 def partitioned(model: ModelSource, **options: object) -> Provider:

@@ -24,6 +24,7 @@ from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
 from ep_nnapi.diagnostics.output_kinds import Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
 from ep_nnapi.diagnostics.reference_run import reference_outputs
+from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import (
     Difference,
@@ -129,6 +130,7 @@ def run(
     with custom_ops(parse(options).custom_ops_library):
         run_it = _run_epcontext if contents(model) else _run_both
         result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
+    result = replace(result, report=with_sources(result.report, model))
     if not latency:
         return result
     first = feeds.runs[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ep_nnapi.errors import ADVICE
+from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, drawing_of
 from ep_nnapi.report import Report
 
@@ -28,7 +28,6 @@ class Findings:
     measured             milliseconds of a run of clusters, by number; empty if nothing was run
     feature_levels       reports at each feature level
     optimization_levels  reports at each of ONNX Runtime's optimization levels
-    sources              for nodes by name, the lines of source code that they come from
     """
 
     model: str
@@ -37,7 +36,6 @@ class Findings:
     measured: Mapping[int, float] = field(default_factory=dict)
     feature_levels: tuple[Variant, ...] = ()
     optimization_levels: tuple[Variant, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 def data_of(found: Findings) -> dict[str, object]:
@@ -67,12 +65,16 @@ def _nodes(found: Findings, drawing: Drawing) -> list[dict[str, object]]:
             ],
             "readers": list(readers),
             "us": [round(node.cpu_us, 3), round(node.nnapi_us, 3)],
-            "source": found.sources.get(node.name, ""),
+            "source": "" if node.source is None else _source(node.source),
         }
         for node, cluster, readers in zip(
             drawing.nodes, drawing.clusters, drawing.readers, strict=True
         )
     ]
+
+
+def _source(source: SourceLine) -> str:
+    return f"{source}: {source.code}" if source.code else str(source)
 
 
 def _box(box: Box) -> dict[str, object]:

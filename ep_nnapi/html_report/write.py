@@ -9,6 +9,7 @@ from pathlib import Path
 from ep_nnapi.diagnostics.check import check, partitioned, source
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.run_and_compare import run
 from ep_nnapi.errors import NnapiError
 from ep_nnapi.files import write_text
@@ -47,7 +48,7 @@ def write_report(
     given = source(model)
     advance = advance or (lambda done, total: None)
     provider = partitioned(given, **options)
-    report = provider.report
+    report = with_sources(provider.report, given)
     wanted = list(_variants(given, options)) if levels else []
     compared: dict[str, list[Variant]] = {"feature": [], "optimization": []}
     for done, (kind, name, checked) in enumerate(wanted):

@@ -20,6 +20,7 @@ from ep_nnapi.diagnostics.check import (
 )
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
@@ -191,7 +192,7 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
         saved = Path(folder, "saved.ort")
         with custom_ops(library):
             save_ort(model, saved, job)
-        return check(saved, **options)
+        return with_sources(check(saved, **options), model)
 
 
 def _ort_saving_options(out: Path, job: Job) -> onnxruntime.SessionOptions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.cli.report_tables import report
-from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection, SourceLine
 from ep_nnapi.report import ClusterReport, Report
 
 SYMBOLIC = f"x dimension 0 is 'batch'; {FIX_ADVICE}"
@@ -88,3 +88,21 @@ def test_notes_precede_the_rejections(capsys: pytest.CaptureFixture[str]) -> Non
     lines = printed(capsys, shape("n", SYMBOLIC), notes=(note,))
     assert lines.index("Taken with a note: 1 node") < lines.index("Left to the CPU: 1 node")
     assert ["Conv", "1", "conv", "computed", "in", "floats"] in [line.split() for line in lines]
+
+
+def test_source_lines_have_a_column_where_a_model_records_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The first three distinct ones of a row, and the number of the others."""
+    lines = [SourceLine(f"layers.{i}", "net.py", 12) for i in (0, 0, 1, 2, 3, 4)]
+    found = [
+        Rejection(f"mish{i}", "Mish", Reason.OP, "no lowering", source=source)
+        for i, source in enumerate(lines)
+    ]
+    plain = Rejection("det", "Det", Reason.OP, "no determinant")
+    head, mish, det = printed(capsys, *found, plain)[-3:]
+    assert head.split() == ["operator", "count", "nodes", "detail", "source"]
+    assert mish.endswith(
+        "layers.0 at net.py:12, layers.1 at net.py:12, layers.2 at net.py:12 and 2 more"
+    )
+    assert det.endswith("no determinant")

@@ -1,0 +1,101 @@
+"""Lines of source code that nodes come from, as PyTorch's exporter records them in a model.
+
+Source: torch.onnx.export(dynamo=True), metadata_props of nodes: `namespace`,
+`pkg.torch.onnx.name_scopes` and `pkg.torch.onnx.stack_trace`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from onnx import ModelProto, NodeProto
+
+from ep_nnapi.errors import SourceLine
+from ep_nnapi.graph.onnx_io import graphs, mentions
+
+_MARKS = (b"pkg.torch.onnx.", b"namespace")
+_FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in [^\n]*(?:\n +([^\n]*))?')
+_OF_TORCH = ("/site-packages/torch/", "/dist-packages/torch/")
+_LONGEST = 1 << 16  # characters of an entry that are read; a stack trace has a few thousand
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLines:
+    """Source lines of a model's nodes, by the names of nodes and of their outputs.
+
+    ONNX Runtime's optimizations may rename a node, but keep the names of its outputs.
+    """
+
+    by_node: Mapping[str, SourceLine] = field(default_factory=dict)
+    by_output: Mapping[str, SourceLine] = field(default_factory=dict)
+
+    def of(self, name: str, outputs: Iterable[str] = ()) -> SourceLine | None:
+        """The source line of the node with this name or one of these outputs, if it is known."""
+        found = (self.by_output.get(output) for output in outputs)
+        return self.by_node.get(name) or next((line for line in found if line is not None), None)
+
+
+def source_lines(model: str | bytes) -> SourceLines:
+    """The source lines that the nodes of an .onnx file, or its bytes, have in their metadata.
+
+    A file without such metadata is not parsed. Empty for anything but a valid .onnx model.
+    """
+    if isinstance(model, bytes):
+        recorded = any(mark in model for mark in _MARKS)
+    else:
+        recorded = any(mentions(Path(model), mark) for mark in _MARKS)
+    if not recorded:
+        return SourceLines()
+    try:
+        if isinstance(model, bytes):
+            proto = onnx.load_from_string(model)
+        else:
+            proto = onnx.load(model, load_external_data=False)
+    except (DecodeError, UnicodeDecodeError, OSError):
+        return SourceLines()
+    return _of_nodes(proto)
+
+
+def _of_nodes(proto: ModelProto) -> SourceLines:
+    by_node: dict[str, SourceLine] = {}
+    by_output: dict[str, SourceLine] = {}
+    for graph in graphs(proto.graph):
+        for node in graph.node:
+            line = _line(node)
+            if line is not None:
+                by_node.setdefault(node.name, line)
+                by_output.update((name, line) for name in node.output if name)
+    by_node.pop("", None)
+    return SourceLines(by_node, by_output)
+
+
+def _line(node: NodeProto) -> SourceLine | None:
+    """The module and the innermost line outside of PyTorch itself; None if neither is recorded."""
+    entries = {e.key: e.value for e in node.metadata_props if len(e.value) <= _LONGEST}
+    module = _module(entries)
+    frames = _FRAME.findall(entries.get("pkg.torch.onnx.stack_trace", ""))
+    own = [f for f in frames if not any(p in f[0].replace("\\", "/") for p in _OF_TORCH)]
+    if not frames:
+        return SourceLine(module) if module else None
+    file, number, code = (own or frames)[-1]
+    return SourceLine(module, file, int(number), code.strip())
+
+
+def _module(entries: Mapping[str, str]) -> str:
+    """The path of the module that computes a node: `layers.0.conv`; "" for the outermost one.
+
+    The last scope is the operation itself, so the module is the one before.
+    """
+    try:
+        scopes = ast.literal_eval(entries.get("pkg.torch.onnx.name_scopes", "[]"))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        scopes = []
+    if not isinstance(scopes, list) or not all(isinstance(s, str) for s in scopes) or not scopes:
+        scopes = [s.partition(":")[0].strip() for s in entries.get("namespace", "").split("/")]
+    return str(scopes[-2]) if len(scopes) > 1 else ""
