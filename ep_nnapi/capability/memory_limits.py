@@ -37,6 +37,16 @@ def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
 
     Constants are lazy, so the check runs before any of them is in memory.
     """
+    for call in calls:
+        used = (*_values(call.inputs), *writes(call))
+        if any(bytes_of(value) > _ALLOWANCE for value in used):
+            _require_in_proportion(node, call)
+        if call.spec in SCRATCH:
+            require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
+
+
+def _require_in_proportion(node: GraphNode, call: Call) -> None:
+    """Raises Reject(SIZE) for a tensor of the call that is far larger than the node's own."""
     constants = total = 0
     for value in (*node.inputs, *node.outputs):
         if value is not None:
@@ -45,16 +55,12 @@ def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
             constants += 0 if value.constant is None else size
     read = _CONSTANT_FACTOR * constants + _ALLOWANCE
     written = _TENSOR_FACTOR * total + _ALLOWANCE
-    for call in calls:
-        for value in _values(call.inputs):
-            if value.constant is not None and bytes_of(value) > read:
-                raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
-        for value in writes(call):
-            if bytes_of(value) > written:
-                raise _too_large(f"{call.spec.name} computes a tensor", value, written)
-        if call.spec in SCRATCH:
-            elements = sum(v.size for v in (*_values(call.inputs), *writes(call)))
-            require_scratch(call.spec, operands_of(call), elements)
+    for value in _values(call.inputs):
+        if value.constant is not None and bytes_of(value) > read:
+            raise _too_large(f"{call.spec.name} reads a derived constant", value, read)
+    for value in writes(call):
+        if bytes_of(value) > written:
+            raise _too_large(f"{call.spec.name} computes a tensor", value, written)
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

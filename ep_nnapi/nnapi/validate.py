@@ -58,9 +58,12 @@ def execution_order(model: Model) -> tuple[int, ...]:
     Cost: O((operations + operands read) log operations).
     """
     producer = {i: n for n, op in enumerate(model.operations) for i in op.outputs}
+    in_order = all(
+        producer.get(i, -1) < n for n, op in enumerate(model.operations) for i in op.inputs
+    )
+    if in_order:  # as the models of this package are
+        return tuple(range(len(model.operations)))
     waits = [{producer[i] for i in op.inputs if i in producer} for op in model.operations]
-    if all(max(sources, default=-1) < n for n, sources in enumerate(waits)):
-        return tuple(range(len(waits)))
     readers: list[list[int]] = [[] for _ in waits]
     for n, sources in enumerate(waits):
         for source in sources:
