@@ -1,0 +1,189 @@
+"""GetCapability and Compile: clusters claimed once, interrupts, failures and the session's log."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import GraphProto
+
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.ort import ep
+from ep_nnapi.ort.contract import Cluster
+from ep_nnapi.report import Notice
+from tests.ort.conftest import NAME, Install, start
+from tests.ort.fake import FakeProvider
+from tests.ort.models import abs_add, graph, if_abs_add, model, node, tensor
+
+NO_OPTIMIZATION = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+
+
+class Raising(FakeProvider):
+    """Its planning ends with an exception."""
+
+    def __init__(self, raised: BaseException) -> None:
+        super().__init__(())
+        self.raised = raised
+
+    def plan(self, graph: Graph) -> Sequence[Cluster]:
+        raise self.raised
+
+
+class Watching(FakeProvider):
+    """Notes whether the garbage collector is on while it plans."""
+
+    def plan(self, graph: Graph) -> Sequence[Cluster]:
+        self.collects = gc.isenabled()
+        return super().plan(graph)
+
+
+@pytest.fixture
+def collecting() -> Iterator[None]:
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_a_failure_leaves_the_session_to_the_cpu(install: Install) -> None:
+    fake = install(provider=Raising(ValueError("a defect")))
+    session = start(abs_add())
+    assert session.run(None, {"x": X})[0].tolist() == (np.abs(X) + X).tolist()
+    assert isinstance(fake.error, ValueError)
+
+
+@pytest.fixture
+def claimed(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Nodes that an Ep claims, of a graph that ONNX Runtime is not asked about."""
+    found: list[list[int]] = []
+
+    def add_cluster(support: object, nodes: Sequence[int], count: int) -> int:
+        found.append(list(nodes)[:count])
+        return 0
+
+    library = SimpleNamespace(add_cluster=add_cluster, has_initialization_end=lambda: True)
+    monkeypatch.setattr(ep, "lib", library)
+    monkeypatch.setattr(ep, "check", lambda status: None)
+    monkeypatch.setattr(ep, "is_inlined_later", lambda handle: False)
+    monkeypatch.setattr(ep, "read_graph", lambda handle, reader: Graph("", (), (), ()))
+    return found
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(3)])
+def test_an_interrupt_ends_the_session_in_compile(
+    claimed: list[list[int]], monkeypatch: pytest.MonkeyPatch, interrupt: BaseException
+) -> None:
+    """ONNX Runtime would ignore it in GetCapability, so one node is claimed."""
+    monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 5)
+    planned = ep.Ep(Raising(interrupt))
+    planned.get_capability(0, None)
+    assert claimed == [[5]]
+    with pytest.raises(type(interrupt)) as caught:
+        planned.compile(0, 0)
+    assert caught.value is interrupt
+
+
+def test_an_interrupt_where_nothing_can_be_claimed_is_raised(
+    claimed: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 0)
+    with pytest.raises(KeyboardInterrupt):
+        ep.Ep(Raising(KeyboardInterrupt())).get_capability(0, None)
+    assert claimed == []
+
+
+@pytest.mark.usefixtures("claimed", "collecting")
+@pytest.mark.parametrize("raised", [ValueError("a defect"), KeyboardInterrupt()])
+def test_garbage_is_collected_again_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch, raised: BaseException
+) -> None:
+    monkeypatch.setattr(ep, "first_unclaimed_node", lambda handle: 0)
+    provider = Raising(raised)
+    with pytest.raises(type(raised)):
+        ep.Ep(provider).get_capability(0, None)
+    assert gc.isenabled()
+    assert provider.error is (raised if isinstance(raised, Exception) else None)
+
+
+def choice(name: str, *branches: GraphProto) -> GraphProto:
+    """A graph of one If, whose result is called after `name`."""
+    then, other = branches
+    made = node("If", "c", f"{name}_y", name="choice", then_branch=then, else_branch=other)
+    return graph([made], [], [tensor(f"{name}_y")], name=name)
+
+
+def leaf(name: str) -> GraphProto:
+    return graph([node("Abs", "x", f"{name}_y", name=name)], [], [tensor(f"{name}_y")], name=name)
+
+
+def test_subgraphs_of_equal_keys_are_numbered(install: Install) -> None:
+    """An If in each branch has the same name, so that their branches have the same keys."""
+    fake = install("Abs")
+    inner = [choice(f"in{i}", leaf(f"{i}a"), leaf(f"{i}b")) for i in range(2)]
+    whole = node("If", "c", "y", name="outer", then_branch=inner[0], else_branch=inner[1])
+    ends = [tensor("c", (), np.bool_), tensor("x")], [tensor("y")]
+    start(model([whole], *ends), graph_optimization_level=NO_OPTIMIZATION)
+    keys = [g.key for g in fake.graphs]
+    assert keys[-1] == ""  # the main graph comes last
+    assert len(set(keys)) == len(keys) == 7
+    assert {"choice.then_branch", "choice.then_branch#2"} <= set(keys)
+
+
+def test_inner_graphs_are_planned_before_the_main_one(install: Install) -> None:
+    fake = install("Abs", "Add")
+    session = start(if_abs_add(), graph_optimization_level=NO_OPTIMIZATION)
+    assert fake.graphs[-1].key == ""
+    for flag, expected in ((True, np.abs(X) + X), (False, X + X)):
+        feeds = {i.name: np.array(flag) if i.name == "c" else X for i in session.get_inputs()}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], expected)
+
+
+@pytest.mark.parametrize("warning", [False, True])
+def test_the_notice_is_logged_at_its_level(
+    install: Install, capfd: pytest.CaptureFixture[str], warning: bool
+) -> None:
+    install(provider=FakeProvider(("Abs",), line=Notice("two nodes taken", warning)))
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 2  # warnings and above
+    onnxruntime.InferenceSession(abs_add(), settings, providers=[NAME, "CPUExecutionProvider"])
+    assert ("two nodes taken" in capfd.readouterr().err) is warning
+
+
+def test_dynamic_options_lose_their_prefix() -> None:
+    class Given:
+        def set_dynamic_options(self, given: dict[str, str]) -> None:
+            self.given = given
+
+    provider = Given()
+    prefix = f"ep.{NAME.lower()}."
+    ep.Ep(provider).set_dynamic_options({f"{prefix}priority": "low", "ep.dynamic.other": "1"})
+    assert provider.given == {"priority": "low", "ep.dynamic.other": "1"}
+
+
+@pytest.mark.usefixtures("collecting")
+def test_no_garbage_is_collected_while_a_graph_is_planned(install: Install) -> None:
+    fake = install(provider=Watching(("Abs",)))
+    start(abs_add())
+    assert not fake.collects
+    assert gc.isenabled()
+
+
+@pytest.mark.usefixtures("collecting")
+def test_a_process_that_collects_nothing_stays_so(install: Install) -> None:
+    install(provider=Watching(("Abs",)))
+    gc.disable()
+    start(abs_add())
+    assert not gc.isenabled()
+
+
+def test_the_plan_of_a_file_knows_its_path(install: Install, tmp_path: Path) -> None:
+    fake = install("Abs")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(abs_add())
+    start(str(path))
+    assert Path(fake.graphs[-1].path) == path
