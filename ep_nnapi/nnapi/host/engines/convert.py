@@ -14,11 +14,12 @@ from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
 from ep_nnapi.nnapi.host.engines.omitted import FEATURE_LEVEL, probably_omitted, without
 from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
-from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, Shape
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
-from ep_nnapi.nnapi.shapes import Pending, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.spec import WHILE
 from ep_nnapi.nnapi.validate import execution_order
 
@@ -65,22 +66,23 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
         _latest[:] = [_lower_model(model, int8_weights)]
     except (Inexpressible, ShapeError):
         every = named_operations(model, FEATURE_LEVEL)
-        shapes = _shapes(model, every)
-        return tuple(_obstacle(model, shapes, named, int8_weights) for named in every)
+        dims = _dims(model, every)
+        return tuple(_obstacle(model, dims, named, int8_weights) for named in every)
     return ("",) * len(model.operations)
 
 
 def _obstacle(
-    model: Model, shapes: Mapping[int, Shape], named: NamedOperation, int8_weights: bool
+    model: Model, dims: Mapping[int, Dims], named: NamedOperation, int8_weights: bool
 ) -> str:
-    scope = Scope(OnnxGraph(), model, shapes)
+    scope = Scope(OnnxGraph(), model, {**dims})
     try:
         for index in named.operation.inputs:
             if model.operands[index].value is None:
+                scope.shape(index)
                 scope.define(index, scope.graph.name(), real=False)
+        _lower(scope, named, int8_weights)
         for index in named.operation.outputs:
             scope.shape(index)
-        _lower(scope, named, int8_weights)
     except (Inexpressible, ShapeError) as reason:
         return str(reason)
     return ""
@@ -106,9 +108,10 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
 
 def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
     operations = named_operations(model, FEATURE_LEVEL)
-    scope = Scope(OnnxGraph(), model, _shapes(model, operations))
+    scope = Scope(OnnxGraph(), model, _dims(model, operations))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
+        scope.shape(index)
         inputs.append(scope.declare(index, f"input{n}"))
         scope.enter(index, f"input{n}")
     _lower_all(scope, operations, int8_weights)
@@ -133,17 +136,17 @@ def _inline(
     model: Model,
     graph: OnnxGraph,
     given: Sequence[str],
-    shapes: Sequence[Shape],
+    dims: Sequence[Dims],
 ) -> Inlined:
     """Add the operations of a model inside a control flow operation; see `Inline`."""
     operations = named_operations(model, FEATURE_LEVEL)
-    entering = dict(zip(model.inputs, shapes, strict=True))
-    scope = Scope(graph, model, _shapes(model, operations, entering))
+    entering = dict(zip(model.inputs, dims, strict=True))
+    scope = Scope(graph, model, _dims(model, operations, entering))
     for index, name in zip(model.inputs, given, strict=True):
         scope.define(index, name, real=False)
     _lower_all(scope, operations, int8_weights)
     values = [scope.value(index, real=False) for index in model.outputs]
-    return Inlined(values, [scope.shapes.get(index) for index in model.outputs])
+    return Inlined(values, [scope.dims.get(index) for index in model.outputs])
 
 
 def _has_loops(model: Model) -> bool:
@@ -151,14 +154,14 @@ def _has_loops(model: Model) -> bool:
     return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
 
 
-def _shapes(
-    model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Shape] | None = None
-) -> dict[int, Shape]:
-    """Shapes of the operands, as far as they follow from declarations and constants.
+def _dims(
+    model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Dims] | None = None
+) -> dict[int, Dims]:
+    """Sizes of the operands, as far as they follow from declarations and constants.
 
-    given   shapes of inputs, in place of the declared ones
+    given   sizes of inputs, in place of the declared ones
     """
-    found = {i: o.dimensions for i, o in enumerate(model.operands) if o.known}
+    found = {i: dims for i, o in enumerate(model.operands) if (dims := _declared(o)) is not None}
     found |= given or {}
     for named in (operations[n] for n in execution_order(model)):
         facts = {
@@ -168,31 +171,41 @@ def _shapes(
             for name, index in named.inputs.items()
         }
         try:
-            dims = infer(named.operation.spec, facts, len(named.operation.outputs))
+            inferred = infer(named.operation.spec, facts, len(named.operation.outputs))
         except (ShapeError, Reject):  # the operation is declined for lack of its output's shape
             for index in named.operation.outputs:
                 found.pop(index, None)
             continue
-        for index, each in zip(named.operation.outputs, dims, strict=True):
-            if each is not None and None not in each:
-                shape = tuple(size or 0 for size in each)
-                if _agree(shape, model.operands[index]):
-                    found[index] = shape
-                else:
-                    found.pop(index, None)
+        for index, each in zip(named.operation.outputs, inferred, strict=True):
+            _unify(found, index, each)
     return found
 
 
-def _agree(shape: Shape, operand: Operand) -> bool:
-    """True if a shape has the declared dimensions."""
-    if not operand.dimensions:
-        return True
-    return len(shape) == len(operand.dimensions) and all(
-        declared in (0, size) for declared, size in zip(operand.dimensions, shape, strict=True)
-    )
+def _declared(operand: Operand) -> Dims | None:
+    """The declared sizes, None for an unknown one; None if the rank is unknown."""
+    if operand.known:
+        return operand.dimensions
+    return tuple(size or None for size in operand.dimensions) or None
 
 
-def _fact(operand: Operand, shape: Shape | None) -> Known:
+def _unify(found: dict[int, Dims], index: int, inferred: Dims | None) -> None:
+    """Add the sizes inferred of an operand; it has none if they are not those declared."""
+    declared = found.get(index)
+    if inferred is None:
+        return
+    if declared is None:
+        found[index] = inferred
+    elif len(declared) != len(inferred):
+        del found[index]
+    else:
+        both = zip(declared, inferred, strict=True)
+        try:
+            found[index] = tuple(unify(*sizes) for sizes in both)
+        except ShapeError:
+            del found[index]
+
+
+def _fact(operand: Operand, dims: Dims | None) -> Known:
     """The facts of an operand from which shapes are inferred."""
     if isinstance(operand.value, Data):
         if operand.type.tensor:
@@ -201,4 +214,4 @@ def _fact(operand: Operand, shape: Shape | None) -> Known:
         return number
     if not operand.type.tensor:
         return Pending.PENDING
-    return Tensor(shape)
+    return Tensor(dims)

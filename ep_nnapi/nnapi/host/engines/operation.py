@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.host.engines.scope import (
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.nnapi.shapes import Dims, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,19 @@ class Inlined:
     """The outputs of a model whose operations were added to a graph."""
 
     values: list[str]
-    shapes: list[Shape | None]
+    dims: list[Dims | None]
 
 
 class Inline(Protocol):
     """Adds the operations of a model to a graph."""
 
     def __call__(
-        self, model: Model, graph: OnnxGraph, given: Sequence[str], shapes: Sequence[Shape]
+        self, model: Model, graph: OnnxGraph, given: Sequence[str], dims: Sequence[Dims]
     ) -> Inlined:
-        """Add them, with the values `given`, stored as these devices do, as inputs."""
+        """Add them, with the values `given`, stored as these devices do, as inputs.
+
+        dims   sizes of the inputs, None for one that only a run finds
+        """
         ...
 
 
@@ -81,6 +84,10 @@ class Op:
     def coded(self) -> bool:
         """True if the output is an 8-bit quantized tensor."""
         return is_coded(self.operand("output"))
+
+    def rank(self, name: str) -> int:
+        """Rank of an operand."""
+        return self.scope.rank(self.index(name))
 
     def shape(self, name: str) -> Shape:
         """Shape of an operand."""
@@ -204,9 +211,9 @@ class Op:
         """
         indexes = [i for name in names for i in self.indexes(name)]
         computed = [i for i in indexes if not self.scope.constant(i)]
-        rank = max(len(self.scope.shape(i)) for i in indexes)
+        rank = max(self.scope.rank(i) for i in indexes)
         plain = identity(rank)
-        if any(len(self.scope.shape(i)) != rank or self.scope.has(i, plain) for i in computed):
+        if any(self.scope.rank(i) != rank or self.scope.has(i, plain) for i in computed):
             return plain
         found = [self.scope.perms(i) for i in computed]
         return found[0][0] if found and found[0] else plain

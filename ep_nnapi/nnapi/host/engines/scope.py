@@ -12,7 +12,7 @@ real    real numbers in float32, or the elements as stored. Float16 is computed 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.shapes import Dims
 
 Perm: TypeAlias = tuple[int, ...]
 Shape: TypeAlias = tuple[int, ...]
@@ -80,21 +81,28 @@ def composed(first: Perm, second: Perm) -> Perm:
 class Scope:
     """Operands of a model, or of a model inside a control flow operation, in an ONNX graph.
 
-    shapes   of the operands whose shapes are known; those without are absent
+    dims   sizes of the operands whose ranks are known, None for a size that only a run finds
     """
 
     graph: OnnxGraph
     model: Model
-    shapes: Mapping[int, Shape]
+    dims: dict[int, Dims]
     _values: dict[int, dict[tuple[Perm, bool], str]] = field(default_factory=dict)
 
     def shape(self, index: int) -> Shape:
         """Shape of an operand; raises Inexpressible if it is unknown or has no elements."""
-        found = self.shapes.get(index)
+        found = self.dims.get(index, (None,))
+        require(None not in found, f"the shape of operand {index} is unknown")
+        require(0 not in found, f"operand {index} has no elements")
+        return tuple(size or 0 for size in found)
+
+    def rank(self, index: int) -> int:
+        """Rank of an operand; raises Inexpressible if it is unknown or there are no elements."""
+        found = self.dims.get(index)
         if found is None:
             raise Inexpressible(f"the shape of operand {index} is unknown")
         require(0 not in found, f"operand {index} has no elements")
-        return found
+        return len(found)
 
     def perms(self, index: int) -> list[Perm]:
         """The layouts in which an operand that is not constant is available."""
@@ -106,7 +114,7 @@ class Scope:
 
     def define(self, index: int, value: str, perm: Perm | None = None, *, real: bool) -> None:
         """Record the ONNX value of an operand."""
-        at = identity(len(self.shape(index))) if perm is None else perm
+        at = identity(self.rank(index)) if perm is None else perm
         self._values.setdefault(index, {})[at, real or not is_coded(self.operand(index))] = value
 
     def operand(self, index: int) -> Operand:
@@ -123,7 +131,7 @@ class Scope:
         Adds nodes where there is none yet.
         """
         operand = self.operand(index)
-        at = identity(len(self.shape(index))) if perm is None else perm
+        at = identity(self.rank(index)) if perm is None else perm
         real = real or not is_coded(operand)
         known = self._values.setdefault(index, {})
         if (at, real) not in known:
@@ -181,7 +189,7 @@ class Scope:
     def declare(self, index: int, name: str) -> ValueInfoProto:
         """The declaration of an operand in a graph's inputs or outputs, with its own type."""
         dtype = helper.np_dtype_to_tensor_dtype(self.operand(index).type.numpy)
-        return helper.make_tensor_value_info(name, dtype, self.shapes.get(index))
+        return helper.make_tensor_value_info(name, dtype, self.dims.get(index))
 
     def enter(self, index: int, name: str) -> None:
         """Define an operand by an input of the graph, which has the operand's own type."""

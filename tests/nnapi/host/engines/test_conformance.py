@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import RunOptions
 from tests.nnapi import conformance
 
@@ -40,3 +44,35 @@ def wrong(case) -> list[str]:
 def test_cases_that_the_device_takes_pass(file):
     found = {case.name: wrong(case) for case in CASES[file]() if taken(case)}
     assert not {name: what for name, what in found.items() if what}
+
+
+LEAST = 0.9
+"""Share of the cases that the device takes, of each type."""
+
+
+def codes(model: Model) -> set[OperandCode]:
+    """Types of the operands, of models inside too."""
+    inner = (codes(o.value) for o in model.operands if isinstance(o.value, Model))
+    return {o.type for o in model.operands}.union(*inner)
+
+
+def data_type(case) -> str:
+    found = codes(conformance.model(case))
+    if OperandCode.TENSOR_FLOAT16 in found:
+        return "float16"
+    if any(code.name.startswith("TENSOR_QUANT8") for code in found):
+        return "quant8"
+    return "float32" if OperandCode.TENSOR_FLOAT32 in found else "other"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not CASES, reason="needs ../shared/nnapi_conformance")
+def test_the_device_takes_most_cases_of_float32_and_quant8():
+    every, some = Counter[str](), Counter[str]()
+    for file in CASES.values():
+        for case in file():
+            if not case.expect_failure or case.timeout_test:
+                every[data_type(case)] += 1
+                some[data_type(case)] += taken(case)
+    shares = {each: some[each] / every[each] for each in ("float32", "quant8")}
+    assert min(shares.values()) >= LEAST, shares

@@ -150,11 +150,23 @@ def test_constants_are_constants_of_the_graph():
 
 def test_shapes_must_be_known_and_have_elements():
     found = scope(Operand(F32, (2, 0)))
-    with pytest.raises(Inexpressible, match="operand 0 has no elements"):
-        found.shape(0)
+    for asked in (found.shape, found.rank):
+        with pytest.raises(Inexpressible, match="operand 0 has no elements"):
+            asked(0)
     unknown = Scope(OnnxGraph(), found.model, {})
+    for asked in (unknown.shape, unknown.rank):
+        with pytest.raises(Inexpressible, match="the shape of operand 0 is unknown"):
+            asked(0)
+
+
+def test_a_size_may_be_unknown_where_the_rank_is_enough():
+    model = Model((Operand(F32, (2, 0)),), (), (0,), ())
+    found = Scope(OnnxGraph(), model, {0: (2, None)})
+    assert found.rank(0) == 2
     with pytest.raises(Inexpressible, match="the shape of operand 0 is unknown"):
-        unknown.shape(0)
+        found.shape(0)
+    sizes = found.declare(0, "x").type.tensor_type.shape.dim
+    assert [size.HasField("dim_value") for size in sizes] == [True, False]
 
 
 def test_values_that_nothing_computes_are_refused():

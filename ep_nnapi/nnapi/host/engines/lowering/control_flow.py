@@ -1,6 +1,6 @@
 """Control flow: IF and WHILE as ONNX's If and Loop.
 
-Tensors keep their shapes in a loop, and the outputs of both branches have the same shapes.
+The outputs of both branches have the same shapes. Tensors keep their ranks in a loop.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, is_coded, require
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.shapes import Dims
 
 
 def if_(op: Op) -> None:
@@ -36,9 +37,10 @@ def _branch(op: Op, model: Model, given: Sequence[str]) -> GraphProto:
     """A subgraph without inputs, which reads the values of the graph around it."""
     graph, outputs = OnnxGraph(op.scope.graph), op.indexes("outputs")
     inner = op.inline(model, graph, given, [op.scope.shape(i) for i in op.indexes("inputs")])
-    require(inner.shapes == [op.scope.shapes.get(i) for i in outputs], "a branch has another shape")
+    require(inner.dims == [op.scope.dims.get(i) for i in outputs], "a branch has another shape")
     made = [graph.node("Identity", name) for name in inner.values]
-    return graph.proto([], [_declared(op, i, n) for i, n in zip(outputs, made, strict=True)])
+    ends = zip(outputs, made, _shapes(op, outputs), strict=True)
+    return graph.proto([], [_declared(op, *each) for each in ends])
 
 
 def while_(op: Op) -> None:
@@ -49,32 +51,69 @@ def while_(op: Op) -> None:
     condition, body = _model(op, "condition_model"), _model(op, "body_model")
     inputs = op.indexes("inputs")
     carried = inputs[: len(body.outputs)]
-    shapes = [op.scope.shape(i) for i in inputs]
     start = [op.scope.value(i, real=False) for i in inputs]
-    graph = OnnxGraph(op.scope.graph)
-    state = [graph.name() for _ in carried]
     rest = start[len(carried) :]
-    after = op.inline(body, graph, [*state, *rest], shapes)
-    require(after.shapes == shapes[: len(carried)], "a tensor changes its shape in the loop")
-    again = op.inline(condition, graph, [*after.values, *rest], shapes)
-    made = [graph.node("Identity", name) for name in after.values]
+    outer = op.scope.graph
+    first = _flag(outer, *op.inline(condition, outer, start, _shapes(op, inputs)).values)
+    graph, state, after, dims = _round(op, body, rest)
+    again = op.inline(condition, graph, [*after, *rest], dims)
+    made = [graph.node("Identity", name) for name in after]
     going = _flag(graph, *again.values)
     counter_and_condition = (TensorProto.INT64, TensorProto.BOOL)
     proto = graph.proto(
         [
             *(helper.make_tensor_value_info(graph.name(), t, ()) for t in counter_and_condition),
-            *(_declared(op, i, n) for i, n in zip(carried, state, strict=True)),
+            *(_declared(op, *each) for each in zip(carried, state, dims, strict=False)),
         ],
         [
             helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
-            *(_declared(op, i, n) for i, n in zip(carried, made, strict=True)),
+            *(_declared(op, *each) for each in zip(carried, made, dims, strict=False)),
         ],
     )
-    outer = op.scope.graph
-    first = _flag(outer, *op.inline(condition, outer, start, shapes).values)
     names = outer.many("Loop", len(carried), "", first, *start[: len(carried)], body=proto)
-    for index, name in zip(op.indexes("outputs"), names, strict=False):
-        op.scope.define(index, name, real=False)
+    for index, name, found in zip(op.indexes("outputs"), names, dims, strict=False):
+        _leave(op, index, name, found)
+
+
+def _shapes(op: Op, indexes: Sequence[int]) -> list[Dims]:
+    return [op.scope.shape(i) for i in indexes]
+
+
+def _round(
+    op: Op, body: Model, rest: Sequence[str]
+) -> tuple[OnnxGraph, list[str], list[str], list[Dims]]:
+    """One round of a loop: its graph, the state before and after it, and the loop's sizes.
+
+    rest   values of the inputs that no round changes
+    Sizes that the body changes are unknown. Each attempt finds at least one more of them.
+    """
+    dims: list[Dims] = [*_shapes(op, op.indexes("inputs"))]
+    count = len(body.outputs)
+    while True:
+        graph = OnnxGraph(op.scope.graph)
+        state = [graph.name() for _ in range(count)]
+        after = op.inline(body, graph, [*state, *rest], dims)
+        found = [*map(_common, dims, after.dims), *dims[count:]]
+        if found == dims:
+            return graph, state, after.values, dims
+        dims = found
+
+
+def _common(before: Dims, after: Dims | None) -> Dims:
+    """The sizes that a round does not change; None for the others."""
+    if after is None or len(before) != len(after):
+        raise Inexpressible("a tensor changes its rank in the loop")
+    return tuple(a if a == b else None for a, b in zip(before, after, strict=True))
+
+
+def _leave(op: Op, index: int, value: str, found: Dims) -> None:
+    """Define an output of a loop; a run fails if it has other sizes than those declared."""
+    declared = op.scope.dims.setdefault(index, found)
+    require(len(declared) == len(found), "a tensor changes its rank in the loop")
+    if declared != found and None not in declared:
+        require(found.count(None) == 1, "a tensor changes several of its sizes in the loop")
+        value = op.node("Reshape", value, op.sizes([size or 0 for size in declared]))
+    op.scope.define(index, value, real=False)
 
 
 def _model(op: Op, name: str) -> Model:
@@ -90,14 +129,14 @@ def _flag(graph: OnnxGraph, value: str) -> str:
     return graph.node("Reshape", value, graph.ints(()))
 
 
-def _declared(op: Op, index: int, name: str) -> ValueInfoProto:
-    """The declaration of a subgraph's value that has the type and shape of an operand."""
+def _declared(op: Op, index: int, name: str, dims: Dims) -> ValueInfoProto:
+    """The declaration of a subgraph's value that has the type of an operand."""
     operand = op.scope.operand(index)
     dtype = np.dtype(np.float32) if operand.type.numpy.kind == "f" else operand.type.numpy
     if is_coded(operand):
         dtype = np.dtype(np.uint8)
     code = helper.np_dtype_to_tensor_dtype(dtype)
-    return helper.make_tensor_value_info(name, code, op.scope.shape(index))
+    return helper.make_tensor_value_info(name, code, dims)
 
 
 ROWS = (row(spec.IF, if_), row(spec.WHILE, while_))

@@ -51,7 +51,7 @@ def concatenation(op: Op) -> None:
     Source: NDK ANEURALNETWORKS_CONCATENATION.
     """
     output = op.operand("output")
-    axis = op.axis("axis", len(op.shape("output")))
+    axis = op.axis("axis", op.rank("output"))
     perm = op.layout("inputs")
     indexes = op.indexes("inputs")
     parts = []
