@@ -1,7 +1,4 @@
-"""Printing of results on a terminal or, as full-width lines, to a pipe.
-
-rich is imported only if the output is a terminal, since most commands write to a pipe.
-"""
+"""Tables of results: levels, runs, prepared models, operators and costs."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Call, View
 from ep_nnapi.nnapi.spec import ADD, MUL
 from ep_nnapi.ops.lib.emit import compute
-from ep_nnapi.ops.lib.matrix_product import MATRIX_TRANSPOSE, layer, scaled_constant
+from ep_nnapi.ops.lib.matrix_product import MATRIX_TRANSPOSE, scaled_constant, write_fully_connected
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.quantizing import bias
 
@@ -29,10 +29,10 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     weights = matrix if n.integer("transB", 0) else View(matrix, MATRIX_TRANSPOSE)
     row = _row(n, y, beta) if inside else None
     if row is not None:
-        yield from layer(n, rows, weights, bias(a, b, row, y.shape[1]), y)
+        yield from write_fully_connected(n, rows, weights, bias(a, b, row, y.shape[1]), y)
         return
     total = n.temp(y)
-    yield from layer(n, rows, weights, bias(a, b, None, y.shape[1]), total)
+    yield from write_fully_connected(n, rows, weights, bias(a, b, None, y.shape[1]), total)
     if not n.has(2) or beta == 0:
         yield MUL(total, n.scalar(alpha, y), out=y)
         return

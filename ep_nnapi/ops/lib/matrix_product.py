@@ -68,11 +68,11 @@ def _as_fully_connected(
     else:
         rows = yield from reshaped(n, a, (a.size // depth, depth))
     made = output_or_temp(n, y, (y.size // units, units))
-    yield from layer(n, rows, weights, bias(a, b, None, units), made)
+    yield from write_fully_connected(n, rows, weights, bias(a, b, None, units), made)
     yield from write_output(n, made, y)
 
 
-def layer(
+def write_fully_connected(
     n: Node, rows: Value | View, weights: Value | View, shift: Value, y: Value
 ) -> Iterator[Call]:
     """Emit `y` [M, units] = `rows` [M, K] times `weights` [units, K] transposed, plus `shift`.

@@ -245,7 +245,7 @@ def int32(numbers: Sequence[int]) -> Constant:
     """
     beyond = [i for i in numbers if not -(2**31) <= i < 2**31]
     if beyond:
-        raise Reject(Reason.SIZE, f"{beyond[0]} has numbers that do not fit INT32")
+        raise Reject(Reason.SIZE, f"{beyond[0]} does not fit INT32")
     return Constant.of(np.array(numbers, np.int32))
 
 
