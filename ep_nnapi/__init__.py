@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ep_nnapi.preparation.batch import prepare as prepare
     from ep_nnapi.provider.devices import devices as devices
     from ep_nnapi.report import Report as Report
+    from ep_nnapi.rewriting.fix import fix as fix
     from ep_nnapi.target import NnapiFlag as NnapiFlag
     from ep_nnapi.tuning.tune import tune as tune
 
@@ -46,6 +47,7 @@ _HOME = {
     "compare": "diagnostics.compare",
     "context_library_path": "nnapi.capi",
     "devices": "provider.devices",
+    "fix": "rewriting.fix",
     "get_ep_name": "ort.session",
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",

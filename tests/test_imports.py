@@ -67,14 +67,15 @@ ALLOWED = {
     " report sessions settings sizes google networkx numpy onnx onnxruntime",
     "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
     " provider report sessions settings target onnxruntime",
+    "rewriting": "diagnostics errors files graph options preparation report sessions numpy onnx",
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
     "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
-    " option_parsers options preparation provider report tuning rich",
+    " option_parsers options preparation provider report rewriting tuning rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"
-    " target tuning",
+    " rewriting target tuning",
     # NNAPI
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",

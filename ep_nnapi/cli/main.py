@@ -16,6 +16,7 @@ from pathlib import Path
 from ep_nnapi.cli import (
     arguments,
     compare_command,
+    fix_command,
     prepare_arguments,
     report_command,
     tune_command,
@@ -53,7 +54,8 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_check(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
-    for name, command in (("compare", compare_command), ("tune", tune_command)):
+    commands = {"compare": compare_command, "tune": tune_command, "fix": fix_command}
+    for name, command in commands.items():
         command.add(_verb(verbs.add_parser, name, command.run, command.HELP))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)

@@ -1,0 +1,81 @@
+"""The command `fix`: its arguments, the call to the library function, and its table."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.diagnostics.verdict_text import sentences
+
+if TYPE_CHECKING:
+    from ep_nnapi.report import Report
+    from ep_nnapi.rewriting.fix import Fixed
+
+HELP = "rewrite to an equal model of which NNAPI takes more; verified before it is written"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments specific to `fix`."""
+    parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="input of the comparison: .npy, .npz or image; may be repeated (default: random)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "
+        "for float32); a model beyond it is not written",
+    )
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Rewrites, verifies and prints; returns 1 if nothing is written."""
+    from ep_nnapi.rewriting.fix import fix
+
+    with progress("rewrites") as advance:
+        found = fix(
+            given.model,
+            given.out,
+            inputs=given.input,
+            tolerance=given.tolerance,
+            progress=advance,
+            **arguments.options_of(given),
+        )
+    if given.json:
+        print_json(found.to_json())
+    else:
+        show(found, given.out)
+    return DONE if found.written else NEGATIVE
+
+
+def show(found: Fixed, out: str) -> None:
+    """Prints the rewrites with what each gains, the verification, and the path."""
+    line(f"{found.before.summary}.")
+    if found.steps:
+        head = ("rewrite", "left to the CPU before", "after", "clusters before", "after")
+        rows = ((s.name, *_pair(s.before, s.after)) for s in found.steps)
+        table(head, rows)
+    for name in found.useless:
+        line(f"Possible, but nothing is gained: {name}.")
+    if found.verdict is not None:
+        for sentence in sentences(found.verdict):
+            line(sentence)
+    if not found.steps:
+        line("No rewrite that is known to be equal makes NNAPI take more: nothing is written.")
+    elif found.written:
+        line(f"{found.after.summary}.")
+        line(f"fixed: {out}")
+    else:
+        line("The rewritten model differs from the original: nothing is written.")
+
+
+def _pair(before: Report, after: Report) -> tuple[str, ...]:
+    left = [str(r.nodes - r.taken) for r in (before, after)]
+    return (*left, *(str(len(r.clusters)) for r in (before, after)))

@@ -1,0 +1,1 @@
+"""Rewriting of ONNX models to equal ones of which NNAPI takes more nodes: `fix`."""

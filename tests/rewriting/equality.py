@@ -1,0 +1,45 @@
+"""Equality of a model and its rewritten form, by ONNX's reference evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    shapes: Mapping[str, Sequence[int]],
+    outputs: Mapping[str, Sequence[int]],
+    constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    opset: int = 21,
+) -> onnx.ModelProto:
+    """A float32 model; nodes without a name get that of their output."""
+    for node in nodes:
+        node.name = node.name or node.output[0]
+    ends = [
+        [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, list(s)) for n, s in side.items()]
+        for side in (shapes, outputs)
+    ]
+    tensors = [numpy_helper.from_array(a, n) for n, a in (constants or {}).items()]
+    graph = helper.make_graph(list(nodes), "g", *ends, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def same(a: onnx.ModelProto, b: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> None:
+    """Both give the same bits."""
+    onnx.checker.check_model(b, full_check=True)
+    want = ReferenceEvaluator(a).run(None, dict(feeds))
+    for got, right in zip(ReferenceEvaluator(b).run(None, dict(feeds)), want, strict=True):
+        np.testing.assert_array_equal(got, right)
+        assert got.dtype == right.dtype
+
+
+def types(model: onnx.ModelProto) -> list[str]:
+    return [n.op_type for n in model.graph.node]

@@ -1,0 +1,159 @@
+"""`fix` from a model with refusals to an equal one with fewer, verified before it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import ep_nnapi
+from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.rewriting import fix as fixing
+from ep_nnapi.sessions.cpu import session_of
+from models.quantized import quantized
+from tests.cli.command import DIGITS
+from tests.rewriting.equality import model_of
+
+X = np.linspace(-4, 4, 24, dtype=np.float32).reshape(2, 3, 4)
+
+
+def left(report: ep_nnapi.Report) -> int:
+    return report.nodes - report.taken
+
+
+def activations() -> onnx.ModelProto:
+    """Clip to [0, 1] and HardSwish, which ONNX Runtime's own provider refuses."""
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["t"]),
+        helper.make_node("Clip", ["t", "zero", "one"], ["c"]),
+        helper.make_node("Exp", ["c"], ["e"]),
+        helper.make_node("HardSwish", ["e"], ["y"]),
+    ]
+    constants = {"zero": np.array(0, np.float32), "one": np.array(1, np.float32)}
+    return model_of(nodes, {"x": X.shape}, {"y": X.shape}, constants)
+
+
+def test_forms_of_activations_join_clusters(tmp_path: Path):
+    out = tmp_path / "fixed.onnx"
+    model = activations()
+    found = ep_nnapi.fix(model, out, target="builtin-nnapi")
+    assert found.written
+    assert left(found.before) == 2
+    assert (left(found.after), len(found.after.clusters)) == (0, 1)
+    names = [s.name for s in found.steps]
+    assert "Clip as Max and Min (Clip)" in names
+    assert "operators by their definitions (HardSigmoid)" in names
+    assert ep_nnapi.check(out, target="builtin-nnapi").taken == found.after.taken
+    (want,), (got,) = (
+        session_of(m).run(None, {"x": X}) for m in (model.SerializeToString(), str(out))
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)  # another order of float32 steps
+
+
+def test_each_step_starts_where_the_last_one_ended(tmp_path: Path):
+    found = ep_nnapi.fix(activations(), tmp_path / "fixed.onnx", target="builtin-nnapi")
+    for one, other in zip(found.steps, found.steps[1:], strict=False):
+        assert one.after == other.before
+    for step in found.steps:
+        before = (left(step.before), len(step.before.clusters))
+        assert (left(step.after), len(step.after.clusters)) < before
+
+
+def test_sizes_are_fixed_and_shapes_folded(tmp_path: Path):
+    """A reshape to the size of the batch, found at run time, becomes one to constants."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "first"], ["n"]),
+        helper.make_node("Concat", ["n", "rest"], ["sizes"], axis=0),
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Reshape", ["r", "sizes"], ["y"]),
+    ]
+    ends = [("x", ["batch", 3, 4]), ("y", ["batch", 12])]
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in ends]
+    tensors = [
+        onnx.numpy_helper.from_array(np.array(v), n) for n, v in (("first", [0]), ("rest", [-1]))
+    ]
+    graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    out = tmp_path / "fixed.onnx"
+    found = ep_nnapi.fix(model, out, target="builtin-nnapi", fix={"batch": 2})
+    assert found.steps[0].name == "sizes fixed, shapes folded"
+    assert left(found.after) == 0
+    assert [n.op_type for n in onnx.load(out).graph.node] == ["Relu", "Reshape"]
+
+
+@pytest.mark.parametrize("target", ["builtin-nnapi"])
+def test_int8_activations(tmp_path: Path, target: str):
+    """ONNX Runtime's own provider takes uint8 only."""
+    found = ep_nnapi.fix(quantized("digits", "s8s8"), tmp_path / "fixed.onnx", target=target)
+    assert found.before.taken == 0
+    assert found.after.taken == 20
+    assert [s.name for s in found.steps] == ["int8 as uint8 (QuantizeLinear)"]
+    assert found.verdict.worst <= 0.05  # the tolerance of quantized models, as `run` has it
+
+
+def test_transposes_of_rank_5(tmp_path: Path):
+    """A channel shuffle stays on NNAPI, which takes four axes."""
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"]),
+        helper.make_node("Reshape", ["a", "five"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["c"], perm=[0, 2, 1, 3, 4]),
+        helper.make_node("Reshape", ["c", "four"], ["d"]),
+        helper.make_node("Tanh", ["d"], ["y"]),
+    ]
+    constants = {"five": np.array([1, 2, 3, 4, 4]), "four": np.array([1, 6, 4, 4])}
+    model = model_of(nodes, {"x": [1, 6, 4, 4]}, {"y": [1, 6, 4, 4]}, constants)
+    found = ep_nnapi.fix(model, tmp_path / "fixed.onnx", target="builtin-nnapi")
+    assert found.written
+    assert left(found.after) == 0
+    assert [s.name.partition(" (")[0] for s in found.steps] == ["transposes in fewer axes"]
+
+
+def test_nothing_to_gain_writes_nothing(tmp_path: Path):
+    found = ep_nnapi.fix(DIGITS, tmp_path / "fixed.onnx")
+    assert (found.written, found.steps, found.verdict) == (False, (), None)
+    assert not (tmp_path / "fixed.onnx").exists()
+
+
+def test_a_wrong_rewrite_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """One that drops the upper limit gains a node, and the comparison refuses it."""
+
+    def wrong(model: onnx.ModelProto, names: object) -> onnx.ModelProto | None:
+        made = fixing.clips_as_min_and_max(model, names)
+        for node in made.graph.node if made else ():
+            if node.op_type == "Min":
+                node.op_type = "Max"
+        return made
+
+    monkeypatch.setattr(fixing, "REWRITES", {"wrong": wrong})
+    found = ep_nnapi.fix(activations(), tmp_path / "fixed.onnx", target="builtin-nnapi")
+    assert found.steps
+    assert found.verdict.negative
+    assert not found.written
+    assert not (tmp_path / "fixed.onnx").exists()
+
+
+def test_a_rewrite_that_gains_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def copy(model: onnx.ModelProto, names: object) -> onnx.ModelProto | None:
+        made = onnx.ModelProto()
+        made.CopyFrom(model)
+        return made
+
+    monkeypatch.setattr(fixing, "REWRITES", {"copies": copy})
+    found = ep_nnapi.fix(activations(), tmp_path / "fixed.onnx", target="builtin-nnapi")
+    assert found.useless == ("copies",)
+
+
+def test_what_cannot_be_fixed(tmp_path: Path):
+    ep_nnapi.prepare(DIGITS, tmp_path, verify=False)
+    with pytest.raises(ModelError, match="it cannot be rewritten"):
+        ep_nnapi.fix(tmp_path / "digits.ort", tmp_path / "out.onnx")
+    with pytest.raises(OptionError, match=r"give the path of an \.onnx file in a folder"):
+        ep_nnapi.fix(DIGITS, tmp_path / "out.ort")
+    with pytest.raises(OptionError, match=r"give the path of an \.onnx file in a folder"):
+        ep_nnapi.fix(DIGITS, tmp_path / "none" / "out.onnx")
+    with pytest.raises(OptionError, match="batch"):
+        ep_nnapi.fix(DIGITS, tmp_path / "out.onnx", fix={"batch": 1})

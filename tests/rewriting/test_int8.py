@@ -1,0 +1,60 @@
+"""int8 activations as uint8: every dequantized number stays the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from ep_nnapi.rewriting.int8 import int8_as_uint8
+from tests.rewriting.equality import model_of, same
+
+X = np.linspace(
+    -3, 3, 61, dtype=np.float32
+)  # beyond the range on both sides, for either zero point
+
+
+def quantized(zero: np.ndarray, readers: int = 1, **attributes: object):
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **attributes)]
+    for i in range(readers):
+        nodes += [
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], [f"d{i}"]),
+            helper.make_node("Neg", [f"d{i}"], [f"y{i}"]),
+        ]
+    constants = {"s": np.array(0.015625, np.float32), "z": zero}
+    return model_of(nodes, {"x": X.shape}, {f"y{i}": X.shape for i in range(readers)}, constants)
+
+
+@pytest.mark.parametrize("zero", [-128, -3, 0, 127])
+@pytest.mark.parametrize("readers", [1, 3])
+def test_real_numbers_stay(zero: int, readers: int):
+    model = quantized(np.array(zero, np.int8), readers)
+    found = int8_as_uint8(model, {"y0"})
+    points = {t.name: t for t in found.graph.initializer}
+    zeros = {
+        points[n.input[2]].data_type
+        for n in found.graph.node
+        if "Quantize" in n.op_type or "Dequantize" in n.op_type
+    }
+    assert zeros == {TensorProto.UINT8}
+    same(model, found, {"x": X})
+
+
+def test_a_stated_type_is_changed_too():
+    model = quantized(np.array(0, np.int8), output_dtype=int(TensorProto.INT8))
+    same(model, int8_as_uint8(model, {"q"}), {"x": X})
+
+
+def test_others_stay():
+    assert int8_as_uint8(quantized(np.array(7, np.uint8)), {"q"}) is None
+    assert int8_as_uint8(quantized(np.array(0, np.int8)), {"elsewhere"}) is None
+
+
+def test_values_that_are_read_as_integers_stay():
+    model = quantized(np.array(0, np.int8))
+    model.graph.output.append(helper.make_tensor_value_info("q", TensorProto.INT8, X.shape))
+    assert int8_as_uint8(model, {"q"}) is None
+    model.graph.output.pop()
+    model.graph.node.append(helper.make_node("Cast", ["q"], ["c"], to=int(TensorProto.FLOAT)))
+    model.graph.output.append(helper.make_tensor_value_info("c", TensorProto.FLOAT, X.shape))
+    assert int8_as_uint8(model, {"q"}) is None
