@@ -88,7 +88,8 @@ def maximal(
     """The partition after clusters that can be merged have been, in the order of `merge`."""
     smaller, where = region.contracted(label)
     block = merge(smaller)
-    return [block[i] for i in where]
+    first: dict[int, int] = {}
+    return [first.setdefault(block[i], v) for v, i in enumerate(where)]
 
 
 def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:

@@ -50,15 +50,15 @@ def by_single_nodes(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashab
     It cannot join one that leads to it by another way: through a node that is not capable or
     through another cluster.
     """
-    return _merged(dag.pred, nx.topological_sort(dag), capable)
+    return merged(dag.pred, nx.topological_sort(dag), capable)
 
 
 def by_single_nodes_backwards(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
     """The same with every edge turned round."""
-    return _merged(dag.succ, reversed(list(nx.topological_sort(dag))), capable)
+    return merged(dag.succ, reversed(list(nx.topological_sort(dag))), capable)
 
 
-def _merged(
+def merged(
     reads: Mapping[Hashable, Iterable[Hashable]],
     order: Iterable[Hashable],
     capable: set[Hashable],

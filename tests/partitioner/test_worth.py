@@ -8,6 +8,7 @@ from statistics import fmean
 import networkx as nx
 import pytest
 
+from bench.partitioner_families import drawn as drawn_of
 from partitioner import Costs, partition, savings, violations, worth_it
 from partitioner.cut import FAR, NEAR, Network, near_side
 from tests.partitioner.graphs import (
@@ -136,6 +137,16 @@ def test_what_is_given_up_may_be_two_clusters():
     costs = Costs({"a": 3.0, "b": 3.0}, {"a": 1.0, "b": 1.0}, per_cluster=10.0)
     (piece,) = worth_it(dag, "ab", costs).given_up
     assert (set(piece.nodes), piece.loss) == ({"a", "b"}, 2 * 10 - 2 * (3 - 1))
+
+
+def test_wide_graphs_of_which_nothing_is_worth_it():
+    """All capable nodes are given up, in clusters that a merging finds and not a search."""
+    dag, capable = drawn_of("near", 200, 0.3)
+    worth = worth_it(dag, capable, Costs({}, dict.fromkeys(dag, 1.0), per_cluster=2.0))
+    assert worth.clusters == []
+    assert {node for piece in worth.given_up for node in piece.nodes} == capable
+    clusters = len(partition(dag, capable))
+    assert sum(piece.loss for piece in worth.given_up) == len(capable) + 2.0 * clusters
 
 
 def test_savings_count_what_is_carried():
