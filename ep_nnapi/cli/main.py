@@ -165,14 +165,15 @@ def _run(given: argparse.Namespace) -> int:
 
     if given.random and given.input:
         raise OptionError("--random and --input exclude each other; give one of them")
-    result = run(
-        given.model,
-        given.input,
-        seed=given.seed,
-        tolerance=given.tolerance,
-        latency=not given.no_latency,
-        **options_of(given),
-    )
+    with progress("runs on both providers"):
+        result = run(
+            given.model,
+            given.input,
+            seed=given.seed,
+            tolerance=given.tolerance,
+            latency=not given.no_latency,
+            **options_of(given),
+        )
     if given.json:
         print_json(printing.run_data(result))
     else:
@@ -234,7 +235,8 @@ def _calibrate(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.calibrate import calibrate
 
     runtime = {} if given.runtime is None else {"runtime": given.runtime}
-    found = calibrate(given.calibrate, device=given.device, **runtime)
+    with progress("sessions measured") as advance:
+        found = calibrate(given.calibrate, device=given.device, progress=advance, **runtime)
     if given.json:
         print_json(found.to_json())
     else:

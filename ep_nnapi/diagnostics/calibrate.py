@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from time import perf_counter
 from typing import TypeAlias
 
@@ -25,6 +26,7 @@ from ep_nnapi.provider.devices import choose_device, open_runtime
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import CPU
 
+Progress: TypeAlias = Callable[[int, int], None]
 Key: TypeAlias = tuple[int, int] | CostClass
 """Identifies a probe: the size and length of a chain, or an operator family."""
 Times: TypeAlias = Mapping[Key, float]
@@ -35,11 +37,16 @@ _MIN_RUNS = 2  # minimum number of runs
 
 
 def calibrate(
-    path: str | os.PathLike[str], *, device: str | None = None, runtime: str = HOST
+    path: str | os.PathLike[str],
+    *,
+    device: str | None = None,
+    runtime: str = HOST,
+    progress: Progress | None = None,
 ) -> Calibration:
     """Measures a device and the CPU provider, and writes calibration.json to `path`.
 
     device   name of the device (default: the runtime's choice)
+    progress called with the number of measured sessions and of all
     Takes several seconds, in ordinary ONNX Runtime sessions; the machine should be idle. The write
     is atomic. Raises OptionError (there is no such device, it cannot run the probes, or `path`
     cannot be written) and RuntimeFailure.
@@ -49,10 +56,16 @@ def calibrate(
     flags = options.lowering_target(opened.feature_level).flags
     chosen = choose_device(opened, options.device, flags)
     found = probes()
-    times = measured(found, options)
+    done = count(1)
+
+    def advance() -> None:
+        if progress is not None:
+            progress(next(done), 2 * len(found))
+
+    times = measured(found, options, advance)
     if any((size, length) not in times for size in (SMALL, LARGE) for length in (SHORT, LONG)):
         raise OptionError(f"device {chosen.name} does not add floats: there is nothing to measure")
-    model = fit(found, measured(found, None), times)
+    model = fit(found, measured(found, None, advance), times)
     calibration = Calibration.of(options.runtime, chosen, model)
     calibration.write(path)
     return calibration
@@ -65,10 +78,17 @@ def probes() -> dict[Key, Probe]:
     return found
 
 
-def measured(found: Mapping[Key, Probe], options: Options | None) -> dict[Key, float]:
-    """Returns the probes' times on NNAPI under `options`, or on the CPU provider if None."""
+def measured(
+    found: Mapping[Key, Probe], options: Options | None, advance: Callable[[], None] | None = None
+) -> dict[Key, float]:
+    """Returns the probes' times on NNAPI under `options`, or on the CPU provider if None.
+
+    advance   called before each probe
+    """
     times = {}
     for key, probe in found.items():
+        if advance is not None:
+            advance()
         if options is None:
             times[key] = _fastest(open_session(probe.model, quiet_options(), [CPU]), probe)
             continue

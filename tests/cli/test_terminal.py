@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 from onnx import helper
 
-from ep_nnapi.cli.terminal import line, table
+from ep_nnapi.cli.terminal import line, progress, table
 from tests.cli.command import DIGITS, DONE, NEGATIVE, UNUSABLE, saved
 
 NAME = "a\x1b[2J\nb\u202e"
@@ -79,3 +80,25 @@ def test_columns_are_as_wide_as_what_is_shown(capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     assert out == "name    n\n\\x1b    1\né       2\n\\udcff  3\n"
     assert err == "one\\nline\n"
+
+
+def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]):
+    """A pipe gets nothing, so that the work is not asked to report either."""
+    with progress("models") as advance:
+        assert advance is None
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_counts_on_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("models") as advance:
+        assert advance is not None
+        advance(1, 2)
+        advance(2, 2)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "2/2" in err
+    assert "models" in err

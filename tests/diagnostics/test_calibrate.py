@@ -91,9 +91,10 @@ def test_every_probe_runs_on_either_side():
 
 @pytest.mark.usefixtures("hasty")
 def test_calibrate_writes_what_it_returns(tmp_path: Path):
-    path = tmp_path / "calibration.json"
-    found = ep_nnapi.calibrate(path)
+    path, steps = tmp_path / "calibration.json", []
+    found = ep_nnapi.calibrate(path, progress=lambda done, of: steps.append((done, of)))
     assert read(path) == found
+    assert steps == [(i, 2 * len(PROBES)) for i in range(1, 2 * len(PROBES) + 1)]
     assert (found.runtime, found.device, found.feature_level) == ("host", "nnapi-reference", 8)
     assert [p.name for p in tmp_path.iterdir()] == ["calibration.json"]
     report = ep_nnapi.check("models/digits.onnx", partitioning="worth_it", calibration=path)
