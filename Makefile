@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-library test-ort-floor test-torch test-web test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-library test-ort-floor test-torch test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -44,6 +44,11 @@ test-web: $(READY)
 	@command -v chromium && command -v chromedriver || { echo "install Chromium first; on Debian: apt install chromium chromium-driver" >&2; exit 1; }
 	$(PIP) --group web
 	$(BIN)/python -m pytest -m web tests/html_report
+
+# Graphs for Google's Model Explorer, read by its own classes; it downloads about 130 MB.
+test-model-explorer: $(READY)
+	$(PIP) --group model-explorer
+	$(BIN)/python -m pytest tests/report_formats
 
 # The demo and a core of the suite on ARM64 Linux, under emulation; CORE= other tests.
 CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \

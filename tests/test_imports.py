@@ -68,10 +68,11 @@ ALLOWED = {
     "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
     " provider report sessions settings target onnxruntime",
     "rewriting": "diagnostics errors files graph options preparation report sessions numpy onnx",
+    "report_formats": "errors files graph report google onnx",
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
     "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
-    " option_parsers options preparation provider report rewriting tuning rich",
+    " option_parsers options preparation provider report report_formats rewriting tuning rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"

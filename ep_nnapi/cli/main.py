@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ep_nnapi.cli import (
     arguments,
+    check_formats,
     compare_command,
     fix_command,
     prepare_arguments,
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
     checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
     arguments.add_check(checking)
+    check_formats.add(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
     commands = {"compare": compare_command, "tune": tune_command, "fix": fix_command}
@@ -106,6 +108,7 @@ def _check(given: argparse.Namespace) -> int:
     from ep_nnapi.preparation.ort_export import check_at
 
     options = options_of(given)
+    check_formats.validate(given)
     if given.levels:
         return _levels(given, options)
     baseline = _baseline(given.baseline)
@@ -114,7 +117,9 @@ def _check(given: argparse.Namespace) -> int:
     else:
         report = check_at(given.model, given.optimization_level, **options)
     compiled = contents(given.model)
-    if given.json:
+    if given.format is not None:
+        check_formats.write(given, report)
+    elif given.json:
         inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
         print_json(report.to_json() | inside)
     else:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from ep_nnapi.cli import arguments
-from ep_nnapi.cli.terminal import line, progress
+from ep_nnapi.cli.terminal import line, print_json, progress
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,9 +38,7 @@ def run(given: argparse.Namespace) -> int:
             **arguments.options_of(given),
         )
     if given.json:
-        data = {"output": given.output, "report": report.to_json()}
-        for text in json.dumps(data, indent=2, allow_nan=False).splitlines():
-            line(text)
+        print_json({"output": given.output, "report": report.to_json()})
     else:
         line(f"{given.output}: {report.summary}")
     return 0

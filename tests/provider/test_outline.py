@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -17,6 +18,25 @@ from tests.provider.test_planner import model, plan
 
 GRAPH = graph_of(model("Abs x -> a", "Add a a -> b", "Neg b -> y"))
 KNOWN = {n.id: n for n in GRAPH.nodes}
+
+
+def _if_model() -> onnx.ModelProto:
+    """An If with a node in each of its branches, which read x from outside."""
+    branches = []
+    for op in ("Abs", "Neg"):
+        output = helper.make_tensor_value_info(f"{op}_out", TensorProto.FLOAT, [2])
+        node = helper.make_node(op, ["x"], [f"{op}_out"], op)
+        branches.append(helper.make_graph([node], op, [], [output]))
+    node = helper.make_node(
+        "If", ["c"], ["y"], "choice", then_branch=branches[0], else_branch=branches[1]
+    )
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph([node], "g", [condition, x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+
+
+IF_MODEL = _if_model()
 
 
 def test_nodes_with_values_and_types():
@@ -54,30 +74,7 @@ def test_types(dims: tuple[int | str | None, ...] | None, text: str):
 
 
 def test_check_outlines_all_graphs():
-    """A graph with two branches: three graphs, and every node of each."""
-    branch = [
-        helper.make_graph(
-            [helper.make_node(op, ["x"], [f"{op}_out"], op)],
-            op,
-            [],
-            [helper.make_tensor_value_info(f"{op}_out", TensorProto.FLOAT, [2])],
-        )
-        for op in ("Abs", "Neg")
-    ]
-    node = helper.make_node(
-        "If", ["c"], ["y"], "choice", then_branch=branch[0], else_branch=branch[1]
-    )
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, [2]),
-        ],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
-    )
-    opsets = [helper.make_opsetid("", 21)]
-    report = ep_nnapi.check(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    report = ep_nnapi.check(IF_MODEL)
     outlines = {g.key: [(n.name, n.inputs) for n in g.outline] for g in report.graphs}
     assert outlines == {
         "choice.then_branch": [("Abs", ("x",))],

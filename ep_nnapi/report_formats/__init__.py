@@ -1,0 +1,1 @@
+"""Reports for other tools: graphs of Model Explorer, and models for Netron."""

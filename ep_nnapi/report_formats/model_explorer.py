@@ -1,0 +1,158 @@
+"""Reports as graphs and node data of Google's Model Explorer.
+
+Source: the classes of the package ai-edge-model-explorer, model_explorer/graph_builder.py and
+model_explorer/node_data_builder.py, whose fields are the keys here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from ep_nnapi.errors import ADVICE, Rejection
+from ep_nnapi.report import GraphReport, NodeReport, Report
+
+_MAIN = "main"  # the graph's id, where ONNX Runtime's key is ""
+_NNAPI, _CPU = "#bfe3c6", "#f3d9b5"  # background colours of nodes
+_GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e0684b"})
+
+
+def collection(report: Report, label: str) -> dict[str, object]:
+    """A GraphCollection: the graphs of a report, with a namespace for each cluster.
+
+    A node's id is its position in its graph. Rejections, notes and source lines are attributes.
+    """
+    first_cluster = 0
+    graphs = []
+    keys = [g.key for g in report.graphs]
+    for graph in report.graphs:
+        graphs.append(_graph(graph, first_cluster, keys))
+        first_cluster += len(graph.clusters)
+    return {"label": label, "graphs": graphs}
+
+
+def overlays(report: Report) -> dict[str, dict[str, object]]:
+    """Node data by name: `decision`, `reason` of rejected nodes, and estimated `time` in us.
+
+    The content of one file each: graph ids with their GraphNodeData.
+    """
+    return {
+        "decision": _overlay(report, "NNAPI or CPU", _decision),
+        "reason": _overlay(report, "reason for the CPU", _reason),
+        "time": _overlay(report, "estimated microseconds", _time, gradient=True),
+    }
+
+
+_Value = dict[str, object]
+
+
+def _overlay(
+    report: Report,
+    name: str,
+    value: Callable[[NodeReport, int | None, Rejection | None], _Value | None],
+    *,
+    gradient: bool = False,
+) -> dict[str, object]:
+    found: dict[str, object] = {}
+    first_cluster = 0
+    for graph in report.graphs:
+        results = {}
+        for i, (node, cluster, rejection) in enumerate(_decided(graph, first_cluster)):
+            given = value(node, cluster, rejection)
+            if given is not None:
+                results[str(i)] = given
+        first_cluster += len(graph.clusters)
+        colours = {"gradient": list(_GRADIENT)} if gradient else {}
+        found[graph.key or _MAIN] = {"name": name, "results": results, **colours}
+    return found
+
+
+def _decision(node: NodeReport, cluster: int | None, rejection: Rejection | None) -> _Value:
+    if cluster is None:
+        return {"value": "CPU", "bgColor": _CPU}
+    return {"value": f"NNAPI: cluster {cluster}", "bgColor": _NNAPI}
+
+
+def _reason(node: NodeReport, cluster: int | None, rejection: Rejection | None) -> _Value | None:
+    return None if rejection is None else {"value": str(rejection.reason), "bgColor": _CPU}
+
+
+def _time(node: NodeReport, cluster: int | None, rejection: Rejection | None) -> _Value:
+    return {"value": round(node.cpu_us if cluster is None else node.nnapi_us, 3)}
+
+
+def _decided(
+    graph: GraphReport, first_cluster: int
+) -> Iterator[tuple[NodeReport, int | None, Rejection | None]]:
+    """Each node with the number of its cluster, or None and its rejection."""
+    clusters = {name: first_cluster + i for i, c in enumerate(graph.clusters) for name in c.nodes}
+    rejections = {r.node: r for r in graph.rejections}
+    for node in graph.outline:
+        cluster = clusters.get(node.name)
+        yield node, cluster, rejections.get(node.name) if cluster is None else None
+
+
+def _graph(graph: GraphReport, first_cluster: int, keys: list[str]) -> dict[str, object]:
+    sources = {
+        name: (str(i), str(k))
+        for i, node in enumerate(graph.outline)
+        for k, name in enumerate(node.outputs)
+    }
+    notes = {n.node: n.detail for n in graph.notes}
+    nodes = []
+    for i, (node, cluster, rejection) in enumerate(_decided(graph, first_cluster)):
+        nodes.append(
+            {
+                "id": str(i),
+                "label": node.op_type,
+                "namespace": "" if cluster is None else f"cluster {cluster}",
+                "subgraphIds": [k for k in keys if k and k.rpartition(".")[0] == node.name],
+                "attrs": _attributes(node, cluster, rejection, notes),
+                "incomingEdges": _edges(node, sources),
+                "outputsMetadata": [
+                    {"id": str(k), "attrs": _pairs({"tensor_name": name, "tensor_shape": kind})}
+                    for k, (name, kind) in enumerate(
+                        zip(node.outputs, node.types or ("",) * len(node.outputs), strict=True)
+                    )
+                ],
+            }
+        )
+    groups = {
+        f"cluster {first_cluster + i}": {
+            "device": c.device,
+            "operators": c.operators,
+            "bytes in and out": str(c.boundary_bytes),
+        }
+        for i, c in enumerate(graph.clusters)
+    }
+    return {"id": graph.key or _MAIN, "nodes": nodes, "groupNodeAttributes": groups}
+
+
+def _edges(node: NodeReport, sources: Mapping[str, tuple[str, str]]) -> list[dict[str, str]]:
+    return [
+        {
+            "sourceNodeId": sources[name][0],
+            "sourceNodeOutputId": sources[name][1],
+            "targetNodeInputId": str(k),
+        }
+        for k, name in enumerate(node.inputs)
+        if name in sources
+    ]
+
+
+def _attributes(
+    node: NodeReport, cluster: int | None, rejection: Rejection | None, notes: Mapping[str, str]
+) -> list[dict[str, str]]:
+    found = {"name": node.name, "decision": "CPU" if cluster is None else f"cluster {cluster}"}
+    if rejection is not None:
+        found["reason"] = str(rejection.reason)
+        found["detail"] = rejection.detail
+        found["advice"] = ADVICE[rejection.reason]
+    if node.name in notes:
+        found["note"] = notes[node.name]
+    if node.source is not None:
+        found["source"] = str(node.source)
+    return _pairs(found)
+
+
+def _pairs(found: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"key": key, "value": value} for key, value in found.items() if value]

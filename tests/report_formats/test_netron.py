@@ -1,0 +1,111 @@
+"""Models for Netron: the same computation, with the decision in the metadata of each node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import ep_nnapi
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.report_formats.netron import PREFIX, annotated
+from tests.cli.command import DIGITS
+from tests.html_report.models import blocks, named
+from tests.provider.test_outline import IF_MODEL
+from tests.source_lines import recorded
+
+
+def entries(node: onnx.NodeProto) -> dict[str, str]:
+    found = {e.key: e.value for e in node.metadata_props if e.key.startswith(PREFIX)}
+    assert len(found) == sum(e.key.startswith(PREFIX) for e in node.metadata_props)
+    return {key.removeprefix(PREFIX): value for key, value in found.items()}
+
+
+def made(folder: Path, model: onnx.ModelProto, **options: object) -> onnx.ModelProto:
+    onnx.save(model, folder / "m.onnx")
+    report = ep_nnapi.check(folder / "m.onnx", **options)
+    return onnx.load_from_string(annotated(folder / "m.onnx", report, folder))
+
+
+def test_each_node_has_its_decision(tmp_path: Path):
+    found = made(tmp_path, blocks(10))
+    report = ep_nnapi.check(blocks(10))
+    of_node = {n.name: entries(n) for n in found.graph.node}
+    for number, cluster in enumerate(report.clusters):
+        for name in cluster.nodes:
+            assert (of_node[name]["decision"], of_node[name]["cluster"]) == ("NNAPI", str(number))
+            assert of_node[name]["device"] == cluster.device
+    for rejection in report.rejections:
+        entry = of_node[rejection.node]
+        assert (entry["decision"], entry["reason"]) == ("CPU", "OP")
+        assert entry["detail"] == rejection.detail
+        assert entry["time"].startswith("about ")
+
+
+def test_the_model_is_otherwise_the_same(tmp_path: Path):
+    found = made(tmp_path, blocks(3))
+    for node in found.graph.node:
+        del node.metadata_props[:]
+    assert found == blocks(3)
+
+
+def test_nodes_that_were_merged_have_the_decision_of_the_merged_one():
+    """ONNX Runtime merges MatMul and Add into a Gemm, which has the output of the Add."""
+    report = ep_nnapi.check(DIGITS)
+    found = onnx.load_from_string(annotated(Path(DIGITS), report, Path(DIGITS).parent))
+    last, before = found.graph.node[-1], found.graph.node[-2]
+    assert (last.op_type, before.op_type) == ("Add", "MatMul")
+    assert entries(last)["decision"] == "NNAPI"
+    assert entries(before)["decision"].startswith("none: ONNX Runtime's basic optimization")
+
+
+def test_subgraphs_and_source_lines(tmp_path: Path):
+    inner = {n.name: entries(n) for g in graphs(made(tmp_path, IF_MODEL).graph) for n in g.node}
+    assert inner["Abs"]["decision"] == inner["Neg"]["decision"] == "NNAPI"
+    found = made(tmp_path, recorded(named(""), "layers.0", "/home/me/net.py"))
+    assert entries(found.graph.node[1])["source"] == "layers.0 at /home/me/net.py:12"
+    assert "namespace" in {e.key for e in found.graph.node[1].metadata_props}
+
+
+def test_again_replaces_the_entries(tmp_path: Path):
+    once = made(tmp_path, blocks(3))
+    again = made(tmp_path, once, exclude="Relu")
+    assert entries(again.graph.node[1])["reason"] == "EXCLUDED"
+
+
+def external(folder: Path) -> Path:
+    weight = np.arange(16, dtype=np.float32).reshape(4, 4)
+    node = helper.make_node("Add", ["x", "w"], ["y"], "add")
+    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [4, 4]) for n in "xy"]
+    graph = helper.make_graph(
+        [node], "g", ends[:1], ends[1:], [onnx.numpy_helper.from_array(weight, "w")]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    path = folder / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    return path
+
+
+def test_external_data_stays_where_it_is_in_the_same_folder(tmp_path: Path):
+    path = external(tmp_path)
+    content = annotated(path, ep_nnapi.check(path), tmp_path)
+    (weight,) = onnx.load_from_string(content).graph.initializer
+    assert weight.external_data
+
+
+def test_external_data_is_embedded_for_another_folder(tmp_path: Path):
+    path = external(tmp_path)
+    content = annotated(path, ep_nnapi.check(path), tmp_path / "other")
+    (weight,) = onnx.load_from_string(content).graph.initializer
+    assert not weight.external_data
+    assert onnx.numpy_helper.to_array(weight)[3, 3] == 15
+
+
+def test_other_files_are_refused(tmp_path: Path):
+    (tmp_path / "m.ort").write_bytes(b"\x18\x00\x00\x00ORTM")
+    with pytest.raises(ModelError, match=r"m\.ort: not an \.onnx file"):
+        annotated(tmp_path / "m.ort", ep_nnapi.check(DIGITS), tmp_path)

@@ -1,0 +1,46 @@
+"""Files for other tools: all of a format, whole or not at all, never over the model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import onnx
+import pytest
+
+import ep_nnapi
+from ep_nnapi.errors import OptionError
+from ep_nnapi.report_formats.model_explorer import collection, overlays
+from ep_nnapi.report_formats.netron import annotated
+from ep_nnapi.report_formats.write import Format, write_format
+from tests.cli.command import DIGITS
+
+REPORT = ep_nnapi.check(DIGITS)
+
+
+def test_model_explorer(tmp_path: Path):
+    found = write_format(Format.MODEL_EXPLORER, Path(DIGITS), REPORT, tmp_path / "g.json")
+    contents = {p.name: json.loads(p.read_text(encoding="utf-8")) for p in found}
+    assert contents == {"g.json": collection(REPORT, "digits.onnx")} | {
+        f"g.{name}.json": data for name, data in overlays(REPORT).items()
+    }
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(contents)
+
+
+def test_netron(tmp_path: Path):
+    (path,) = write_format(Format.NETRON, Path(DIGITS), REPORT, tmp_path / "d.onnx")
+    assert path.read_bytes() == annotated(Path(DIGITS), REPORT, tmp_path)
+    onnx.checker.check_model(str(path))
+
+
+@pytest.mark.parametrize("form", Format)
+def test_a_folder_that_is_not_there(form: Format, tmp_path: Path):
+    with pytest.raises(OptionError, match="cannot be written: No such file"):
+        write_format(form, Path(DIGITS), REPORT, tmp_path / "none" / "file")
+
+
+@pytest.mark.parametrize("form", Format)
+def test_the_model_is_not_overwritten(form: Format, tmp_path: Path):
+    (tmp_path / "link.onnx").symlink_to(DIGITS)
+    with pytest.raises(OptionError, match="is the model itself"):
+        write_format(form, Path(DIGITS), REPORT, tmp_path / "link.onnx")
