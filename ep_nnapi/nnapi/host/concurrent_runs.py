@@ -50,6 +50,10 @@ class ConcurrentRuns:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Remove a run of this thread."""
         self._leave(get_ident())
         if self._threads_before and not self._running:
             self._restore_blas_threads()
@@ -147,7 +151,7 @@ class _WithoutBlas:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._runs.__exit__(kind, error, traceback)
+        self._runs.leave()
 
 
 def set_blas_threads(pool: LibController, threads: int) -> None:

@@ -25,6 +25,8 @@ from ep_nnapi.nnapi.shapes import ShapeError
 
 _LONG = 0.1
 """Seconds of a run from which on the next ones are supervised, as those with a time limit are."""
+_LARGE = 1 << 16
+"""Bytes of outputs from which on they are bound instead of copied."""
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 
@@ -70,29 +72,71 @@ class PreparedSession:
         for n, array in enumerate(inputs):
             if array is None:
                 raise ShapeError(f"input {n} is missing, its value is required")
-        limited = options.timeout_ns is not None or self.loops
-        run = Run.start(options)
-        run.check()
         start = time.perf_counter()
-        if limited or (self._seconds > _LONG and options.stop is not None):
-            results = self._supervised(feeds, run)
+        long = self._seconds > _LONG and options.stop is not None
+        if long or self.loops or options.timeout_ns is not None:
+            results = self._supervised(feeds, outputs, Run.start(options))
         else:
-            with CONCURRENT_RUNS.without_blas:
-                results = self.session.run(self.outputs, feeds)
+            if options.stop is not None:
+                options.stop()
+            results = self._compute(feeds, outputs, None)
         self._seconds = time.perf_counter() - start
         if not outputs:
             return results
         return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
 
-    def _supervised(self, feeds: Mapping[str, Array | None], run: Run) -> list[Array]:
+    def _compute(
+        self,
+        feeds: Mapping[str, Array | None],
+        outputs: Sequence[Array | None],
+        flag: onnxruntime.RunOptions | None,
+    ) -> list[Array]:
+        """Run the session; large outputs of known shapes are written where the caller wants them.
+
+        Small ones are copied, which takes less time than binding them.
+        """
+        given = [out for out in outputs if out is not None]
+        large = sum([out.nbytes for out in given]) >= _LARGE and self._can_bind(feeds, outputs)
+        with CONCURRENT_RUNS.without_blas:
+            if large:
+                self.session.run_with_iobinding(self._bound(feeds, given), flag)
+                return given
+            results: list[Array] = self.session.run(self.outputs, feeds, flag)
+            return results
+
+    def _bound(
+        self, feeds: Mapping[str, Array | None], outputs: Sequence[Array]
+    ) -> onnxruntime.IOBinding:
+        binding = self.session.io_binding()
+        for name, array in feeds.items():
+            binding.bind_cpu_input(name, array)
+        for name, out in zip(self.outputs, outputs, strict=True):
+            place = (out.dtype.type, out.shape, out.ctypes.data)
+            binding.bind_output(name, "cpu", 0, *place)
+        return binding
+
+    def _can_bind(self, feeds: Mapping[str, Array | None], outputs: Sequence[Array | None]) -> bool:
+        """True if all outputs are given, of the session's own shapes, and none is an input too."""
+        shapes = [tuple(each.shape) for each in self.session.get_outputs()]
+        return all(
+            out is not None
+            and out.shape == shape
+            and out.flags.c_contiguous
+            and not any(np.may_share_memory(out, array) for array in feeds.values())
+            for out, shape in zip(outputs, shapes, strict=True)
+        )
+
+    def _supervised(
+        self, feeds: Mapping[str, Array | None], outputs: Sequence[Array | None], run: Run
+    ) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
+        run.check()
         loop_end = time.monotonic_ns() + run.loop_timeout_ns if self.loops else None
         flag, done = onnxruntime.RunOptions(), Future[list[Array]]()
 
         def compute() -> None:
             try:
-                with CONCURRENT_RUNS.without_blas:
-                    done.set_result(self.session.run(self.outputs, feeds, flag))
+                done.set_result(self._compute(feeds, outputs, flag))
             except Exception as error:  # reraised in the thread that waits
                 done.set_exception(error)
 
@@ -122,7 +166,7 @@ def _delivered(result: Array, out: Array | None) -> Array:
 
     Raises RuntimeFailure for an array of another shape.
     """
-    if out is None:
+    if out is None or result is out:
         return result
     if out.shape != result.shape:
         raise wrong_output(out.shape, result.shape)

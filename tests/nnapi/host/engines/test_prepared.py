@@ -12,12 +12,17 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.host.engines.session import open_model
+from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
-from tests.nnapi.host.engines.networks import chain, feed
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from tests.nnapi.host.engines.networks import Network, chain, feed
 
 SECONDS = 60
 """Time that a child has: one that hangs is ended by a signal."""
@@ -123,3 +128,57 @@ def test_a_fork_waits_for_the_end_of_a_run():
     forker.join(SECONDS)
     assert events == ["ran", "forked"]
     assert not CONCURRENT_RUNS._running
+
+
+LARGE = 1 << 16
+"""Bytes of outputs from which on they are not copied."""
+
+
+def doubled(code: OperandCode, size: int) -> Model:
+    """Doubles its input, or negates a truth value."""
+    net = Network()
+    scale = {"scale": 0.5, "zero_point": 3} if code in (Q8, Q8S) else {}
+    operand = Operand(code, (size,), **scale)
+    x = net.add(operand)
+    if code is BOOL8:
+        return net.model([x], [net.operation(spec.LOGICAL_NOT, [x], operand)])
+    return net.model([x], [net.operation(spec.ADD, [x, x, net.scalar(0)], operand)])
+
+
+def executed(model: Model, inputs: list[np.ndarray], out: np.ndarray | None) -> np.ndarray:
+    found = open_model(model, None, 1)
+    (result,) = found.execute(inputs, [out], RunOptions())
+    return result
+
+
+@pytest.mark.parametrize("bytes_", [LARGE - 16, LARGE], ids=["copied", "bound"])
+@pytest.mark.parametrize("code", [F32, F16, I32, Q8, Q8S, BOOL8], ids=str)
+def test_outputs_are_written_where_the_caller_wants_them(code, bytes_):
+    model = doubled(code, bytes_ // code.numpy.itemsize)
+    given = feed(model)
+    wanted = executed(model, given, None)
+    out = np.empty_like(wanted)
+    assert executed(model, given, out) is out
+    np.testing.assert_array_equal(out, wanted, strict=True)
+
+
+def test_an_output_may_be_in_the_memory_of_an_input():
+    model = doubled(F32, LARGE)
+    (x,) = feed(model)
+    wanted = 2 * x
+    result = executed(model, [x], x)
+    np.testing.assert_array_equal(result, wanted)
+
+
+def test_an_output_may_have_gaps():
+    model = doubled(F32, LARGE)
+    out = np.zeros((LARGE, 2), np.float32)[:, 0]
+    (x,) = feed(model)
+    np.testing.assert_array_equal(executed(model, [x], out), 2 * x)
+
+
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE + 1])
+def test_large_outputs_of_another_shape_are_refused(size):
+    model = doubled(F32, LARGE)
+    with pytest.raises(RuntimeFailure, match=f"the output has \\({LARGE},\\)"):
+        executed(model, feed(model), np.zeros(size, np.float32))
