@@ -1,4 +1,4 @@
-"""What a symbolic size costs: the first run of new sizes, the runs after it, and a fixed model.
+"""Cost of a symbolic size: the first run of new sizes, the runs after it, and a fixed model.
 
 Everything is measured turn by turn in one process and in its own time of all processors, which a
 busy machine changes little: read the ratios. The first run is made anew for every sample by a cache

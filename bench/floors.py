@@ -1,4 +1,4 @@
-"""What a case of the operations' benchmark is, and the least that numpy takes for its work."""
+"""Cases of the operations' benchmark, and the least time that numpy takes for their work."""
 
 from __future__ import annotations
 

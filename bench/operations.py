@@ -39,7 +39,7 @@ class Timing:
 
     @property
     def ratio(self) -> float:
-        """How many times its floor a case takes."""
+        """Time of a case as a multiple of its floor."""
         return self.seconds / self.floor
 
     def __str__(self) -> str:

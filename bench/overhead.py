@@ -1,4 +1,4 @@
-"""What the plugin adds to each call of a one-node cluster, and where it goes.
+"""Overhead of the plugin in each call of a one-node cluster, and its parts.
 
 From ONNX Runtime's call of Compute to its return, without the time the engine itself takes: the
 engine here does nothing but ask for its output buffer. A C function put in front of Compute reads

@@ -38,7 +38,7 @@ WAYS = ("ours", "waves", "apart", "worth")
 
 
 class Blank:
-    """What is compiled on paper."""
+    """A compiled model that only counts."""
 
     def execute(
         self,

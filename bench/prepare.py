@@ -1,4 +1,4 @@
-"""What preparing ResNet-50 costs, beside ONNX Runtime's own conversion: seconds and peak memory.
+"""Cost of preparing ResNet-50, beside ONNX Runtime's own conversion: seconds and peak memory.
 
 Each is one command in a process of its own, its children included. All take turns, so that what
 else the machine does meets all of them, and the smallest of each figure counts. Bytecode is cached,
@@ -35,7 +35,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many times ONNX Runtime's seconds and memory a command may take."""
+    """Limits of a command's seconds and memory, as multiples of ONNX Runtime's."""
 
     time: float
     memory: float
@@ -45,7 +45,7 @@ LIMITS = {"--no-verify": Limit(2, 2), "verified": Limit(4, 2)}
 
 
 def cost(*command: str, environment: Mapping[str, str] | None = None) -> Cost:
-    """What one command takes, its output thrown away."""
+    """Seconds and memory of one command; its output is discarded."""
     start = perf_counter()
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     given = os.environ if environment is None else environment

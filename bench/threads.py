@@ -1,4 +1,4 @@
-"""What a second thread on one session gains: runs per second of two threads over those of one."""
+"""Throughput of two threads on one session: runs per second over those of one thread."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Fallback(StrEnum):
-    """Where a cluster runs after its device has failed."""
+    """Fallback of a cluster whose device has failed."""
 
     REFERENCE = "reference"
     CPU = "cpu"

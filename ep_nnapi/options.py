@@ -266,7 +266,7 @@ OPTIONS = (
     SETTINGS,
     *(o for o in _DECLARED if not o.provider),
 )
-"""All options, an alternative after the one that it stands for."""
+"""All options, each alternative spelling after its option."""
 _BY_NAME = {o.name: o for o in OPTIONS}
 
 

@@ -31,7 +31,7 @@ def sample_inputs(model: onnx.ModelProto, seed: int = 0, **dims: int) -> dict[st
 
 
 def table_lengths(model: onnx.ModelProto) -> dict[str, int]:
-    """How many rows the table has that each value indexes, by the name of the value."""
+    """Number of rows of the table that each value indexes, by the name of the value."""
     rows = {weight.name: weight.dims[0] for weight in model.graph.initializer if weight.dims}
     gathers = (node for node in model.graph.node if node.op_type == "Gather")
     return {node.input[1]: rows[node.input[0]] for node in gathers if node.input[0] in rows}

@@ -12,7 +12,7 @@ from models.statistics import Statistics, measured
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large to build a model; `dynamic` of "batch" and "size" become symbolic."""
+    """Sizes of a model to build; those of "batch" and "size" in `dynamic` become symbolic."""
 
     batch: int
     size: int

@@ -52,7 +52,7 @@ def measuring(node: NodeProto) -> list[NodeProto]:
 
 
 def run(model: onnx.ModelProto, outputs: list[str]) -> list[npt.NDArray[np.float32]]:
-    """What ONNX Runtime computes from sample inputs; one thread, so that sums keep their order."""
+    """Outputs of ONNX Runtime for sample inputs; one thread, so that sums keep their order."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # no warnings that weights behind the last norm are unused
     options.intra_op_num_threads = 1

@@ -82,7 +82,7 @@ def convolve(x: Floats, weight: Floats) -> Floats:
 
 
 def windows(x: Floats, weight: Floats) -> Floats:
-    """What each output of `convolve` sees: [N, C, H, W, K, K]."""
+    """Windows of each output of `convolve`: [N, C, H, W, K, K]."""
     edge = weight.shape[2] // 2
     padded = np.pad(x, ((0, 0), (0, 0), (edge, edge), (edge, edge)))
     return sliding_window_view(padded, weight.shape[2:], axis=(2, 3))

@@ -26,7 +26,7 @@ __all__ = ["MODELS", "parameters", "quantized", "sample_inputs", "write"]
 
 
 def parameters(model: onnx.ModelProto) -> int:
-    """How many numbers training would change: float initializers, without batch norm's statistics.
+    """Number of trainable parameters: float initializers, without batch norm's statistics.
 
     Float initializers of rank 0 are constants, not parameters.
     """

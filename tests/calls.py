@@ -126,7 +126,7 @@ def ints(numbers: Sequence[int]) -> Constant:
 
 
 def run(lowered: Lowered, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What the reference device computes, through the border."""
+    """Outputs of the reference device, through the border."""
     compilation = RUNTIME.compile(lowered.model, REFERENCE)
     names = [c.name for c in lowered.border.outputs]
     bound = lowered.border.bind(list(feeds), names)
@@ -145,7 +145,7 @@ def operations(lowered: Lowered) -> list[str]:
 
 
 def permutes(lowered: Lowered) -> list[str]:
-    """What is permuted: ">x" and "x>" at the border, the sources of TRANSPOSE inside."""
+    """Permuted values: ">x" and "x>" at the border, the sources of TRANSPOSE inside."""
     entering = [f">{c.name}" for c in lowered.border.inputs if c.perm is not None]
     leaving = [f"{c.name}>" for c in lowered.border.outputs if c.perm is not None]
     inside = [op.origin[0] for op in lowered.model.operations if op.spec is spec.TRANSPOSE]

@@ -1,4 +1,4 @@
-"""What operator tests say in one line: a node matches the reference, is accepted or rejected.
+"""Assertions of operator tests: a node matches the reference, is accepted or rejected.
 
 `node(op_type, *inputs, **attributes)` makes a one-node model: `f32(2, 3)` and the like are fed
 at run time, numpy arrays are initializers, None is an input left out. `matches` lowers it by
@@ -101,7 +101,7 @@ class Case:
         return {name: fed.draw(rng) for name, fed in self.feeds.items()}
 
     def evaluate(self, feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-        """What ONNX's reference evaluator computes."""
+        """Outputs of ONNX's reference evaluator."""
         return ReferenceEvaluator(self.model).run(None, dict(feeds))
 
 
@@ -182,7 +182,7 @@ def lowered(case: Case, target: Target) -> Lowered:
 
 
 def run(case: Case, target: Target, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What the reference device computes for the case."""
+    """Outputs of the reference device for the case."""
     low = lowered(case, target)
     device = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
     compilation = RUNTIME.compile(low.model, device)
@@ -202,12 +202,12 @@ Oracle = Callable[[onnx.ModelProto, Mapping[str, np.ndarray]], Sequence[np.ndarr
 
 
 def evaluated(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-    """What ONNX's reference evaluator computes."""
+    """Outputs of ONNX's reference evaluator."""
     return Case(model).evaluate(feeds)
 
 
 def on_cpu(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> Sequence[np.ndarray]:
-    """What ONNX Runtime's CPU provider computes, the graph as it is."""
+    """Outputs of ONNX Runtime's CPU provider, without graph optimizations."""
     options = exact_options()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

@@ -57,7 +57,7 @@ def computed(
 
 
 def multiplies_integers(model: onnx.ModelProto) -> bool:
-    """Whether an operator of the model multiplies stored integers."""
+    """True if an operator of the model multiplies stored integers."""
     return any(node.op_type in FORMULAS for node in model.graph.node)
 
 
@@ -125,7 +125,7 @@ def _convolved(
 def _pads(
     node: onnx.NodeProto, sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """What is added before and after each axis of an image."""
+    """Padding before and after each axis of an image."""
     same = _attribute(node, "auto_pad", b"NOTSET")
     if same not in (b"SAME_UPPER", b"SAME_LOWER"):
         top, left, bottom, right = _attribute(node, "pads", [0, 0, 0, 0])

@@ -63,7 +63,7 @@ def session_of(
 
 
 def _optimized(model: str | bytes, level: Level) -> onnx.ModelProto | None:
-    """What the CPU provider computes, before its weights are laid out; None for an .ort file."""
+    """The graph that the CPU provider runs, before weights are prepacked; None for an .ort file."""
     if isinstance(model, str) and model.endswith(".ort"):
         return None
     options = onnxruntime.SessionOptions()

@@ -1,4 +1,4 @@
-"""What the packages read is data: nothing that they import or call turns bytes into code."""
+"""The packages read data only: nothing that they import or call turns bytes into code."""
 
 import ast
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 
 
 def unsafe(source: str) -> Iterator[str]:
-    """What of a module's source could run what it reads."""
+    """Parts of a module's source that could execute data."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

@@ -32,7 +32,7 @@ JOURNEYS = [
 
 
 def run(*command: object, **options: object) -> str:
-    """What the command prints on stdout."""
+    """Standard output of the command."""
     done = subprocess.run(
         [str(part) for part in command],
         check=False,
@@ -70,7 +70,7 @@ def installed(folder: Path, *, torch: bool) -> dict[str, str]:
 
 
 def made(folder: Path, document: Path, *, torch: bool) -> list[str]:
-    """What each command of the document prints on stdout, all of them in one shell."""
+    """Standard output of each command of the document, all of them in one shell."""
     variables = installed(folder, torch=torch)
     script = "".join(f"{command}\necho '{MARK}'$?\n" for command, _ in commands(document))
     said = run("bash", "-c", script, cwd=folder / "clone", env=variables)

@@ -15,7 +15,7 @@ DOCUMENT = ROOT / "docs" / "runtimes.md"
 
 
 def printed(*arguments: str) -> str:
-    """What Python prints, without the spaces that end a row of a table."""
+    """Output of Python, without the spaces that end a row of a table."""
     command = [sys.executable, *arguments]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=ROOT, timeout=300, check=True

@@ -36,7 +36,7 @@ from ep_nnapi.ops.lib.quantizing import is_8bit
 
 @op("Relu", since=6, emits=(RELU, MAXIMUM))
 def relu(n: Node) -> Iterator[Call]:
-    """What is not negative, else 0.
+    """The larger of x and 0.
 
     Source: ONNX Relu-6, Relu-13, Relu-14; NDK ANEURALNETWORKS_RELU.
     """

@@ -150,7 +150,7 @@ def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
 
 @op("Mod", since=10, emits=(DIV, MUL, SUB))
 def mod(n: Node) -> Iterator[Call]:
-    """What remains of a division of integers, with the sign of the divisor.
+    """Remainder of a division of integers, with the sign of the divisor.
 
     Source: ONNX Mod-10, Mod-13; NDK ANEURALNETWORKS_DIV (INT32 rounds down).
     """

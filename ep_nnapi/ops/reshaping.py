@@ -26,7 +26,7 @@ def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op
 
 
 TABLE = (
-    reshaping("Reshape", 1, "The elements in another shape (0 and -1 are settled beforehand)."),
+    reshaping("Reshape", 1, "The elements in another shape (0 and -1 are resolved before)."),
     reshaping("Flatten", 1, "All dimensions before `axis` as one, the others as another."),
     reshaping("Squeeze", 1, "Without dimensions of 1."),
     reshaping("Unsqueeze", 1, "With more dimensions of 1."),

@@ -155,7 +155,7 @@ def erf(n: Node) -> Iterator[Call]:
 
 @op("IsNaN", since=9, emits=(NOT_EQUAL,))
 def is_nan(n: Node) -> Iterator[Call]:
-    """Whether x differs from itself.
+    """True where x is not a number: where it differs from itself.
 
     Source: ONNX IsNaN-9, IsNaN-13, IsNaN-20; NDK ANEURALNETWORKS_NOT_EQUAL.
     """
@@ -165,7 +165,7 @@ def is_nan(n: Node) -> Iterator[Call]:
 
 @op("IsInf", since=10, emits=(EQUAL, NOT_EQUAL))
 def is_infinite(n: Node) -> Iterator[Call]:
-    """Whether x is infinite, with `detect_positive` and `detect_negative` as they are.
+    """True where x is infinite; `detect_positive` and `detect_negative` select the signs.
 
     Source: ONNX IsInf-10, IsInf-20; NDK ANEURALNETWORKS_EQUAL.
     """

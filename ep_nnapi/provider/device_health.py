@@ -46,7 +46,7 @@ class DeviceHealth:
         self._left_out: dict[str, str] = {}
 
     def left_out(self, device: str) -> str | None:
-        """Why a device is not used any more; None if it is."""
+        """Returns the reason why a device is no longer used; None if it is used."""
         return self._left_out.get(device)
 
     def report(self, device: str, failure: RuntimeFailure) -> None:

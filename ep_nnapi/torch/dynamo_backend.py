@@ -86,7 +86,7 @@ class CompiledGraph:
 
     @property
     def report(self) -> Report:
-        """What NNAPI takes, and why not all, for the last set of numbers."""
+        """Report of the partitioning for the last set of sizes: nodes on NNAPI, and rejections."""
         return list(self._compiled.values())[-1].session.report
 
     def __call__(self, *arguments: object) -> object:

@@ -67,7 +67,7 @@ class NnapiModule(torch.nn.Module):
 
     @property
     def report(self) -> Report:
-        """What NNAPI takes, and why not all; refusals name the module and the source line."""
+        """Report of the partitioning; rejections name the module and the source line."""
         report = self._session.report
         if self._program is None:
             return report

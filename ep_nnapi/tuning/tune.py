@@ -54,7 +54,7 @@ class Tuning:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How outputs are judged: inputs (none: those that are measured) and tolerance, as `tune`."""
+    """Comparison of outputs: inputs (none: those that are measured) and tolerance, as `tune`."""
 
     inputs: Inputs = ()
     tolerance: float | None = None

@@ -42,7 +42,7 @@ STAGES = {
 
 
 def concerns(given: object, name: str) -> bool:
-    """Whether the arguments of a stage have the node of that name in them."""
+    """True if the arguments of a stage contain the node of that name."""
     if isinstance(given, GraphNode):
         return given.name == name and given.op_type != "Hidden"
     if isinstance(given, Graph):

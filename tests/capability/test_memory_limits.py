@@ -1,4 +1,4 @@
-"""What a lowering may take beside its node's own tensors: at the limit, and just past it."""
+"""Memory of a lowering beside its node's own tensors: at the limit, and just past it."""
 
 import tracemalloc
 

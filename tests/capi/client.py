@@ -62,12 +62,12 @@ def is_pointer(parameter: Parameter) -> bool:
 
 
 def is_handle(parameter: Parameter) -> bool:
-    """Whether it is an object of the API, not memory of the client."""
+    """True if it is an object of the API, not memory of the client."""
     return parameter.adapter_type == "uintptr_t"
 
 
 def kind(parameter: Parameter) -> str:
-    """What a handle is of: "Model"."""
+    """Kind of a handle: "Model"."""
     return re.sub(r"const |\*", "", parameter.type)
 
 

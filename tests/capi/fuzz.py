@@ -28,7 +28,7 @@ THREADS = 2
 
 
 class Fault(Exception):
-    """What the library did wrong."""
+    """A fault of the library."""
 
 
 class Defects(logging.Handler):

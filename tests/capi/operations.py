@@ -103,7 +103,7 @@ class Bench:
         self._known: dict[tuple[Described, int], int] = {}
 
     def add(self, listed: Listed) -> int:
-        """What addOperation returns."""
+        """The result code of addOperation."""
         inputs = self._indexes(listed.inputs, listed)
         outputs = self._indexes(listed.outputs, listed)
         code = BY_NAME[listed.name].code

@@ -1,4 +1,4 @@
-"""What an execution reads and writes: lengths, dimensions, values."""
+"""Buffers of an execution: lengths, dimensions, values."""
 
 import ctypes as c
 import time

@@ -25,7 +25,7 @@ def table() -> str:
 
 
 def split(text: str) -> tuple[str, str]:
-    """What is before the table, and the table."""
+    """The text before the table, and the table."""
     before, head, rows = text.partition(HEAD)
     return before, head + rows
 

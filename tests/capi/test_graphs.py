@@ -54,7 +54,7 @@ def computed(w: World, recipe: Recipe, made: Operation, d: Draw) -> None:
 
 
 def failures(nn: Library, chosen: list[Recipe], seeds: Callable[[], int]) -> list[str]:
-    """What each seed's operation was that failed, and how."""
+    """The operation of each seed that failed, and its failure."""
     found = []
     for recipe in chosen:
         seed, world = seeds(), World(nn)

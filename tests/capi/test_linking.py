@@ -42,7 +42,7 @@ def needs(*tools: str) -> None:
 
 
 def run(*command: object, **environment: str) -> str:
-    """What the command prints, in an environment that says nothing of Python or of libraries."""
+    """Output of the command, in an environment without variables for Python or libraries."""
     done = subprocess.run(
         [str(part) for part in command],
         check=False,

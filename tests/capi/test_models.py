@@ -1,4 +1,4 @@
-"""Models: constants by copy and by reference, shapes settled late, levels."""
+"""Models: constants by copy and by reference, shapes given at run time, levels."""
 
 import ctypes as c
 import mmap
@@ -140,7 +140,7 @@ def test_a_level_that_does_not_exist_fails_every_call(
 
 
 @pytest.mark.parametrize("declared", [(0, 0), (0, 3), ()], ids=str)
-def test_unknown_dimensions_are_settled_by_the_execution(
+def test_unknown_dimensions_are_given_by_the_execution(
     world: World, declared: tuple[int, ...]
 ) -> None:
     compilation = world.ready(model=world.finished(dims=declared))

@@ -1,4 +1,4 @@
-"""What addOperation makes of lists of operands: NNAPI's own, and those changed in one place.
+"""addOperation with lists of operands: NNAPI's own, and those changed in one place.
 
 The changes, and what Android answers, are those of its TestValidateOperations; an operand changed
 here is legal on its own, so that it is the operation that is refused.
@@ -43,7 +43,7 @@ LAYOUT_OR_STRIDE = {("CONV_2D", 7), ("DEPTHWISE_CONV_2D", 8)}
 
 
 def may_be(listed: Listed, place: int, code: int) -> bool:
-    """Whether a list with that code at that place may be legal as well."""
+    """True if a list with that code at that position may be legal as well."""
     at = listed.name, place
     free = codes(FREE.get(at, ""))
     both = {OperandCode.BOOL, OperandCode.INT32}

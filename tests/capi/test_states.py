@@ -1,4 +1,4 @@
-"""What an execution refuses while it computes and once it has computed, in every mix of ways."""
+"""Calls that an execution refuses while it computes and after it, for each way to compute."""
 
 import ctypes as c
 import itertools

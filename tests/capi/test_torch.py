@@ -152,7 +152,7 @@ def test_several_outputs(nhwc: bool) -> None:
 @pytest.mark.parametrize("nhwc", [False, True])
 @pytest.mark.parametrize("sizes", [(0, 4, 9, 8), (1, 4, 0, 0), (0, 4, 0, 8)], ids=str)
 def test_flexible_sizes(sizes: tuple[int, ...], nhwc: bool) -> None:
-    """A size of 0 in the example is settled by the first input."""
+    """A size of 0 in the example is given by the first input."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(4, 3, 3, padding=1), nn.ReLU(), nn.Conv2d(3, 2, 1)).eval()
     actual = seeded(*(size or 6 for size in sizes))

@@ -1,4 +1,4 @@
-"""What a program's surroundings may not do to the library: its environment, its descriptors."""
+"""The library is safe from its surroundings: environment variables, descriptors."""
 
 import os
 import subprocess

@@ -76,11 +76,11 @@ class Case:
 
 
 @pytest.mark.parametrize(("model", "execution"), [*itertools.product(MODEL, EXECUTION)])
-def test_an_input_is_settled_when_it_is_set(world: World, model: str, execution: str) -> None:
+def test_a_shape_is_known_when_the_input_is_set(world: World, model: str, execution: str) -> None:
     case = Case(world, {"in": model}, {})
-    settled = execution == "full" or (execution == "null" and model == "full")
-    assert case.set_input((A, B), execution) == (NO_ERROR if settled else BAD_DATA)
-    if settled:
+    known = execution == "full" or (execution == "null" and model == "full")
+    assert case.set_input((A, B), execution) == (NO_ERROR if known else BAD_DATA)
+    if known:
         assert case.set_output((B, A), "full", A * B) == NO_ERROR
         assert case.compute() == NO_ERROR
         assert case.out[:4].tolist() == [2, 5, 3, 6]

@@ -13,7 +13,7 @@ from tests.cli.command import DIGITS, DONE, UNUSABLE, process
 
 
 def shown(*arguments: str) -> str:
-    """What help prints, which ends the process."""
+    """Output of --help, which ends the process."""
     done = process(*arguments)
     assert (done.returncode, done.stderr) == (DONE, "")
     return done.stdout

@@ -141,7 +141,7 @@ def test_refusals_of_one_kind_are_a_row(cli):
 
 
 def test_advice_is_true_for_the_target(cli, tmp_path: Path):
-    """What this provider takes has an NNAPI equivalent, whatever ONNX Runtime's own one says."""
+    """Advice for a node that this provider takes and ONNX Runtime's own one does not."""
     path = saved(tmp_path, helper.make_node("Erf", ["x"], ["y"], "e"))
     out = cli("check", path, *BUILTIN)[1]
     assert "OP (1): replace the operator (ep-nnapi takes it; builtin-nnapi does not)\n" in out

@@ -20,7 +20,7 @@ def test_ops(cli):
 
 
 def test_the_level_is_the_lowest_of_the_operations(cli):
-    """What takes several of them, as this does, may need a higher one."""
+    """An operator that needs several of them may need a higher one."""
     head, *rows = cli("ops")[1].splitlines()
     assert "lowest level" in head
     at = head.index("lowest level")

@@ -195,7 +195,7 @@ def test_run_goes_by_it_too(tmp_path: Path):
 
 @pytest.mark.long
 def test_prepare_goes_by_it_too(tmp_path: Path):
-    """What was prepared by another calibration, in a file of the same name, is prepared again."""
+    """Models prepared with another calibration, in a file of the same name, are prepared again."""
     path = written(tmp_path / "c.json")
     given = {"partitioning": "worth_it", "calibration": path}
     assert prepared(tmp_path, **given) == ("prepared", 8)
@@ -206,7 +206,7 @@ def test_prepare_goes_by_it_too(tmp_path: Path):
 
 
 def prepared(folder: Path, **options: object) -> tuple[str, int]:
-    """What became of the digits, and how many nodes NNAPI takes."""
+    """Status of digits.onnx, and the number of nodes that NNAPI takes."""
     done = ep_nnapi.prepare(DIGITS, folder / "out", verify=False, **options)
     (model,) = done.models
     assert model.report is not None

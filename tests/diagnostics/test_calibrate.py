@@ -31,7 +31,7 @@ SESSION = 11.0  # microseconds that a session takes on either side
 
 
 def times(rates: Rates, per_byte: float = 0.0, start: float = SESSION) -> dict[object, float]:
-    """What probes take by a model."""
+    """Times of the probes by a cost model."""
     return {
         key: start + probe.border * per_byte + sum(map(rates.time, probe.grouped_nodes))
         for key, probe in PROBES.items()

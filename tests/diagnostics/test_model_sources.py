@@ -1,4 +1,4 @@
-"""What Python callers may give: models in memory, arrays as inputs; and what they may not."""
+"""Models and inputs of Python callers: models in memory, arrays; and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory sessions leave behind that are made, run and dropped, in a process of its own.
+"""Memory left by sessions that are created, run and dropped, in a process of its own.
 
     python -m tests.end_to_end.growth WAY MODEL
 

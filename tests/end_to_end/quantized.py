@@ -133,7 +133,7 @@ def model(
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeProto:
-    """A node that goes by its first output; `-` stands for an input that is left out."""
+    """A node named after its first output; `-` is an omitted input."""
     names = [n if n != "-" else "" for n in inputs.split()]
     return helper.make_node(
         op_type, names, outputs.split(), outputs.split(maxsplit=1)[0], **attributes
@@ -161,7 +161,7 @@ def plain_cpu() -> ort.SessionOptions:
 
 
 def on_cpu(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """What the CPU provider computes without fused integer kernels, which may saturate.
+    """Outputs of the CPU provider without fused integer kernels, which may saturate.
 
     Where the model itself multiplies integers, ONNX's formulas stand in for its kernels.
     """
@@ -175,7 +175,7 @@ def on_cpu(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.n
 def on_nnapi(
     model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], **options: object
 ) -> list[np.ndarray]:
-    """What a session on the provider computes; what it leaves has no fused kernels either.
+    """Outputs of a session on the provider; nodes on the CPU have no fused kernels either.
 
     With these, ONNX Runtime 1.31 fails to load some graphs of INT8 with opset 21.
     """

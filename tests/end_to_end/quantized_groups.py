@@ -59,7 +59,7 @@ def several(op_type: str, count: int, out: q.Scale = (0.11, 110), **attributes):
 
 @dataclass(frozen=True)
 class Weights:
-    """How a filter and its bias are quantized; by default INT8 per channel from 0, and INT32.
+    """Quantization of a filter and its bias; by default INT8 per channel from 0, and INT32.
 
     bias   its scale, of what it should be
     zeros  whether zero points are given

@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 class Taken(StrEnum):
-    """How much of a model is assigned to the provider."""
+    """Share of a model that is assigned to the provider."""
 
     ALL = "all"
     SOME = "some"

@@ -1,4 +1,4 @@
-"""What is never torn apart, and what is never taken to be independent.
+"""Nodes that are never separated, and nodes that are never taken to be independent.
 
 A QDQ group is one node; constants belong to whoever reads them; what a body of If or Loop reads
 from around it is read by the If or Loop.
@@ -40,7 +40,7 @@ def same(data: bytes, feeds: dict[str, np.ndarray], **options: object) -> None:
 
 
 def together(report: ep_nnapi.Report, *names: str) -> bool:
-    """Whether nodes are in one cluster."""
+    """True if nodes are in one cluster."""
     return any(set(names) <= set(c.nodes) for c in report.clusters)
 
 

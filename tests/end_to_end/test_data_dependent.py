@@ -1,4 +1,4 @@
-"""Models in which a node on the CPU provider settles sizes as it runs: what follows is taken.
+"""Models with data-dependent shapes, computed on the CPU provider: later nodes are taken.
 
 Every answer is compared with the CPU provider's, which computes the same nodes.
 """

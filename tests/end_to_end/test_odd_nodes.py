@@ -66,7 +66,7 @@ def computes_the_same(content: bytes) -> None:
 
 
 def refused(content: bytes) -> dict[str, Rejection]:
-    """Why nodes are left to the CPU, by name; Relu and Neg are always taken."""
+    """Reasons why nodes are left to the CPU, by name; Relu and Neg are always taken."""
     report = ep_nnapi.check(content)
     assert {"a", "y"} <= {name for c in report.clusters for name in c.nodes}
     return {r.node: r for r in report.rejections}

@@ -49,7 +49,7 @@ def assert_legal(found: list[Partition]) -> None:
 
 
 def assert_never_worse(found: Partition) -> None:
-    """What is worth it is estimated to take no longer than all, or nothing."""
+    """The selection "worth_it" is estimated to take no longer than all nodes, or none."""
     best = worth_it(found.dag, found.capable, found.costs)
     assert violations(found.dag, found.capable, best.clusters, taken=taken(best.clusters)) == []
     assert best.cost <= min(best.of_all, best.of_none)
@@ -98,7 +98,7 @@ def test_every_kth_group_declined(name: str, every: int) -> None:
 @pytest.mark.parametrize("level", range(1, 9))
 @pytest.mark.parametrize("name", zoo.MODELS)
 def test_every_feature_level(name: str, level: int) -> None:
-    """That the numbers are right at each is in test_zoo."""
+    """test_zoo compares the outputs at each."""
     found = partitions_of(built(name, None).SerializeToString(), feature_level=level)
     assert_legal(found)
     assert_never_worse(found[0])

@@ -69,7 +69,7 @@ def test_bytes_are_taken_and_unchanged(name: str) -> None:
 
 @pytest.mark.parametrize("level", [3, 4])
 def test_signed_bytes_are_unsigned_inside_on_older_levels(level: int) -> None:
-    """What is added is a number as stored, too."""
+    """Addends are numbers as stored, too."""
     nodes = [TRANSPOSED, node("Pad", "t pads dark", "y")]
     built = model(nodes, {"x": (S8, PICTURE)}, {"y": S8}, CONSTANTS)
     feeds = fed(S8, NUMBERS)

@@ -1,4 +1,4 @@
-"""Why whole quantized networks differ from the CPU provider, and that nothing else is the reason.
+"""Causes of differences of whole quantized networks from the CPU provider; there are no others.
 
 Cut into layers, each is within one quantum; whole networks are not, since the next layers read what
 the ones before rounded otherwise. Two causes make a layer differ by itself:
@@ -65,7 +65,7 @@ class Layer:
         return self.got != self.want
 
     def is_tie(self) -> bool:
-        """Whether all that differs lies halfway between two stored numbers."""
+        """True if all differing values lie halfway between two stored numbers."""
         places = self.real[self.differs()].astype(np.float64) / self.scale
         return bool(np.all(np.abs(places - np.floor(places) - 0.5) <= HALFWAY))
 

@@ -1,4 +1,4 @@
-"""What ONNX Runtime's quantizer writes, in all its formats: taken whole, or refused in one line."""
+"""Models of ONNX Runtime's quantizer in all its formats: taken whole, or refused in one line."""
 
 from __future__ import annotations
 

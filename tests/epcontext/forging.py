@@ -16,7 +16,7 @@ FLOATS = (0.0, -1.0, 1e-300, 1e300, float("inf"), float("nan"))
 
 
 def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) -> bytes:
-    """The container after `change` of one row of a table (or of "header"), sealed again."""
+    """The container after `change` of one row of a table (or of "header"), with a new checksum."""
     header, program, _ = split(data)
     writable = bytearray(program)
     if table == "header":
@@ -30,7 +30,7 @@ def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) ->
 
 
 def forged(data: bytes, rng: random.Random) -> bytes:
-    """The container with one number or text of any table replaced, and sealed again."""
+    """The container with one number or text of any table replaced, and a new checksum."""
     header, _, _ = split(data)
     filled = [t.name for t in TABLES if header[t.name]["count"]]
     table = rng.choice(["header", *filled])

@@ -73,7 +73,7 @@ def test_damaged_weights_are_refused(count: int, seed: int, tmp_path: Path) -> N
 
 
 def refusal(data: bytes) -> str | None:
-    """Why a context is refused; what is not is a legal model."""
+    """Reason for which a context is refused; one that is not is a legal model."""
     try:
         found = unpack(data, None, LEVEL)
     except ModelError as error:

@@ -100,7 +100,7 @@ def header() -> Iterator[str]:
 
 
 def split(text: str) -> tuple[str, str]:
-    """What is before the tables of the document, and they."""
+    """The text before the tables of the document, and the tables."""
     before, mark, rest = text.partition("<!-- records -->\n")
     return before + mark, rest
 

@@ -48,7 +48,7 @@ def test_damaged_contexts_are_refused(seed: int) -> None:
 
 
 def refusal(data: bytes) -> str | None:
-    """Why a context is refused; what is not is a legal model."""
+    """Reason for which a context is refused; one that is not is a legal model."""
     try:
         found = unpack(data, None, 8)
     except ModelError as error:

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def calls(seconds: float, seed: int) -> bool:
-    """Whether random calls of the C API found a fault; in a process that it may end."""
+    """True if random calls of the C API found a fault; in a process that it may end."""
     command = ["-m", "tests.capi.fuzz", "--seconds", str(seconds), "--seed", str(seed)]
     done = subprocess.run([sys.executable, *command], check=False)
     if done.returncode < 0:
@@ -58,7 +58,7 @@ def calls(seconds: float, seed: int) -> bool:
 
 
 def trials(kind: str, seconds: float, seeds: range) -> bool:
-    """Whether a trial of one of the seeds found a fault before the time was over."""
+    """True if a trial of one of the seeds found a fault before the time was over."""
     attempt, alone = KINDS[kind]
     end, ended = time.monotonic() + seconds, Counter[str]()
     failed = False

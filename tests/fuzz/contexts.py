@@ -58,7 +58,7 @@ def _prepared(rng: random.Random, folder: Path) -> tuple[Path, Subject]:
 
 
 def _forge(path: Path, rng: random.Random) -> None:
-    """Changes the context of one node, or anything else of the model, and seals it all again."""
+    """Changes the context of one node, or anything else of the model, and renews the checksums."""
     proto = onnx.load(path)
     nodes = [n for n in proto.graph.node if n.op_type == "EPContext"]
     if not nodes:

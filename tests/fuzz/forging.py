@@ -9,7 +9,7 @@ from typing import Any
 
 
 def parts(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Where each part of JSON data is."""
+    """Paths of all parts of JSON data."""
     yield path
     items = (
         value.items()

@@ -17,7 +17,7 @@ def made(seed: int) -> tuple[bytes, Subject]:
 
 
 def attempt(seed: int) -> Result:
-    """Where the CPU provider answers, so must a session with ours; nothing may end the process."""
+    """A session must answer where the CPU provider does; nothing may end the process."""
     limit_memory()
     model, subject = made(seed)
     refused = on_cpu(model, subject.feeds)

@@ -30,7 +30,7 @@ PLUGIN = (
 
 
 def runtime() -> str | None:
-    """What is to be loaded before anything else; None where gcc has no AddressSanitizer.
+    """The library to preload; None where gcc has no AddressSanitizer.
 
     C++'s library must be there, too, for the sanitizer to find how exceptions are thrown.
     """

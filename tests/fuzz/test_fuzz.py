@@ -46,7 +46,7 @@ def test_a_seed_repeats_its_model(seed: int) -> None:
 
 
 def test_most_models_are_changed() -> None:
-    """What is not changed shows nothing."""
+    """An unchanged model shows nothing."""
     subject = draw(1)
     whole = subject.model.SerializeToString()
     changed = [mutated(subject.model, random.Random(seed)) for seed in range(100)]

@@ -1,4 +1,4 @@
-"""What becomes of one model that somebody made: refused in a sentence, or computed."""
+"""Trial of one untrusted model: it is refused in a sentence, or computed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Feeds = Mapping[str, np.ndarray]
 
 
 class Ended(StrEnum):
-    """How a trial ended; the last four are faults."""
+    """Outcome of a trial; the last four are faults."""
 
     REFUSED = "refused"
     COMPUTED = "computed"
@@ -41,7 +41,7 @@ FAULTS = {Ended.WORSE, Ended.LOGGED, Ended.DEFECT, Ended.DIED}
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How it ended, and what was said."""
+    """Outcome and message of a trial."""
 
     ended: Ended
     detail: str = ""
@@ -58,7 +58,7 @@ def line(error: BaseException) -> str:
 
 
 def on_cpu(model: bytes, feeds: Feeds) -> str | None:
-    """Why the CPU provider cannot run the model; None: it can."""
+    """Reason why the CPU provider cannot run the model; None: it can."""
     try:
         session = session_of(model, quiet())
         session.run(None, _fitting(session, feeds))
@@ -87,7 +87,7 @@ class _Errors(logging.Handler):
 
 
 def on_nnapi(model: bytes | str, feeds: Feeds, options: Mapping[str, object]) -> Result:
-    """What `check` and a session say of the model; a logged error is a fault however they end."""
+    """Results of `check` and a session; a logged error is a fault whatever they return."""
     with _Errors() as logged:
         result = _on_nnapi(model, feeds, options)
     if logged.first and result.ended not in FAULTS:

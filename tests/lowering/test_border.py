@@ -1,4 +1,4 @@
-"""What the host does at a cluster's edge."""
+"""Permutes, casts and reshapes of the host at a cluster's border."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Where a cluster permutes: at its border where it can, inside where it must, never in vain."""
+"""Permutes of a cluster: at its border where possible, inside where necessary, none in vain."""
 
 from tests.calls import Calls, operations, permutes
 from tests.layouts import same_numbers

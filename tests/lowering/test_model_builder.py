@@ -89,7 +89,7 @@ def test_equal_bytes_of_other_types_stay_apart():
 
 
 def test_constants_are_copied():
-    """What a constant reads may be memory that ONNX Runtime takes back."""
+    """A constant may be a view of memory that ONNX Runtime frees."""
     g = Calls()
     array = np.ones((2, 3), np.float32)
     y = g.add(g.input(2, 3), fixed(array, "a"))

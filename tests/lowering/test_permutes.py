@@ -10,7 +10,7 @@ from tests.layouts import NCHW, NHWC, same_numbers
 
 
 def test_transposes_of_a_model_for_nhwc_cancel():
-    """What converters write around each convolution of a model that was NHWC."""
+    """Transposes of converters around each convolution of a model that was NHWC."""
     g = Calls()
     x = g.input(1, 8, 8, 3)
     y = g.transpose(g.conv(g.transpose(x, *NCHW), 4), *NHWC)

@@ -34,7 +34,7 @@ def reader(build: Build) -> list[str]:
 
 
 def read(reader: list[str], containers: list[bytes], folder: Path) -> tuple[int, int]:
-    """How many were refused and how many ran; a finding of a sanitizer fails."""
+    """Numbers of refused and of run containers; a finding of a sanitizer fails."""
     file = folder / "containers"
     file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in containers))
     done = subprocess.run(
@@ -51,7 +51,7 @@ def read(reader: list[str], containers: list[bytes], folder: Path) -> tuple[int,
 
 
 def drawn(sources: list[bytes], rng: random.Random) -> bytes:
-    """One container with damage, or several facts changed and sealed again."""
+    """One container with damage, or several facts changed and a new checksum."""
     data = rng.choice(sources)
     if rng.random() < 0.2:
         return damaged(data, rng)[1]

@@ -225,7 +225,7 @@ def test_bad_options_are_said(options: dict[str, str], says: str, tmp_path: Path
 
 
 def test_good_options_are_taken(tmp_path: Path) -> None:
-    """A device goes by its type, too; timeouts have fractions."""
+    """A device may be given by its type; timeouts have fractions."""
     path = prepared(digits(), tmp_path)
     options = {"preference": "sustained_speed", "priority": "low", "device": "cpu"}
     timeouts = {"compilation_timeout": "100", "execution_timeout": "99.5"}

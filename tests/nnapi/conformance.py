@@ -91,7 +91,7 @@ def _operand(case, o) -> Operand:
 
 
 def inputs(case) -> list[np.ndarray | None]:
-    """What to feed, in the model's order."""
+    """Inputs of the case, in the model's order."""
     return [
         None if o.omitted else np.ascontiguousarray(o.value.astype(OperandCode(o.code).numpy))
         for o in (case.main.operands[i] for i in case.main.inputs)
@@ -99,6 +99,6 @@ def inputs(case) -> list[np.ndarray | None]:
 
 
 def check(case, results) -> list[str]:
-    """What is wrong with results; booleans are compared as the bytes that a case holds."""
+    """Errors of results; booleans are compared as the bytes that a case holds."""
     stored = [r.astype(np.uint8) if r.dtype == np.bool_ else r for r in results]
     return case.check(stored)

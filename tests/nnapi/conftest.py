@@ -1,4 +1,4 @@
-"""How hypothesis draws here: on a busy machine a slow example is no defect."""
+"""Settings of hypothesis: on a busy machine a slow example is no defect."""
 
 from hypothesis import HealthCheck, settings
 

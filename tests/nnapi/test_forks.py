@@ -1,4 +1,4 @@
-"""What other threads held and were at is made anew in a forked process."""
+"""Locks and pools are made anew in a forked process."""
 
 import os
 from threading import Event, Thread
@@ -9,7 +9,7 @@ from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 
 
 def in_child(check) -> int:
-    """What `check` returns in a forked process, which has 60 seconds for it."""
+    """Result of `check` in a forked process, which has 60 seconds for it."""
     child = os.fork()
     if not child:
         import signal

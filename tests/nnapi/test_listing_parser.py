@@ -83,7 +83,7 @@ def models(draw, depth):
 
 
 def complaint(text):
-    """What `parse` says against the text; None when it reads it."""
+    """Error of `parse` for the text; None if it is read."""
     try:
         parse(text)
     except ModelError as error:

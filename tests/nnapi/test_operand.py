@@ -1,4 +1,4 @@
-"""What an operand of a finished model must satisfy: type, shape, scales, zero point and value."""
+"""Rules for an operand of a finished model: type, shape, scales, zero point and value."""
 
 from __future__ import annotations
 

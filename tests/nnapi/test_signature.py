@@ -156,7 +156,7 @@ def test_exact_rank_is_said_as_one_number():
 
 
 def test_rows_of_one_code_are_matched_by_what_each_declares():
-    """What a row may be is kept with the row: as keys, rows of one code are the same."""
+    """Matches are cached in the row: as keys, rows of one code are the same."""
     for code in (F32, F16, F32):
         spec = row("X", 0, "x:T -> y:T", [typing(1, T=code)])
         assert (

@@ -90,7 +90,7 @@ def test_every_type_swapped_for_every_other(op):
 
 
 def _extends(longer, types):
-    """Whether `types` is `longer` but for operands left off at the ends."""
+    """True if `types` is `longer` without operands at the ends."""
     return all(a[: len(b)] == b for a, b in zip(longer, types, strict=True))
 
 

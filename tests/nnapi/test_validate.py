@@ -1,4 +1,4 @@
-"""What a finished model must satisfy as a whole: each rule at its limit and just past it."""
+"""Rules for a finished model as a whole: each at its limit and just past it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators a session's provider really expressed in NNAPI, and what went wrong inside."""
+"""Operators that a session's provider lowered to NNAPI, and errors inside it."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def delegated(
 
 
 def _names(node: onnx.NodeProto) -> tuple[str, ...]:
-    """What the provider may call the node."""
+    """Names that the provider may give the node."""
     return (node.name or next(o for o in node.output if o),)

@@ -21,7 +21,7 @@ ROUNDED_BETWEEN = 2.0**-8
 
 
 class Verdict(StrEnum):
-    """How a case ended."""
+    """Outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -31,7 +31,7 @@ class _Worker:
 
 @dataclass(frozen=True)
 class Died:
-    """What stands for the result of an item that ended its process."""
+    """Result of an item that ended its process."""
 
     how: str
 
@@ -85,7 +85,7 @@ def _serve(work: Callable[[Any], Any], items: Sequence[Any], pipe: Connection) -
 
 
 def _result(worker: _Worker) -> Any:
-    """What the worker sent, or how it ended; it is dead afterwards when it sent nothing."""
+    """Result of the worker, or its exit; a worker that sent nothing has ended."""
     if not worker.pipe.poll():
         worker.process.kill()
         worker.process.join()

@@ -1,4 +1,4 @@
-"""Where the greatest and least elements are."""
+"""ArgMax, ArgMin and TopK."""
 
 import numpy as np
 import pytest

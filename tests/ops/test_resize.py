@@ -279,6 +279,6 @@ def test_computed_scales_are_refused():
 
 
 def test_positions_agree_with_the_evaluator():
-    """Where no tie is rounded, float32 positions are as good as float64 ones."""
+    """Without ties, float32 positions are as good as float64 ones."""
     case = resized(f32(1, 2, 7, 8), scales=(1, 1, 2.3, 0.7), mode="linear")
     matches(case, FL8, oracle=evaluated, atol=WEIGHTS)

@@ -66,7 +66,7 @@ def test_missing_headers_are_one_sentence(source: Path):
 
 
 def test_libraries_are_hardened():
-    """Addresses are settled and made read-only when a library is loaded; no stack is code."""
+    """Addresses are made read-only when a library is loaded; no stack is executable."""
     if shutil.which("readelf") is None:
         pytest.skip("no readelf")
     libraries = [*(ROOT / "ep_nnapi").rglob("*.so")]

@@ -1,4 +1,4 @@
-"""What the adapter shows is what the ONNX file says, after ONNX Runtime's basic optimization."""
+"""The adapter shows the ONNX file as it is after ONNX Runtime's basic optimization."""
 
 from pathlib import Path
 

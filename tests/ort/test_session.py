@@ -131,10 +131,10 @@ LEVEL = onnxruntime.GraphOptimizationLevel
     ],
 )
 def test_append_refuses_at_once(arguments, options, message):
-    settled = settings()
+    chosen = settings()
     with pytest.raises(OptionError, match=message):
-        nnapi.append_execution_provider(settled, *arguments, **options)
-    assert not settled.has_providers()
+        nnapi.append_execution_provider(chosen, *arguments, **options)
+    assert not chosen.has_providers()
 
 
 def test_append_twice_is_refused():

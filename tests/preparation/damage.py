@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ep_nnapi.diagnostics import check as checking
-from ep_nnapi.epcontext import checksum as seal  # noqa: F401  (loaded before the workers are forked)
+from ep_nnapi.epcontext import checksum  # noqa: F401  (loaded before the workers are forked)
 from ep_nnapi.errors import NnapiError
 from ep_nnapi.preparation.job import Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
@@ -42,7 +42,7 @@ def damaged(data: bytes, rng: random.Random) -> tuple[str, bytes]:
 
 
 def _block(data: bytes, rng: random.Random) -> tuple[int, int]:
-    """Where a block begins and ends: of a few bytes as often as of many."""
+    """Begin and end of a block: of a few bytes as often as of many."""
     size = min(len(data), round(2 ** rng.uniform(0, 12)))
     start = rng.randrange(len(data) - size + 1)
     return start, start + size
@@ -85,7 +85,7 @@ WAYS: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def prepared(bad: Path) -> Outcome:
-    """How far the prepared model is from plain onnxruntime, asked as `prepare` asks."""
+    """Largest difference of the prepared model from plain onnxruntime, as `prepare` measures it."""
     out, recorded = bad.with_name("out.ort"), bad.with_name("out.npz")
     save_prepared(bad, out, job_of({}))
     record(bad, Verification(), {}, recorded)
@@ -94,7 +94,7 @@ def prepared(bad: Path) -> Outcome:
 
 
 def checked(bad: Path) -> Outcome:
-    """What `check` says of a prepared context."""
+    """Output of `check` for a prepared context."""
     return {"clusters": len(checking.check(bad).clusters)}
 
 
@@ -102,7 +102,7 @@ STEPS = {"prepared": prepared, "checked": checked}
 
 
 def outcomes(task: str, path: Path, numbers: tuple[int, int, int], folder: Path) -> list[Outcome]:
-    """What becomes of files damaged with a seed, from a first number to a last; two workers."""
+    """Outcomes of files damaged with a seed, from a first number to a last; two workers."""
     seed, first, last = numbers
     middle = (first + last) // 2
     parts = []

@@ -14,7 +14,7 @@ TARGETS = ("builtin-nnapi", "ep-nnapi")
 
 
 def combinations() -> list[tuple[str, ...]]:
-    """What goes together: format, style, levels, further option, what is written."""
+    """Valid combinations: format, style, levels, further option, written files."""
     return [
         (
             c.format,
@@ -28,7 +28,7 @@ def combinations() -> list[tuple[str, ...]]:
 
 
 def levels() -> list[tuple[str, ...]]:
-    """What each level leaves to NNAPI of the digits."""
+    """Nodes of digits.onnx that each level leaves to NNAPI."""
     return [left_by(DIGITS, level, target) for level in LEVELS for target in TARGETS]
 
 

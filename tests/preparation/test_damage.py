@@ -78,7 +78,7 @@ def refused_in_a_sentence(bad: Path, out: Path) -> None:
 
 
 def attempt(bad: Path, out: Path) -> tuple[Prepared | None, str | None]:
-    """What preparing gives or, as the command line does, says."""
+    """Entry of the prepared model, or the error as the command line prints it."""
     try:
         (made,) = ep_nnapi.prepare(bad, out).models
     except (ModelError, OptionError) as error:

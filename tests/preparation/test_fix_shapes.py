@@ -68,7 +68,7 @@ def test_an_ort_file_is_fixed_too(tmp_path: Path) -> None:
     assert shapes(tmp_path / "c.ort") == {"x": [2, 4], "z": [2, 3], "y": [2, 3]}
 
 
-def test_a_symbol_is_settled_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_symbol_is_fixed_wherever_it_occurs(tmp_path: Path) -> None:
     proto = onnx.load(symbolic(tmp_path / "a.onnx"))
     set_shapes(proto, {"x": (5, 4)})
     (x, z), (y,) = proto.graph.input, proto.graph.output

@@ -52,7 +52,7 @@ def still_there(options: dict[str, object], ops: dict[str, str]) -> dict[str, ob
 
 
 def keeps_what_is_claimed(source: Path, folder: Path, **options: object) -> dict[str, str]:
-    """What is in the .ort file: each claimed node as it was, claimed again; and no others are."""
+    """The .ort file has each claimed node unchanged; they and no others are claimed again."""
     save_ort(source, folder / "aware.ort", job_of(options))
     claimed, ops = kept(source, **options), ops_of(folder / "aware.ort", folder)
     assert claimed == kept(folder / "aware.ort", **still_there(options, ops))
@@ -191,7 +191,7 @@ def test_a_product_of_integers_is_kept(exclude: str, fused: set[str], tmp_path: 
 
 @pytest.mark.parametrize("form", ["ort", "onnx", "context"])
 def test_models_with_inner_graphs_are_prepared(form: str, tmp_path: Path) -> None:
-    """What was written from an .ort file has no names of inner graphs, without which none loads."""
+    """Models written from an .ort file lack names of subgraphs, which loading needs."""
     (made,) = ep_nnapi.prepare(choosing(tmp_path), tmp_path / "out", format=form).models
     assert made.worst is not None
     assert made.worst <= TOLERANCES[Kind.FLOAT32]

@@ -1,4 +1,4 @@
-"""What goes together, what is refused, and how the command line says it."""
+"""Combinations of options of `prepare`: accepted, or refused with the flag's name."""
 
 from __future__ import annotations
 

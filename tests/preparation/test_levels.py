@@ -1,4 +1,4 @@
-"""What each level leaves to NNAPI: ONNX Runtime's documentation, reproduced; README.md."""
+"""Nodes that each optimization level leaves to NNAPI, as ONNX Runtime's documentation says."""
 
 from __future__ import annotations
 

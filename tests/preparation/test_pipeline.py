@@ -81,7 +81,7 @@ def cases() -> Iterator[Case]:
 
 
 def jobs(case: Case, *, every: bool) -> Iterator[Job]:
-    """What the model is prepared as: with every target and platform, or with one for each row."""
+    """Jobs of the model: with every target and platform, or with one for each row."""
     for i, (row, level) in enumerate(ROWS):
         ways = WAYS if every else [WAYS[(case.index + i) % len(WAYS)]]
         for rules, platform in ways:
@@ -103,7 +103,7 @@ def called(job: Job) -> str:
 
 
 def saved(source: Path, out: Path, job: Job) -> SavedModel | str:
-    """What the model becomes, or why it is refused."""
+    """The prepared model, or the reason why it is refused."""
     try:
         return save_prepared(source, out, job)
     except ModelError as error:
@@ -121,7 +121,7 @@ def may_be_refused(case: Case, job: Job, why: str) -> bool:
 
 
 def prepared(model: onnx.ModelProto, case: Case, folder: Path, *, every: bool) -> dict[Path, Job]:
-    """What `model` becomes for each job. The model itself is gone when this returns."""
+    """The prepared models of each job. `model` itself is deleted when this returns."""
     source = folder / "model.onnx"
     onnx.save(model, source)
     made = {}

@@ -32,7 +32,7 @@ def lines(path: Path) -> Lines:
 
 
 def theirs(models: Path, out: Path, *arguments: str) -> dict[str, Lines]:
-    """What ONNX Runtime's converter writes, by the file's name."""
+    """Output of ONNX Runtime's converter, by the file's name."""
     shutil.copytree(models, out)
     command = [sys.executable, "-m", "onnxruntime.tools.convert_onnx_models_to_ort", str(out)]
     command += ["--target_platform", "arm", *arguments]

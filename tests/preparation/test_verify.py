@@ -1,4 +1,4 @@
-"""What prepared models are compared with, and how near is equal."""
+"""Comparison of prepared models with the original, and its tolerances."""
 
 from __future__ import annotations
 

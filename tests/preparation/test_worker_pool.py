@@ -57,7 +57,7 @@ def test_a_crash_ends_only_its_worker(odd: WorkerPool, tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_written_that_is_what_is_said(odd: WorkerPool, tmp_path: Path) -> None:
-    """Stands for a full disk: files of this process end after a kilobyte."""
+    """Simulate a full disk: files of this process end after a kilobyte."""
     most = resource.getrlimit(resource.RLIMIT_FSIZE)
     with odd.server() as server:
         runner = StepRunner(server, tmp_path, Limits(SECONDS, MEMORY))
@@ -216,7 +216,7 @@ def test_workers_end_with_whoever_asked(tmp_path: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether it is there, and not only because nobody has asked how it ended."""
+    """True if the process runs; one that has ended and was not waited for does not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2]
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""What `prepare` shows while it works: a bar on a terminal, plain lines elsewhere."""
+"""Progress of `prepare`: a bar on a terminal, plain lines to a pipe."""
 
 from __future__ import annotations
 

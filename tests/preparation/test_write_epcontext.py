@@ -39,7 +39,7 @@ def kinds(proto: onnx.ModelProto) -> list[str]:
 
 
 def computed(folder: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """What a session on the written model computes."""
+    """Outputs of a session on the written model."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     ep_nnapi.append_execution_provider(options, device="nnapi-reference")

@@ -77,7 +77,7 @@ def test_one_dequantization_may_be_read_twice():
 
 
 def test_numbers_need_no_quantization():
-    """What is no float, as an index, leaves a group as it is."""
+    """Values that are no floats, such as indexes, leave a group unchanged."""
     nodes = [node(DEQUANTIZE, "a s z", "da"), node("ArgMax", "da", "y", axis=1)]
     assert grouped(nodes, {"a": (2, (3, 4))}, {"y": TensorProto.INT64}) == [("ArgMax", 2)]
 

@@ -1,4 +1,4 @@
-"""Which nodes form a QDQ group, on graphs of a few nodes."""
+"""Nodes that form a QDQ group, on graphs of a few nodes."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LIKE_INPUT_0 = ("GroupNormalization", "MeanVarianceNormalization")
 
 
 class Unfit(Exception):
-    """What was drawn is no valid node: another is drawn instead."""
+    """The drawn node is invalid: another is drawn instead."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ class Drawing:
         domain: str = "",
         **attributes: object,
     ) -> list[Known]:
-        """One more node; raises Unfit unless ONNX's shape inference settles its outputs."""
+        """One more node; raises Unfit unless ONNX infers the shapes of its outputs."""
         names = [v.name if v is not None else "" for v in given]
         while names and not names[-1] and self.chance(0.5):
             names.pop()
@@ -221,7 +221,7 @@ class Drawing:
             tensor = found_type.tensor_type
             known = all(d.HasField("dim_value") for d in tensor.shape.dim)
             if not (known and tensor.HasField("shape")):
-                raise Unfit(f"{node.op_type}: {name} is not settled")
+                raise Unfit(f"{node.op_type}: {name} has no known shape")
             types[name] = (tensor.elem_type, tuple(d.dim_value for d in tensor.shape.dim))
         if len(types) < sum(bool(o) for o in node.output):
             raise Unfit(node.op_type)

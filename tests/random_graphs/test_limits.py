@@ -19,7 +19,7 @@ FIRST = int(os.environ.get("EP_NNAPI_SEED", "0"))
 
 
 def compare(first: int, count: int) -> tuple[int, str]:
-    """How many models the CPU provider answered, and the report."""
+    """Number of models that the CPU provider ran, and the report."""
     command = [sys.executable, "-m", "tests.random_graphs.limits", str(first), str(count)]
     done = subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-2000:]}"

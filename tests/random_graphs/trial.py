@@ -30,7 +30,7 @@ NOT_IN_HALF = {"Exp", "Cosh", "Sinh", "ReduceProd", "ReduceSumSquare", "ReduceLo
 
 
 class Ended(StrEnum):
-    """How a graph ended."""
+    """Outcome of a graph."""
 
     SAME = "same"
     DIFFERS = "differs"
@@ -40,7 +40,7 @@ class Ended(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one seed; `operators` were delegated."""
+    """Result of one seed; `operators` were delegated."""
 
     seed: int
     ended: Ended

@@ -1,4 +1,4 @@
-"""Sizes that only a run settles: what reads them is taken, or refused with the node that does."""
+"""Data-dependent shapes: nodes that read them are taken, or refused with their producer."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import ep_nnapi
 
 
 def found(batch: int | str) -> bytes:
-    """x [batch, 4] -> Relu -> NonZero -> Cast -> Mul, and x -> Neg: a run settles three sizes."""
+    """x [batch, 4] -> Relu -> NonZero -> Cast -> Mul, and x -> Neg: three data-dependent shapes."""
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("NonZero", ["r"], ["places"], "search"),
@@ -44,7 +44,7 @@ def test_the_node_that_finds_them_is_named_where_only_known_sizes_are_taken(
     assert "reals has a data-dependent shape, produced by search" in seen["mul"]
 
 
-def test_what_an_input_settles_is_to_be_fixed() -> None:
+def test_sizes_of_inputs_are_to_be_fixed() -> None:
     assert details("batch", dynamic_shapes="off")["neg"] == (
         "x dimension 0 is 'batch'; fix it to a number"
     )

@@ -1,4 +1,4 @@
-"""What follows from the sizes of the inputs: other sizes, and numbers."""
+"""Shapes and constants inferred from the sizes of the inputs."""
 
 from collections.abc import Sequence
 from dataclasses import replace

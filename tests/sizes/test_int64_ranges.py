@@ -26,7 +26,7 @@ def integers(*numbers: int) -> np.ndarray:
 
 
 def fits(*nodes: onnx.NodeProto, inputs=PICTURE, **constants: np.ndarray) -> bool:
-    """Whether INT32 is known to have the numbers of the last node's output."""
+    """True if the elements of the last node's output are known to fit INT32."""
     last = nodes[-1].output[0]
     graph = mark_int32_ranges(graph_of(model(nodes, inputs, {last: WIDE}, constants)))
     (output,) = (o for n in graph.nodes for o in n.outputs if o is not None and o.name == last)

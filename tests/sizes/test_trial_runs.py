@@ -1,4 +1,4 @@
-"""Sizes that are assumed of what only a run settles."""
+"""Sizes that are assumed for data-dependent shapes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(graph: Graph, index: int) -> tuple[object, ...] | None:
     return value.dims
 
 
-def test_two_samples_are_made_of_what_only_a_run_settles() -> None:
+def test_two_samples_are_made_of_data_dependent_shapes() -> None:
     seen = sample_graphs(compressed(), {})
     assert [read(v, 1) for v in seen] == [(10, 64), (10, 96)]
 

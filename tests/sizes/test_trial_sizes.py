@@ -37,7 +37,7 @@ def cut(*most: int | None) -> Graph:
     return graph_of(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)]))
 
 
-def test_unsettled_sizes_are_tried_twice_with_different_numbers() -> None:
+def test_unknown_sizes_are_tried_twice_with_different_numbers() -> None:
     first, second = map(sizes, sample_graphs(convolution(), {}))
     assert first[1] == second[1] == 3
     assert all(a != b for i, (a, b) in enumerate(zip(first, second, strict=True)) if i != 1)

@@ -1,4 +1,4 @@
-"""What a model's author declares of sizes inside is not believed where it cannot be so."""
+"""Declared sizes of intermediates are not trusted where they cannot be right."""
 
 import numpy as np
 import onnxruntime as ort

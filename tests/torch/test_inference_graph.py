@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 
 
 def captured(function: object, *args: object) -> tuple[InferenceGraph, list[object]]:
-    """What the backend is given for this call, told apart; and the arguments."""
+    """The captured graph of this call, its parts, and the arguments."""
     found = []
 
     def backend(graph, examples):

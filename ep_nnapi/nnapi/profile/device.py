@@ -60,7 +60,7 @@ class ProfiledRuntime:
         return (self.profile.answer(use, form_of(use)) for use in uses(model))
 
     def explanation(self, model: Model, declined: Iterable[int]) -> str:
-        """Why the recorded device does not support these operations, for a message."""
+        """The reason why the recorded device does not support these operations, for a message."""
         answers = list(self.answers(model))
         if all(answers[i] is Answer.NOT_RECORDED for i in declined):
             return "not in its profile; record it with this model"

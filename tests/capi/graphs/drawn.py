@@ -92,7 +92,7 @@ class Draw:
         return integer(self.r.randint(0, 3))
 
     def until(self, make: Callable[[], Operation | None]) -> Operation:
-        """What is made first, of many trials."""
+        """The first result, of many trials."""
         return next(made for made in (make() for _ in range(1000)) if made is not None)
 
 

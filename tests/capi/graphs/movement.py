@@ -146,7 +146,7 @@ def stride(d: Draw, size: int) -> tuple[int, int, int, int]:
 
 
 def strided(d: Draw, code: OperandCode, rank: int) -> Operation:
-    """A mask stands for a begin of 0, or for an end that is the size; whatever they are then."""
+    """A mask sets a begin to 0, or an end to the size; the given ones are ignored."""
     a = d.tensor(code, d.dims(rank))
     begin, end, step, count = (
         list(each) for each in zip(*(stride(d, size) for size in a.dims), strict=True)

@@ -75,7 +75,7 @@ def into(*codes: OperandCode) -> Make:
 
 
 def prescribed(code: OperandCode, dims: tuple[int, ...], scale: float, low: int) -> Given:
-    """An output whose quantization is prescribed: unsigned 0 stands for `low` steps."""
+    """An output whose quantization is prescribed: unsigned 0 is `low` steps."""
     if code not in BYTES:
         return Given(code, dims)
     return Given(code, dims, scale, low - 128 if code is Q8S else low)

@@ -47,7 +47,7 @@ class Image(NamedTuple):
 
 
 class Window(NamedTuple):
-    """How a filter moves along one dimension; `padding` 1: SAME, 2: VALID, or before and after."""
+    """Window along one dimension; `padding` 1: SAME, 2: VALID, or before and after."""
 
     taps: int
     stride: int

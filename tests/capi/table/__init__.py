@@ -1,4 +1,4 @@
-"""What each function returns in each state: the NDK's documentation as a table.
+"""Results of each function in each state: the NDK's documentation as a table.
 
 The codes are Android's; a comment says so where one is ours.
 """

@@ -44,5 +44,5 @@ class Rows(list[Row]):
 
 
 def out() -> object:
-    """Where a function may write anything."""
+    """Memory into which a function may write."""
     return ref(OUT)

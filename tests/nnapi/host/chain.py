@@ -17,7 +17,7 @@ SCALARS = {
 
 
 class Chain:
-    """What is added is known by its index from then on; `inputs` are the model's, in order."""
+    """Operands are referred to by index once they are added; `inputs` are the model's, in order."""
 
     def __init__(self, *inputs: Operand):
         self.operands = list(inputs)
@@ -63,7 +63,7 @@ class Chain:
         return Model(operands, operations, tuple(self.inputs), outputs)
 
     def run(self, *outputs: int) -> list[np.ndarray]:
-        """What the model gives for what was put in."""
+        """Outputs of the model for the inputs that were added."""
         return run(self.model(*outputs), *self.fed)
 
     def _add(self, operand: Operand) -> int:
@@ -72,5 +72,5 @@ class Chain:
 
 
 def run(model: Model, *arrays: np.ndarray, **options) -> list[np.ndarray]:
-    """What a model gives; `options` of a run."""
+    """Outputs of a model; `options` of the run."""
     return RUNTIME.compile(model, REFERENCE).run(arrays, options=RunOptions(**options))

@@ -66,7 +66,7 @@ VALID = {"padding": 2, "stride_width": 1, "stride_height": 1, "activation": 0}
 
 
 def windows(image: np.ndarray, side: int) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
-    """What each position of a window of `side` x `side` sees of an image [1, H, W, C]."""
+    """Elements of an image [1, H, W, C] at each position of a window of `side` x `side`."""
     for y in range(image.shape[1] - side + 1):
         for x in range(image.shape[2] - side + 1):
             yield (y, x), image[0, y : y + side, x : x + side]

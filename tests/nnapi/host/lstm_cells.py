@@ -93,7 +93,7 @@ def steps(w, sequence, scalars=SCALARS, auxiliary=None):
 
 
 def gate(w, name, x, h, a, c=None):
-    """What goes into a gate's activation."""
+    """Input of a gate's activation."""
     total = x @ w[f"input_to_{name}_weights"].T + h @ w[f"recurrent_to_{name}_weights"].T
     if a is not None:
         total = total + a @ w[f"aux_input_to_{name}_weights"].T

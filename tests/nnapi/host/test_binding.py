@@ -1,4 +1,4 @@
-"""How a kernel is called: by a table, in blocks, or at once."""
+"""Calls of a kernel: by a table, in blocks, or at once."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def plain_model() -> Model:
 
 
 def compiled(directory: Path, described: Model, token: bytes = TOKEN) -> tuple[str, np.ndarray]:
-    """What the cache did, and what the model computes."""
+    """Actions of the cache, and the model's outputs."""
     before, runtime = cache.COUNTS.copy(), HostRuntime()
     options = CompileOptions(cache_dir=str(directory), token=token)
     made = runtime.compile(described, runtime.devices()[0], options)

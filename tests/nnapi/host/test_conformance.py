@@ -32,7 +32,7 @@ def test_cases_of(file, dynamic):
 
 
 def _outcome(case, dynamic) -> list[str]:
-    """What is wrong with a case; empty when it passes."""
+    """Errors of a case; empty when it passes."""
     try:
         model = conformance.model(case, dynamic=dynamic)
         results = RUNTIME.compile(model, REFERENCE).run(conformance.inputs(case))

@@ -61,7 +61,7 @@ def increment(chain, index):
 
 
 def counted(times, *arrays):
-    """What to feed a loop that runs that many times."""
+    """Inputs of a loop that runs that many times."""
     return (np.zeros(1, np.int32), np.array([times], np.int32), *arrays)
 
 

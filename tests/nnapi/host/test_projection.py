@@ -63,7 +63,7 @@ def test_the_shortest_key():
 
 
 def bit(seed, items, weights):
-    """Whether the sum of weighted hashes, as signed numbers, of a seed before an item is > 0."""
+    """True if the sum of weighted hashes, as signed numbers, of a seed before an item is > 0."""
     total = 0.0
     for item, weight in zip(items, weights, strict=True):
         key = struct.pack("<f", seed) + item.tobytes()

@@ -92,14 +92,14 @@ def quantized_lstm(stored, numbers, output=OUTPUT):
 
 
 def off(array, operand, real):
-    """How many quanta stored numbers are off at most."""
+    """Largest error of stored numbers in quanta."""
     info = np.iinfo(operand.type.numpy)
     exact = np.clip(real / operand.scale + operand.zero_point, info.min, info.max)
     return np.abs(array - exact).max()
 
 
 def output_steps(options, reals):
-    """What an output may be off: its rounding, the hidden state's, the state's and the gates'."""
+    """Allowed error of an output: its rounding, the hidden state's, the state's and the gates'."""
     if "projection" not in options:
         return 0.5 + 2 * ERROR / HIDDEN.scale
     hidden = HIDDEN.scale / 2 + 2 * ERROR

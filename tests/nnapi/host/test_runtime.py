@@ -138,7 +138,7 @@ def test_an_output_that_cannot_be_written_is_refused(out):
 
 
 @pytest.mark.parametrize("dims", [(0,), ()], ids=["size", "rank"])
-def test_unknown_dimensions_are_settled_by_each_run(dims):
+def test_unknown_dimensions_are_given_by_each_run(dims):
     compilation = compiled(chain(dims))
     for size in (2, 0, 5, 2):
         (result,) = compilation.run([np.arange(size, dtype=np.float32)])

@@ -48,7 +48,7 @@ class Shim:
         self._control.shim_fault(_c(name), nth, code, milliseconds)
 
     def random(self, seed: int, per_mille: int) -> None:
-        """That share of all calls returns a random error code."""
+        """Let `per_mille` of a thousand calls return a random error code."""
         self._control.shim_random(ctypes.c_ulong(seed), per_mille)
 
     def decline(self, *operations: int) -> None:
@@ -61,11 +61,11 @@ class Shim:
         self._control.shim_clear()
 
     def calls(self, name: str) -> int:
-        """How often a function was called since its fault was set."""
+        """Number of calls of a function since its fault was set."""
         return self._control.shim_calls(_c(name))
 
     def live(self) -> dict[str, int]:
-        """How many objects of each kind are not freed."""
+        """Number of objects of each kind that are not freed."""
         counts = dict.fromkeys(OBJECTS, 0)
         for function in FUNCTIONS:
             kind = _made(function) or _freed(function)

@@ -1,4 +1,4 @@
-"""What a session costs that is made and run in a process of its own."""
+"""Time and memory of a session that is created and run in a process of its own."""
 
 from __future__ import annotations
 

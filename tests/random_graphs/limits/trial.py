@@ -17,7 +17,7 @@ CLOSE = 2e-5  # of the largest number: sums of float32 products in another order
 
 
 class Ended(StrEnum):
-    """How a model ended."""
+    """Outcome of a model."""
 
     SAME = "same"
     WORSE = "worse than without the provider"
@@ -25,7 +25,7 @@ class Ended(StrEnum):
 
 
 def attempt(seed: int) -> tuple[Ended, str]:
-    """How the model of a seed ended; where ours is worse, a sentence that says why."""
+    """Outcome of the model of a seed; where ours is worse, the reason in a sentence."""
     drawn = draw(seed)
     content = drawn.model().SerializeToString()
     cpu = cost(content, drawn.feeds, ours=False)

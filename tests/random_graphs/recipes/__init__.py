@@ -1,4 +1,4 @@
-"""How to draw a node of each operator: its inputs, its attributes, what they may be."""
+"""Recipes for random nodes of each operator: inputs, attributes and their ranges."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a recipe is, and what the recipes of several families draw."""
+"""Recipes, and what the recipes of several families share."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def taken(case) -> bool:
 
 
 def wrong(case) -> list[str]:
-    """What is wrong with the results."""
+    """Errors of the results."""
     try:
         compiled = RUNTIME.compile(conformance.model(case), DEVICE)
         options = RunOptions(loop_timeout_ns=LOOP_TIMEOUT_NS)

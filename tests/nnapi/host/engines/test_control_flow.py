@@ -97,7 +97,7 @@ def test_a_result_of_another_size_than_declared_fails(rounds, right):
 
 
 def test_two_growing_sizes_of_a_declared_result_are_declined():
-    """Whether a run has them could not be told from the number of elements."""
+    """The number of elements would not tell if a run has them."""
     model = growing(operand(F32, 0, 0), operand(F32, 4, 6), operand(F32, 2, 3), axes=(0, 1))
     assert obstacles(model) == ("a tensor changes several of its sizes in the loop",)
 
