@@ -22,12 +22,13 @@ from onnx import TensorProto, helper
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
-from ep_nnapi.ort import plugin
+from ep_nnapi.ort import callbacks, plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Allocate, Stop
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 CALLS = 20_000
@@ -66,6 +67,7 @@ class Idle:
         self.node_ids: tuple[int, ...] = ()
         self.marks = (0, 0)
         self.error: Exception | None = None
+        self.listeners: list[Listener] = []
 
     def plan(self, graph: Graph) -> Sequence[Idle]:
         """One cluster of the one node."""
@@ -122,7 +124,9 @@ def one_node() -> onnxruntime.InferenceSession:
 
 def fused_node() -> int:
     """The address of the only OrtNodeComputeInfo there is."""
-    (struct,) = [s for s, (_, node) in plugin.live_objects.items() if isinstance(node, FusedNode)]
+    (struct,) = [
+        s for s, (_, node) in callbacks.live_objects.items() if isinstance(node, FusedNode)
+    ]
     return int(ffi.cast("uintptr_t", struct))
 
 

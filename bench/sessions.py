@@ -37,6 +37,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 SIZES = (500, 2_000, 8_000, 32_000, 100_000)
@@ -104,6 +105,11 @@ class PlanOnly:
     def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
         """Yields those of the other provider."""
         return self.provider.contexts(clusters, model)
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """The other provider's."""
+        return self.provider.listeners
 
     def notice(self) -> Notice:
         """Returns the other provider's."""

@@ -127,6 +127,12 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--random", action="store_true", help="random inputs (the default)")
     parser.add_argument("--no-latency", action="store_true", help="do not measure latency")
     parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="write ONNX Runtime's profile of one more session, with each NNAPI operation, as JSON "
+        "for Perfetto",
+    )
+    parser.add_argument(
         "--tolerance",
         type=float,
         help="largest difference of an output, relative to its spread (default: by its kind, 1e-4 "

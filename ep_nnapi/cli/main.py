@@ -177,6 +177,7 @@ def _run(given: argparse.Namespace) -> int:
             seed=given.seed,
             tolerance=given.tolerance,
             latency=not given.no_latency,
+            profile=given.profile,
             **options_of(given),
         )
     if given.json:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from ep_nnapi.diagnostics.check import given_to_session, open_session, source
 from ep_nnapi.diagnostics.error_measures import ErrorMeasures
 from ep_nnapi.diagnostics.inputs import Feeds
-from ep_nnapi.diagnostics.run_and_compare import compared, outputs_of
+from ep_nnapi.diagnostics.run_and_compare import compared
+from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.graph import Graph

@@ -16,11 +16,10 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.run_and_compare import (
     compared,
-    feeds_of,
-    outputs_of,
     relaxed,
     run_on_nnapi,
 )
+from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure

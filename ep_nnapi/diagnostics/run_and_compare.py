@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import onnxruntime
 
 from ep_nnapi.diagnostics.check import (
-    first_line,
     open_session,
     provider_of_session,
     source,
 )
 from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
-from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
+from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.latency import Latency, measured
 from ep_nnapi.diagnostics.model_sources import Inputs, Loadable, ModelSource
 from ep_nnapi.diagnostics.output_kinds import Traits
 from ep_nnapi.diagnostics.output_traits import traits_of
+from ep_nnapi.diagnostics.record_trace import record_trace
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from ep_nnapi.diagnostics.report_sources import with_sources
+from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import (
     Difference,
@@ -35,10 +37,9 @@ from ep_nnapi.diagnostics.verdict import (
     differences_of,
     verdict_of,
 )
-from ep_nnapi.errors import ModelError, RuntimeFailure
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.options import HOST, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -110,6 +111,7 @@ def run(
     seed: int = 0,
     tolerance: float | None = None,
     latency: bool = False,
+    profile: str | Path | None = None,
     **options: object,
 ) -> RunResult:
     """Runs `model` on NNAPI and on the CPU provider and compares the outputs.
@@ -122,6 +124,8 @@ def run(
                computation determines which provider is less accurate, and nnapi-reference whether
                the cause is a device's arithmetic or a defect of the lowering
     latency    also measure the latency on both providers, after the compared runs
+    profile    file for ONNX Runtime's profile of another session, which runs the same inputs; it
+               has an event for each NNAPI operation
     The CPU provider cannot run clusters compiled ahead of time. Other devices are then compared
     with nnapi-reference, and nnapi-reference with nothing.
     Raises ModelError, OptionError and RuntimeFailure (a device failed without fallback).
@@ -130,6 +134,8 @@ def run(
     with custom_ops(parse(options).custom_ops_library):
         run_it = _run_epcontext if contents(model) else _run_both
         result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
+        if profile is not None:
+            record_trace(Path(profile), partial(_profiled_runs, model, feeds, options))
     result = replace(result, report=with_sources(result.report, model))
     if not latency:
         return result
@@ -209,15 +215,6 @@ def _run_epcontext(
     return replace(result, verdict=verdict, against=REFERENCE_DEVICE), session, None, feeds
 
 
-def feeds_of(
-    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
-) -> Feeds:
-    """Returns the given inputs, or random ones, with the fixed shapes."""
-    declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
-    specs = fixed_specs(declared, dict(fixed))
-    return given_feeds(inputs, specs, seed)
-
-
 def _result(
     provider: Provider,
     got: Sequence[Mapping[str, Array]],
@@ -258,38 +255,28 @@ def run_on_nnapi(
     return provider, [outputs_of(session, f, provider) for f in feeds.runs]
 
 
+def _profiled_runs(
+    model: ModelSource,
+    feeds: Feeds,
+    options: Mapping[str, object],
+    settings: onnxruntime.SessionOptions,
+) -> onnxruntime.InferenceSession:
+    provider, session = _nnapi_session(model, options, settings)
+    for given in feeds.runs:
+        outputs_of(session, given, provider)
+    return session
+
+
 def _nnapi_session(
-    model: ModelSource, options: Mapping[str, object]
+    model: ModelSource,
+    options: Mapping[str, object],
+    settings: onnxruntime.SessionOptions | None = None,
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
     register()
+    chosen = exact_options() if settings is None else settings
     with provider_of_session(parse(options)) as (strings, found):
-        session = open_session(source(model), exact_options(), [(EP_NAME, strings), CPU])
+        session = open_session(source(model), chosen, [(EP_NAME, strings), CPU])
         return found(), session
-
-
-def outputs_of(
-    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
-) -> Mapping[str, Array]:
-    """Returns one run's outputs; raises the device's RuntimeFailure, or else ModelError."""
-    names = [o.name for o in session.get_outputs()]
-    try:
-        values = session.run(names, dict(feeds))
-    except Exception as error:  # ONNX Runtime's exceptions have no common base class
-        if provider is not None and provider.failures:
-            raise provider.failures[-1] from None
-        raise ModelError(f"the model cannot run: {first_line(error)}") from None
-    return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}
-
-
-def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
-    """Yields the arrays of an output by name; a sequence yields one array for each element."""
-    if isinstance(value, list):
-        for i, element in enumerate(value):
-            yield from _arrays(f"{name}[{i}]", element)
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        yield name, value
-    else:
-        raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")
 
 
 def _recognised(outputs: Sequence[Mapping[str, Array]], count: int) -> Array | None:

@@ -94,7 +94,7 @@ def _measured(
     model: str | bytes, report: Report, options: Mapping[str, object]
 ) -> dict[int, float]:
     """Milliseconds of a run of each cluster, where its device measured it."""
-    result = run(model, (), seed=0, tolerance=None, latency=False, **options)
+    result = run(model, (), seed=0, tolerance=None, latency=False, profile=None, **options)
     if [c.nodes for c in result.report.clusters] != [c.nodes for c in report.clusters]:
         return {}  # other sizes of inputs than declared may change the clusters
     times = {t.cluster: t.in_driver or t.on_hardware for t in result.device_times}

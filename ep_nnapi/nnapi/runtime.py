@@ -56,17 +56,35 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedOperation:
+    """One operation of a run, in time.perf_counter_ns() time.
+
+    origin  names of the ONNX nodes that it came from
+    bytes   size of its inputs, constants included, and of its outputs
+    """
+
+    name: str
+    origin: tuple[str, ...]
+    bytes: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunOptions:
     """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout.
 
     stop      called between operations if the runtime supports it; an exception ends the run
     measure   called with the device's own measurement after a run, if the runtime has one
+    on_operation  called after each operation if the runtime runs them one by one, also for those of
+              a control flow operation's submodels, which end before it
     """
 
     timeout_ns: int | None = None
     loop_timeout_ns: int | None = None
     stop: Callable[[], None] | None = None
     measure: Callable[[Duration], None] | None = None
+    on_operation: Callable[[TimedOperation], None] | None = None
 
 
 class Compilation(Protocol):

@@ -27,6 +27,7 @@ _OPAQUE = (
     *("OrtHardwareDevice", "OrtEpDevice", "OrtLogger", "OrtEpGraphSupportInfo"),
     *("OrtNodeComputeContext", "OrtDataTransferImpl", "OrtEp", "OrtEpFactory", "OrtEnv"),
     *("OrtSession", "OrtRunOptions"),
+    *("OrtEpProfilerImpl", "OrtProfilingEvent", "OrtProfilingEventsContainer"),
     *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
     "OrtModelEditorApi",
 )
@@ -131,6 +132,11 @@ _ORT_EP_API = {
     16: "OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, "
     "const OrtKeyValuePairs *, OrtHardwareDevice **)",
     17: "void (*ReleaseHardwareDevice)(OrtHardwareDevice *)",
+    65: "OrtStatus *(*CreateProfilingEvent)(int, int32_t, int32_t, const char *, int64_t, int64_t, "
+    "const char *const *, const char *const *, size_t, OrtProfilingEvent **)",
+    66: "void (*ReleaseProfilingEvent)(OrtProfilingEvent *)",
+    72: "OrtStatus *(*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer *, "
+    "const OrtProfilingEvent *const *, size_t)",
 }
 
 _MODEL_EDITOR_API = {
@@ -170,6 +176,7 @@ _EP = {
     7: "OrtStatus *(*OnRunStart)(OrtEp *, const OrtRunOptions *)",
     8: "OrtStatus *(*OnRunEnd)(OrtEp *, const OrtRunOptions *, _Bool)",
     11: "const char *(*GetCompiledModelCompatibilityInfo)(OrtEp *, const OrtGraph *)",
+    15: "OrtStatus *(*CreateProfiler)(OrtEp *, OrtEpProfilerImpl **)",
     21: "OrtStatus *(*OnSessionInitializationEnd)(OrtEp *)",
     24: "void *GetWeightlessSupport",
 }
@@ -192,12 +199,18 @@ _CALLBACKS = (
     "OrtStatus **)",
     "int py_set_dynamic_options(void *, const char *const *, const char *const *, size_t, "
     "OrtStatus **)",
+    "int py_create_profiler(void *, PyProfiler **, OrtStatus **)",
+    "int py_start_profiling(void *, int64_t, OrtStatus **)",
+    "int py_end_profiling(void *, uintptr_t, OrtStatus **)",
+    "void py_release_profiler(void *, PyProfiler *)",
     "const char *py_compatibility_info(void *)",
     "int py_validate_compatibility(void *, const char *, int *, OrtStatus **)",
     "void py_release_computes(void *, PyCompute **, size_t)",
     "int py_compute(void *, Call *)",
 )
 
+
+_SOURCES = ("native.c", "termination.c", "selection.c", "profiler.c", "callbacks.c")
 
 _EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
 
@@ -247,10 +260,7 @@ def _source(header: str) -> str:
             header,
             *(f"static {callback};" for callback in _CALLBACKS),
             (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
-            *(
-                (_HERE / name).read_text(encoding="utf-8")
-                for name in ("native.c", "termination.c", "selection.c", "callbacks.c")
-            ),
+            *((_HERE / name).read_text(encoding="utf-8") for name in _SOURCES),
         )
     )
 

@@ -7,15 +7,7 @@
 
 /* ONNX Runtime reads only the members of `ort_version_supported`, which all exist. */
 struct PyFactory { OrtEpFactory base; void *self; const char *name, *vendor, *version; };
-struct PyEp { OrtEp base; void *self; const char *name; };
 struct PyCompute { OrtNodeComputeInfo base; void *self; size_t inputs, outputs; };
-
-/* Of every callback that may fail: its status, and what it leaves to be raised. */
-static OrtStatus *outcome(int failed, OrtStatus *status) {
-  pass_on_interrupt();
-  if (failed && status == NULL) return create_status("ep_nnapi: the Python callback could not run");
-  return status;
-}
 
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank) {
   OrtValue *value = NULL;
@@ -136,6 +128,7 @@ PyEp *new_ep(void *self, const char *name) {
   ep->base.SetDynamicOptions = Ep_SetDynamicOptions;
   ep->base.OnRunStart = Ep_OnRunStart;
   ep->base.OnRunEnd = Ep_OnRunEnd;
+  ep->base.CreateProfiler = Ep_CreateProfiler;
   ep->base.GetCompiledModelCompatibilityInfo = Ep_GetCompiledModelCompatibilityInfo;
   ep->base.OnSessionInitializationEnd = Ep_OnSessionInitializationEnd;
   ep->self = self;

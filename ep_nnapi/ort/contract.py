@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
@@ -65,6 +66,11 @@ class Provider(Protocol):
     @property
     def compatibility_info(self) -> str:
         """The conditions that the clusters are compiled for, stored with a compiled model."""
+        ...
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """What is called with each event of a run, from any thread; to add and remove some."""
         ...
 
     def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:

@@ -17,6 +17,7 @@ from ep_nnapi.ort.context import ContextOptions, create_context_node
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
 from ep_nnapi.ort.names import without_prefix
+from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.ort.reader import Reader, first_name
 
 if TYPE_CHECKING:
@@ -145,6 +146,10 @@ class Ep:
     def set_dynamic_options(self, entries: Mapping[str, str]) -> None:
         """Passes options on, whose names may have the prefix of provider options."""
         self._provider.set_dynamic_options({without_prefix(k): v for k, v in entries.items()})
+
+    def profiler(self) -> Profiler:
+        """Returns a new profiler of this session."""
+        return Profiler(self._provider.listeners)
 
     def compatibility_info(self) -> CData:
         """Returns the string for a compiled model, which lives as long as this object."""

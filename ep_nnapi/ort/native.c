@@ -15,6 +15,8 @@ enum { FUSION_OPTIONS = 23, INITIALIZATION_END = 27, NEWEST = 31 };
     if (status_ != NULL) return status_; \
   } while (0)
 
+struct PyEp { OrtEp base; void *self; const char *name; };
+
 static const OrtApi *api;
 static const OrtEpApi *ep_api;
 static uint32_t implemented; /* version of the structs that are given to the running ONNX Runtime */
@@ -33,6 +35,13 @@ static int use_api(const OrtApiBase *base) {
 OrtStatus *create_status(const char *message) { return api->CreateStatus(EXECUTE_FAIL, message); }
 const char *status_message(const OrtStatus *status) { return api->GetErrorMessage(status); }
 void release_status(OrtStatus *status) { api->ReleaseStatus(status); }
+
+/* Of every callback that may fail: its status, and what it leaves to be raised. */
+static OrtStatus *outcome(int failed, OrtStatus *status) {
+  pass_on_interrupt();
+  if (failed && status == NULL) return create_status("ep_nnapi: the Python callback could not run");
+  return status;
+}
 
 OrtStatus *log_message(uintptr_t logger, int severity, const char *message) {
   return api->Logger_LogMessage((const OrtLogger *)logger, severity, message, "ep_nnapi", 0,

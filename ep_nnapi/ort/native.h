@@ -15,6 +15,7 @@ typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct PyFactory PyFactory;
 typedef struct PyEp PyEp;
 typedef struct PyCompute PyCompute;
+typedef struct PyProfiler PyProfiler;
 
 typedef struct {
   const char *name;
@@ -61,6 +62,15 @@ typedef struct {
   const void *data;
   int bytes;
 } NewAttribute;
+
+/* An event of a profile: times in microseconds from its beginning, `count` keys and values. */
+typedef struct {
+  int32_t process, thread;
+  const char *name;
+  int64_t start, duration;
+  const char *const *keys, *const *values;
+  size_t count;
+} NewEvent;
 
 /* One call of Compute: `inputs` has the fused node's inputs, `status` what went wrong. */
 typedef struct {
@@ -117,9 +127,14 @@ OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, s
  * when it failed. */
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank);
 
+/* Adds an event to the OrtProfilingEventsContainer of a profile that ends. */
+OrtStatus *add_event(uintptr_t events, const NewEvent *event);
+
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version);
 PyEp *new_ep(void *self, const char *name);
 PyCompute *new_compute(void *self, size_t inputs, size_t outputs);
+PyProfiler *new_profiler(void *self);
 void free_ep(PyEp *ep);
 void free_compute(PyCompute *compute);
+void free_profiler(PyProfiler *profiler);
 void *compute_self(PyCompute *compute);

@@ -6,38 +6,34 @@ fails before the callback's code runs, cffi returns FAILED and the C code create
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING
 
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.nnapi.interrupts import escaped, hold
+from ep_nnapi.nnapi.interrupts import hold
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, config_entries, status_of, text
+from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, live_objects, new_struct, with_status
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import context_options
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options, semantic_version
+from ep_nnapi.ort.profiler import Profiler
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
 
-_P = ParamSpec("_P")
-_OK, _FAILED = 0, 1
 _CPU = 0  # Source: OrtHardwareDeviceType.
-_ESCAPED = escaped(lib.interrupt_later)
 
 _CHOSEN_BY_POLICY = (
     f"a selection policy has chosen {EP_NAME}, whose device is a reference and slower than the CPU "
     "provider: it leaves all nodes to that; ep_nnapi.append_execution_provider or providers= "
     "selects it"
 )
-
-# Python objects by their C struct: C holds only a handle, so this keeps them alive.
-live_objects: dict[CData, tuple[CData, object]] = {}
 
 
 def _open_provider(entries: Mapping[str, str]) -> Provider:
@@ -76,6 +72,9 @@ class NoNodesProvider:
 
     error: Exception | None = None
 
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []  # there are no events
+
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """Returns no clusters."""
         return ()
@@ -101,41 +100,15 @@ factory = Factory(_open_provider)
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
 
-def _new_struct(make: Callable[..., CData], itself: object, *arguments: object) -> CData:
-    """Returns a new C struct with a handle to `itself`, kept in `alive` until it is released."""
-    handle = ffi.new_handle(itself)
-    struct = make(handle, *arguments)
-    if not struct:
-        raise MemoryError
-    live_objects[struct] = (handle, itself)
-    return struct
-
-
-def _status(function: Callable[_P, None]) -> Callable[_P, int]:
-    """Decorator for callbacks: stores an OrtStatus for exceptions in the last argument."""
-
-    @wraps(function)
-    def callback(*args: _P.args, **kwargs: _P.kwargs) -> int:
-        try:
-            function(*args, **kwargs)
-        except BaseException as error:
-            args[-1][0] = status_of(error)  # type: ignore[index]
-            hold(error, lib.interrupt_later)
-            return _FAILED
-        return _OK
-
-    return callback
-
-
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_create_factory(out: CData, status: CData) -> None:
     """Returns the only factory of this library, which is never freed."""
-    out[0] = _new_struct(lib.new_factory, factory, *_strings)
+    out[0] = new_struct(lib.new_factory, factory, *_strings)
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_supported_devices(
     this: CData,
     hardware: CData,
@@ -152,42 +125,42 @@ def py_supported_devices(
             count[0] += 1
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_create_ep(
     this: CData, options: CData, by_policy: int, logger: int, out: CData, status: CData
 ) -> None:
     """Creates the execution provider of one session."""
     this_factory: Factory = ffi.from_handle(this)
     ep = this_factory.create_ep(options, bool(by_policy), logger)
-    out[0] = _new_struct(lib.new_ep, ep, _strings[0])
+    out[0] = new_struct(lib.new_ep, ep, _strings[0])
 
 
-@ffi.def_extern(onerror=_ESCAPED)
+@ffi.def_extern(onerror=ESCAPED)
 def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
     """Releases the execution provider of a session."""
     del live_objects[struct]
     lib.free_ep(struct)
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_get_capability(this: CData, graph: int, support: CData, status: CData) -> None:
     """Claims the nodes of a graph that the provider takes."""
     ep: Ep = ffi.from_handle(this)
     ep.get_capability(graph, support)
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_session_initialized(this: CData, status: CData) -> None:
     """Logs the session's line; all graphs are planned by now."""
     ep: Ep = ffi.from_handle(this)
     ep.log_notice()
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_compile(
     this: CData,
     graphs: CData,
@@ -201,13 +174,13 @@ def py_compile(
     ep: Ep = ffi.from_handle(this)
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
-        out[i] = _new_struct(lib.new_compute, node, node.input_count, node.output_count)
+        out[i] = new_struct(lib.new_compute, node, node.input_count, node.output_count)
     for i, context_node in enumerate(ep.context_nodes(ffi.unpack(fused, count))):
         context_nodes[i] = context_node
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_set_dynamic_options(
     this: CData, keys: CData, values: CData, count: int, status: CData
 ) -> None:
@@ -216,15 +189,15 @@ def py_set_dynamic_options(
     ep.set_dynamic_options({text(keys[i]): text(values[i]) for i in range(count)})
 
 
-@ffi.def_extern(onerror=_ESCAPED)
+@ffi.def_extern(onerror=ESCAPED)
 def py_compatibility_info(this: CData) -> CData:
     """Returns the string that is stored with a compiled model; NULL if that fails."""
     ep: Ep = ffi.from_handle(this)
     return ep.compatibility_info()
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
-@_status
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
 def py_validate_compatibility(this: CData, info: CData, answer: CData, status: CData) -> None:
     """Answers if a model that was compiled under these conditions runs here."""
     from ep_nnapi.provider.compatibility import validate  # as in _open_provider
@@ -232,7 +205,38 @@ def py_validate_compatibility(this: CData, info: CData, answer: CData, status: C
     answer[0] = validate(text(info))
 
 
-@ffi.def_extern(onerror=_ESCAPED)
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
+def py_create_profiler(this: CData, out: CData, status: CData) -> None:
+    """Creates what collects events while ONNX Runtime records a profile of a session or a run."""
+    ep: Ep = ffi.from_handle(this)
+    out[0] = new_struct(lib.new_profiler, ep.profiler())
+
+
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
+def py_start_profiling(this: CData, began_ns: int, status: CData) -> None:
+    """Begins to collect events."""
+    profiler: Profiler = ffi.from_handle(this)
+    profiler.start(began_ns)
+
+
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
+def py_end_profiling(this: CData, events: int, status: CData) -> None:
+    """Adds the events that were collected to an OrtProfilingEventsContainer."""
+    profiler: Profiler = ffi.from_handle(this)
+    profiler.end(events)
+
+
+@ffi.def_extern(onerror=ESCAPED)
+def py_release_profiler(this: CData, struct: CData) -> None:
+    """Releases a profiler."""
+    del live_objects[struct]
+    lib.free_profiler(struct)
+
+
+@ffi.def_extern(onerror=ESCAPED)
 def py_release_computes(this: CData, structs: CData, count: int) -> None:
     """Releases fused nodes."""
     for i in range(count):
@@ -241,17 +245,17 @@ def py_release_computes(this: CData, structs: CData, count: int) -> None:
             lib.free_compute(structs[i])
 
 
-@ffi.def_extern(error=_FAILED, onerror=_ESCAPED)
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
 def py_compute(this: CData, call: Call) -> int:
-    """Runs one fused node; without the decorator `_status`, as it is the hot path."""
+    """Runs one fused node; without the decorator `with_status`, as it is the hot path."""
     node: FusedNode = ffi.from_handle(this)
     try:
         node.compute(call)
     except BaseException as error:
         call.status = status_of(error)
         hold(error, lib.interrupt_later)
-        return _FAILED
-    return _OK
+        return FAILED
+    return OK
 
 
 def connect() -> int:

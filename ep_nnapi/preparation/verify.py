@@ -16,10 +16,10 @@ from ep_nnapi.diagnostics.output_traits import traits_of
 from ep_nnapi.diagnostics.run_and_compare import (
     compared,
     on_reference_device,
-    outputs_of,
     relaxed,
     run_on_nnapi,
 )
+from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions

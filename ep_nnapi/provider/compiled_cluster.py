@@ -25,6 +25,7 @@ from ep_nnapi.provider.compiler import Compiler, Declined, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
+from ep_nnapi.provider.run_events import RunEvents
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
@@ -139,10 +140,20 @@ class Runner:
         A run with other shapes than the model declares uses the CPU provider; the first one logs a
         warning. Raises OtherSizes if the cluster has no CPU model.
         """
+        listeners = self.cluster.compiler.listeners
+        if not listeners:
+            self._run(inputs, allocate, stop, None)
+            return
+        events = RunEvents(listeners, self.cluster.report)
+        with events.whole():
+            self._run(inputs, allocate, stop, events)
+
+    def _run(
+        self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
+    ) -> None:
         executor = self._fallback_executor or self._fallback_if_left_out()
         if executor is not None:
-            self.cluster.failures.fallback_runs += 1
-            executor(inputs, allocate, stop)
+            self._counted(executor, events)(inputs, allocate, stop)
             return
         buffers: dict[int, Array] = {}
 
@@ -152,18 +163,27 @@ class Runner:
             return buffers[index]
 
         try:
-            self._run_on_device(inputs, allocate_once, stop)
+            self._run_on_device(inputs, allocate_once, stop, events)
         except RuntimeFailure as failure:
             executor = self._fallback_for(failure.of_cluster(self.cluster.report.nodes))
-            self.cluster.failures.fallback_runs += 1
-            executor(inputs, allocate_once, stop)
+            self._counted(executor, events)(inputs, allocate_once, stop)
         except OtherSizes as other:
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
 
-    def _run_on_device(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+    def _counted(self, executor: Executor, events: RunEvents | None) -> Executor:
+        """Returns `executor`, which runs instead of the device, after counting and noting that."""
+        self.cluster.failures.fallback_runs += 1
+        if events is not None:
+            events.fall_back(self.cluster.fallback)
+        return executor
+
+    def _run_on_device(
+        self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
+    ) -> None:
         compiler = self.cluster.compiler
         measure = self.cluster.durations.append if compiler.measure else None
-        options = replace(compiler.current.limits, stop=stop, measure=measure)
+        listen = None if events is None else events.on_operation
+        options = replace(compiler.current.limits, stop=stop, measure=measure, on_operation=listen)
         compilation = self._current_compilation()
         try:
             self.border.run(compilation, inputs, allocate, options)

@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.profile.device import ProfiledRuntime
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
@@ -77,6 +78,7 @@ class Compiler:
     options   of compilations at first; a compilation with a cache gets the token of its model
     limits    of runs at first
     changes   the last change of both, for later compilations and runs; empty before the first
+    listeners called with the events of runs while a profile is recorded
     measure   True if the device measures its runs, where it can
     fast      devices that a cluster is compiled for instead if they support all of its operations:
               the first one that does
@@ -90,6 +92,7 @@ class Compiler:
     measure: bool = False
     fast: tuple[Device, ...] = ()
     changes: deque[Current] = field(default_factory=lambda: deque(maxlen=1), compare=False)
+    listeners: list[Listener] = field(default_factory=list, compare=False)
 
     @property
     def current(self) -> Current:

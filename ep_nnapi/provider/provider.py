@@ -31,6 +31,7 @@ from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice, Report, combine
 
 logger = logging.getLogger(__name__)
@@ -116,6 +117,11 @@ class Provider:
         initial = Current(compiler.options, compiler.limits)
         with self._lock:
             compiler.changes.append(changed(compiler.current, initial, given))
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """What is called with each event of a run, from its thread; to add and remove some."""
+        return self._planner.compiler.listeners
 
     @property
     def compatibility_info(self) -> str:

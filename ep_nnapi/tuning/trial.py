@@ -10,7 +10,8 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.check import given_to_session, open_session
 from ep_nnapi.diagnostics.inputs import Feeds
-from ep_nnapi.diagnostics.run_and_compare import compared, outputs_of
+from ep_nnapi.diagnostics.run_and_compare import compared
+from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.graph.value import Array
 from ep_nnapi.options import parse

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from ep_nnapi.diagnostics.check import open_session, source
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
-from ep_nnapi.diagnostics.run_and_compare import feeds_of, outputs_of
+from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.options import parse
 from ep_nnapi.sessions.cpu import CPU, exact_options

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.latency import measured
-from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES
+from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES, UNUSABLE
 from tests.faulty import FaultyDevice, installed
 
 
@@ -96,3 +97,22 @@ def test_the_first_run_is_not_counted():
     timed = measured(lambda: calls.append(0))
     assert len(calls) == timed.runs + 1
     assert timed.runs <= 100
+
+
+def test_profile_writes_a_trace_and_changes_nothing_else(cli, tmp_path: Path):
+    trace = tmp_path / "trace.json"
+    arguments = ("run", DIGITS, "--input", SAMPLES, "--no-latency")
+    assert cli(*arguments, "--profile", trace) == cli(*arguments)
+    events = json.loads(trace.read_text())
+    operations = [e["name"] for e in events if "device" in e.get("args", {})]
+    samples = len(np.load(SAMPLES)["labels"])  # each of them is a run
+    assert operations == (["CONV_2D", "MAX_POOL_2D"] * 2 + ["FULLY_CONNECTED"]) * samples
+
+
+def test_a_trace_that_cannot_be_written_is_an_error(cli, tmp_path: Path):
+    trace = tmp_path / "nowhere" / "trace.json"
+    code, _, err = cli("run", DIGITS, "--no-latency", "--profile", trace)
+    assert (code, err) == (
+        UNUSABLE,
+        f"ep-nnapi: {trace} cannot be written: No such file or directory\n",
+    )

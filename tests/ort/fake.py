@@ -8,6 +8,7 @@ import numpy as np
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Array
 from ep_nnapi.ort.contract import Allocate
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 OPERATORS: Mapping[str, Callable[..., Array]] = {
@@ -70,6 +71,7 @@ class FakeProvider:
     runners: list[Runner] = field(default_factory=list)
     error: Exception | None = None
     line: Notice = field(default_factory=lambda: Notice("a fake provider"))
+    listeners: list[Listener] = field(default_factory=list)
 
     def notice(self) -> Notice:
         return self.line

@@ -7,6 +7,7 @@ import numpy as np
 from ep_nnapi.errors import Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Constant
+from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 
@@ -15,6 +16,7 @@ class Look:
 
     def __init__(self) -> None:
         self.error: Exception | None = None
+        self.listeners: list[Listener] = []
         self.graphs: dict[str, Graph] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.refusals: dict[str, str] = {}

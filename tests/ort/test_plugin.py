@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.errors import NnapiError, RuntimeFailure
-from ep_nnapi.ort import plugin
+from ep_nnapi.ort import callbacks
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import NAME, Install, start
 from tests.ort.fake import Cluster, FakeProvider
@@ -90,11 +90,11 @@ def test_failed_sessions_leave_nothing(install: Install):
             return clusters
 
     fake = install(provider=SecondFails(["Abs", "Add"]))
-    live_objects = set(plugin.live_objects)
+    live_objects = set(callbacks.live_objects)
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="ZeroDivisionError"):
         start(abs_add())
     assert len(fake.runners) == 1
-    assert set(plugin.live_objects) == live_objects
+    assert set(callbacks.live_objects) == live_objects
 
 
 @pytest.mark.parametrize(("error", "sentence"), ERRORS)

@@ -10,7 +10,7 @@ from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.result import COMPUTE, failure
-from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.runtime import RunOptions, TimedOperation
 
 DEFAULT_LOOP_TIMEOUT_NS = 2_000_000_000
 MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
@@ -24,11 +24,13 @@ class Run:
     deadline          in time.monotonic_ns time; None: no deadline
     loop_timeout_ns   time limit of one WHILE
     stop              called between operations; an exception ends the run
+    on_operation      called after each operation
     """
 
     deadline: int | None = None
     loop_timeout_ns: int = DEFAULT_LOOP_TIMEOUT_NS
     stop: Callable[[], None] | None = None
+    on_operation: Callable[[TimedOperation], None] | None = None
 
     @staticmethod
     def start(options: RunOptions) -> Run:
@@ -38,6 +40,7 @@ class Run:
             None if options.timeout_ns is None else time.monotonic_ns() + options.timeout_ns,
             DEFAULT_LOOP_TIMEOUT_NS if loop is None else min(loop, MAXIMUM_LOOP_TIMEOUT_NS),
             options.stop,
+            options.on_operation,
         )
 
     def check(self) -> None:

@@ -1,0 +1,50 @@
+"""Inputs and outputs of the runs of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnxruntime
+
+from ep_nnapi.diagnostics.check import first_line
+from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
+from ep_nnapi.diagnostics.model_sources import Inputs
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.value import Array
+from ep_nnapi.option_parsers import FixedSizes
+from ep_nnapi.provider.provider import Provider
+
+
+def feeds_of(
+    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
+) -> Feeds:
+    """Returns the given inputs, or random ones, with the fixed shapes."""
+    declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
+    specs = fixed_specs(declared, dict(fixed))
+    return given_feeds(inputs, specs, seed)
+
+
+def outputs_of(
+    session: onnxruntime.InferenceSession, feeds: Mapping[str, Array], provider: Provider | None
+) -> Mapping[str, Array]:
+    """Returns one run's outputs; raises the device's RuntimeFailure, or else ModelError."""
+    names = [o.name for o in session.get_outputs()]
+    try:
+        values = session.run(names, dict(feeds))
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
+        if provider is not None and provider.failures:
+            raise provider.failures[-1] from None
+        raise ModelError(f"the model cannot run: {first_line(error)}") from None
+    return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}
+
+
+def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:
+    """Yields the arrays of an output by name; a sequence yields one array for each element."""
+    if isinstance(value, list):
+        for i, element in enumerate(value):
+            yield from _arrays(f"{name}[{i}]", element)
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        yield name, value
+    else:
+        raise ModelError(f"output {name} holds no numbers, so there is nothing to compare")

@@ -1,0 +1,47 @@
+"""Python callbacks of C code: their status, and the objects that C structs stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec
+
+from ep_nnapi.nnapi.interrupts import escaped, hold
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import status_of
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import CData
+
+_P = ParamSpec("_P")
+OK, FAILED = 0, 1
+ESCAPED = escaped(lib.interrupt_later)
+
+# Python objects by their C struct: C holds only a handle, so this keeps them alive.
+live_objects: dict[CData, tuple[CData, object]] = {}
+
+
+def new_struct(make: Callable[..., CData], itself: object, *arguments: object) -> CData:
+    """Returns a new C struct with a handle to `itself`, kept alive until it is released."""
+    handle = ffi.new_handle(itself)
+    struct = make(handle, *arguments)
+    if not struct:
+        raise MemoryError
+    live_objects[struct] = (handle, itself)
+    return struct
+
+
+def with_status(function: Callable[_P, None]) -> Callable[_P, int]:
+    """Decorator for callbacks: stores an OrtStatus for exceptions in the last argument."""
+
+    @wraps(function)
+    def callback(*args: _P.args, **kwargs: _P.kwargs) -> int:
+        try:
+            function(*args, **kwargs)
+        except BaseException as error:
+            args[-1][0] = status_of(error)  # type: ignore[index]
+            hold(error, lib.interrupt_later)
+            return FAILED
+        return OK
+
+    return callback

@@ -1,0 +1,76 @@
+/* OrtEpProfilerImpl: ONNX Runtime asks the provider for its events when a profile ends.
+ *
+ * ONNX Runtime 1.25 and newer has it. native.c stands in front of this file.
+ */
+#include <time.h>
+
+struct OrtEpProfilerImpl {
+  uint32_t ort_version_supported;
+  void (*Release)(OrtEpProfilerImpl *);
+  OrtStatus *(*StartProfiling)(OrtEpProfilerImpl *, int64_t);
+  OrtStatus *(*StartEvent)(OrtEpProfilerImpl *, uint64_t);
+  OrtStatus *(*StopEvent)(OrtEpProfilerImpl *, uint64_t, const OrtProfilingEvent *);
+  OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *, OrtProfilingEventsContainer *);
+};
+struct PyProfiler { OrtEpProfilerImpl base; void *self; };
+
+/* Python's time.perf_counter_ns(). */
+static int64_t now_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* `offset`: nanoseconds since ONNX Runtime began the profile, whose times count from there. */
+static OrtStatus *Profiler_StartProfiling(OrtEpProfilerImpl *profiler, int64_t offset) {
+  int64_t began = now_ns() - offset;
+  OrtStatus *status = NULL;
+  int failed = py_start_profiling(((PyProfiler *)profiler)->self, began, &status);
+  return outcome(failed, status);
+}
+
+static OrtStatus *Profiler_EndProfiling(OrtEpProfilerImpl *profiler,
+                                        OrtProfilingEventsContainer *events) {
+  OrtStatus *status = NULL;
+  int failed = py_end_profiling(((PyProfiler *)profiler)->self, (uintptr_t)events, &status);
+  return outcome(failed, status);
+}
+
+static void Profiler_Release(OrtEpProfilerImpl *profiler) {
+  py_release_profiler(((PyProfiler *)profiler)->self, (PyProfiler *)profiler);
+  pass_on_interrupt();
+}
+
+PyProfiler *new_profiler(void *self) {
+  PyProfiler *profiler = calloc(1, sizeof(PyProfiler));
+  if (profiler == NULL) return NULL;
+  profiler->base.ort_version_supported = implemented;
+  profiler->base.Release = Profiler_Release;
+  profiler->base.StartProfiling = Profiler_StartProfiling;
+  profiler->base.EndProfiling = Profiler_EndProfiling;
+  profiler->self = self;
+  return profiler;
+}
+
+void free_profiler(PyProfiler *profiler) { free(profiler); }
+
+OrtStatus *add_event(uintptr_t events, const NewEvent *event) {
+  enum { KERNEL = 2 };
+  OrtProfilingEvent *made = NULL;
+  const OrtProfilingEvent *only;
+  OrtStatus *status;
+  TRY(ep_api->CreateProfilingEvent(KERNEL, event->process, event->thread, event->name, event->start,
+                                   event->duration, event->keys, event->values, event->count,
+                                   &made));
+  only = made;
+  status = ep_api->ProfilingEventsContainer_AddEvents((OrtProfilingEventsContainer *)events, &only,
+                                                      1);
+  ep_api->ReleaseProfilingEvent(made);
+  return status;
+}
+
+static OrtStatus *Ep_CreateProfiler(OrtEp *ep, OrtEpProfilerImpl **profiler) {
+  OrtStatus *status = NULL;
+  int failed = py_create_profiler(((PyEp *)ep)->self, (PyProfiler **)profiler, &status);
+  return outcome(failed, status);
+}

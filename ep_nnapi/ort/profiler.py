@@ -1,0 +1,61 @@
+"""Events of NNAPI operations for the profiles that ONNX Runtime records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ep_nnapi.ort._native import ffi, lib
+from ep_nnapi.ort.api import check
+from ep_nnapi.provider.run_events import Listener, RunEvent
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import CData
+
+
+class Profiler:
+    """Collects the events of a session's runs between the begin and the end of a profile."""
+
+    def __init__(self, listeners: list[Listener]) -> None:
+        self._listeners = listeners
+        self._began_ns = 0
+        self._events: list[RunEvent] = []
+
+    def start(self, began_ns: int) -> None:
+        """Begins to collect; the profile began at `began_ns` in time.perf_counter_ns() time."""
+        self._began_ns = began_ns
+        self._listeners.append(self._add)
+
+    def _add(self, event: RunEvent) -> None:
+        self._events.append(event)  # from any thread
+
+    def end(self, container: int) -> None:
+        """Adds the events to an OrtProfilingEventsContainer and collects no more."""
+        self._listeners.remove(self._add)
+        events, self._events = self._events, []
+        for event in events:
+            self._report(event, container)
+
+    def _report(self, event: RunEvent, container: int) -> None:
+        """Adds one event; its times are rounded down to microseconds, as ONNX Runtime's are."""
+        start = (event.start_ns - self._began_ns) // 1000
+        end = (event.end_ns - self._began_ns) // 1000
+        values = {
+            "nodes": ", ".join(event.nodes),
+            "device": event.device,
+            "bytes": str(event.bytes),
+        }
+        keys, contents = _strings(values), _strings(values.values())
+        name = ffi.new("char[]", event.name.encode())
+        new = ffi.new("NewEvent *")
+        new.process, new.thread, new.name = os.getpid(), event.thread, name
+        new.start, new.duration, new.count = start, end - start, len(values)
+        new.keys, new.values = keys[0], contents[0]
+        check(lib.add_event(container, new))
+
+
+def _strings(given: Iterable[str]) -> tuple[CData, list[CData]]:
+    """Returns a C array of C strings, and what must live as long as it."""
+    owned = [ffi.new("char[]", text.encode("utf-8", "replace")) for text in given]
+    return ffi.new("const char *[]", owned), owned

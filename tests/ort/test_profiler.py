@@ -1,0 +1,147 @@
+"""ONNX Runtime's profile of a session has an event for each NNAPI operation."""
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
+from ep_nnapi.ort import plugin
+from ep_nnapi.ort import session as nnapi
+from ep_nnapi.provider.provider import open_provider
+from tests.ort.conftest import NAME, settings
+from tests.ort.models import model, node, tensor
+
+Event: TypeAlias = Mapping[str, Any]
+SIZE, DEPTH = 512, 4
+X = {"x": np.ones((SIZE, SIZE), np.float32)}
+
+
+def products() -> bytes:
+    """Matrix products, each so large that the rest of a run does not matter."""
+    nodes = [node("MatMul", f"v{i} w", f"v{i + 1}", name=f"product{i}") for i in range(DEPTH)]
+    weight = np.full((SIZE, SIZE), 1 / SIZE, np.float32)
+    ends = [tensor("v0", (SIZE, SIZE))], [tensor(f"v{DEPTH}", (SIZE, SIZE))]
+    return model(nodes, *ends, {"w": weight})
+
+
+def profiled(
+    path: Path, runs: int = 1, device: str = "nnapi-reference", threads: int = 1
+) -> list[Event]:
+    """The events of a session's profile, which is JSON as trace viewers read it."""
+    options = settings()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(path / "profile")
+    nnapi.append_execution_provider(options, device=device)
+    session = onnxruntime.InferenceSession(products(), options)
+
+    def run() -> None:
+        for _ in range(runs):
+            session.run(None, {"v0": X["x"]})
+
+    workers = [threading.Thread(target=run) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    events: list[Event] = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return events
+
+
+def clusters(events: list[Event]) -> list[Event]:
+    return [
+        e
+        for e in events
+        if e["name"].endswith("_kernel_time") and e["args"].get("provider") == NAME
+    ]
+
+
+def inside(cluster: Event, events: list[Event]) -> list[Event]:
+    """The events of operations on the cluster's thread and within its time."""
+    end = cluster["ts"] + cluster["dur"]
+    return [
+        e
+        for e in events
+        if "device" in e["args"]
+        and e["tid"] == cluster["tid"]
+        and cluster["ts"] <= e["ts"]
+        and e["ts"] + e["dur"] <= end
+    ]
+
+
+def test_each_operation_is_inside_of_its_cluster(tmp_path: Path):
+    events = profiled(tmp_path)
+    (cluster,) = clusters(events)
+    found = inside(cluster, events)
+    assert found == [e for e in events if "device" in e["args"]]
+    described = [(e["name"], e["args"]["nodes"], e["args"]["device"]) for e in found]
+    assert described == [
+        ("FULLY_CONNECTED", f"product{i}", "nnapi-reference") for i in range(DEPTH)
+    ]
+
+
+def test_it_is_the_trace_event_format(tmp_path: Path):
+    """A list of complete events, whose arguments are strings: what Perfetto reads."""
+    for event in profiled(tmp_path):
+        if "device" not in event["args"]:
+            continue
+        assert set(event) == {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
+        assert (event["ph"], event["pid"], event["cat"]) == ("X", os.getpid(), "Kernel")
+        assert isinstance(event["ts"], int)
+        assert event["dur"] >= 0
+        # x, the weight with its bias, and the result
+        assert event["args"]["bytes"] == str(4 * (3 * SIZE * SIZE + SIZE))
+
+
+def test_the_operations_take_the_clusters_time(tmp_path: Path):
+    """All but 5 % of it, in the run that other programs disturbed least."""
+    events = profiled(tmp_path, runs=10)
+    shares = [
+        sum(e["dur"] for e in inside(cluster, events)) / cluster["dur"]
+        for cluster in clusters(events)
+    ]
+    assert len(shares) == 10
+    assert 0.95 <= max(shares) <= 1
+
+
+def test_runs_of_several_threads_do_not_mix(tmp_path: Path):
+    events = profiled(tmp_path, runs=3, threads=3)
+    found = clusters(events)
+    assert len({c["tid"] for c in found}) == 3
+    assert [len(inside(c, events)) for c in found] == [DEPTH] * 9
+
+
+def test_a_device_that_compiles_clusters_has_one_event_for_each(tmp_path: Path):
+    events = profiled(tmp_path, device="host-cpu")
+    (event,) = [e for e in events if "device" in e["args"]]
+    assert (event["name"], event["args"]["device"]) == ("NNAPI cluster", "host-cpu")
+    assert event["args"]["nodes"] == ", ".join(f"product{i}" for i in range(DEPTH))
+
+
+def test_without_a_profile_nothing_is_measured(monkeypatch: pytest.MonkeyPatch):
+    """Operations get no callback, and the provider has no listener."""
+    given, opened = [], []
+    execute = PreparedGraph.execute
+
+    def noted(self: PreparedGraph, inputs: Any, outputs: Any, options: Any) -> Any:
+        given.append(options)
+        return execute(self, inputs, outputs, options)
+
+    def open_noted(entries: Mapping[str, str]) -> Any:
+        opened.append(open_provider(entries))
+        return opened[-1]
+
+    monkeypatch.setattr(PreparedGraph, "execute", noted)
+    monkeypatch.setattr(plugin.factory, "open_provider", open_noted)
+    options = settings()
+    nnapi.append_execution_provider(options, device="nnapi-reference")
+    session = onnxruntime.InferenceSession(products(), options)
+    session.run(None, {"v0": X["x"]})
+    assert [o.on_operation for o in given] == [None]
+    assert [p.listeners for p in opened] == [[]]
