@@ -113,6 +113,18 @@ def test_json_has_the_measures_of_outputs_and_clusters(cli, model: Path):
     assert found["culprit"]["on_another_device"]["beyond_tolerance"] is False
 
 
+def test_numbers_of_a_small_model_from_end_to_end(cli, tmp_path: Path):
+    """y = -x for ones, where the device gives -0.5 and -1.5 in turn: by hand."""
+    path = saved(tmp_path, helper.make_node("Neg", ["x"], ["y"], "neg"), shape=(8,))
+    np.save(tmp_path / "x.npy", np.ones(8, np.float32))
+    with wrong_device.installed(wrong_device.of_node("neg")):
+        found = json.loads(cli("compare", path, "--input", tmp_path / "x.npy", "--json")[1])
+    for measures in (found["outputs"][0], found["clusters"][0]["outputs"][0]):
+        assert (measures["maximum"], measures["mean"]) == (0.5, 0.5)
+        assert measures["cosine"] == pytest.approx(1 / 1.25**0.5)  # 8 / sqrt(8 * 10)
+        assert measures["snr_db"] == pytest.approx(10 * np.log10(8 / 2))
+
+
 def test_equal_outputs_have_no_noise_in_json(cli, tmp_path: Path):
     path = saved(tmp_path, helper.make_node("Neg", ["x"], ["y"]))
     (output,) = json.loads(cli("compare", path, "--json")[1])["outputs"]

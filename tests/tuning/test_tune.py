@@ -16,6 +16,7 @@ from ep_nnapi.settings import Chosen, read_settings
 from ep_nnapi.tuning import candidates
 from ep_nnapi.tuning.tune import Accuracy, tuned
 from tests.cli.command import DIGITS, SAMPLES
+from tests.runtimes import host_only
 from tests.tuning.times import Times
 
 OPTIONS = {"device": "nnapi-reference"}
@@ -60,6 +61,7 @@ def test_settings_reproduce_the_choice(tmp_path: Path, wins: bool):
         ep_nnapi.run(DIGITS, SAMPLES, settings=path)
 
 
+@host_only  # only there float16 is emulated
 def test_a_tolerance_excludes_float16(tmp_path: Path):
     """It differs by about 3e-4 of the spread."""
     accuracy = Accuracy((), 1e-5)
@@ -69,6 +71,7 @@ def test_a_tolerance_excludes_float16(tmp_path: Path):
     assert (half.within, half.problem) == (False, "its outputs are beyond the tolerance")
 
 
+@host_only
 def test_accuracy_leaves_the_fewest_nodes_of_float16_to_the_cpu(tmp_path: Path):
     """With a tolerance between the errors of one and of all nodes, some may stay on NNAPI."""
     accuracy = Accuracy(SAMPLES, 2e-4)
