@@ -292,5 +292,5 @@ def _check_shape(given: Array, shape: Shape) -> None:
 
 def _present(value: Array | None) -> Array:
     if value is None:
-        raise ShapeError("an operand was left out whose value is needed")
+        raise ShapeError("an optional operand is omitted whose value the run needs")
     return value

@@ -9,7 +9,7 @@ from ep_nnapi.nnapi.shapes.window import image_dims, nhwc_dims
 
 def divided(size: Dim, by: int, what: str) -> Dim:
     """`size` / `by`, None if unknown; raises ShapeError unless divisible."""
-    require(by > 0, f"a block of {by}")
+    require(by > 0, f"the block size is {by}; it must be positive")
     if size is None:
         return None
     require(size % by == 0, f"{what} {size} is no multiple of {by}")
@@ -18,7 +18,7 @@ def divided(size: Dim, by: int, what: str) -> Dim:
 
 def multiplied(size: Dim, by: int) -> Dim:
     """`size` * `by`, None if unknown."""
-    require(by > 0, f"a block of {by}")
+    require(by > 0, f"the block size is {by}; it must be positive")
     return None if size is None else size * by
 
 
@@ -72,7 +72,10 @@ def space_to_batch_nd(
     batch, height, width, channels = nhwc_dims(input, layout)
     high, wide = _pair(block_sizes)
     pads = paddings.ints
-    require(len(pads) == 4 and min(pads) >= 0, f"paddings {pads} of height and width")
+    require(
+        len(pads) == 4 and min(pads) >= 0,
+        f"paddings is {pads}; it takes 2 x 2 numbers, none negative",
+    )
     return image_dims(
         multiplied(batch, high * wide),
         divided(None if height is None else height + sum(pads[:2]), high, "padded height"),
@@ -84,7 +87,9 @@ def space_to_batch_nd(
 
 def _pair(block_sizes: Tensor) -> tuple[int, int]:
     sizes = block_sizes.ints
-    require(len(sizes) == 2 and min(sizes) > 0, f"block sizes {sizes}")
+    require(
+        len(sizes) == 2 and min(sizes) > 0, f"block_sizes is {sizes}; it takes 2 positive numbers"
+    )
     return sizes[0], sizes[1]
 
 

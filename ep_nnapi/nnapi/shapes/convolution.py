@@ -56,10 +56,13 @@ def grouped_conv_2d(
     window = WindowGeometry.of(**scalars)
     batch, height, width, channels = window.image(input)
     out, taps_h, taps_w, depth = filter.dims
-    require(num_groups > 0, f"{num_groups} groups")
+    require(num_groups > 0, f"num_groups is {num_groups}; it must be positive")
     if depth is not None:
         unify(channels, depth * num_groups)
-    require(out is None or out % num_groups == 0, f"{out} filters in {num_groups} groups")
+    require(
+        out is None or out % num_groups == 0,
+        f"{out} filters do not divide into {num_groups} groups",
+    )
     return window.dims(
         batch,
         window.height.extent(height, taps_h),
@@ -92,7 +95,7 @@ def transpose_conv_2d(
             unify(out, bias.dims[0]),
         )
     shape = output_shape.ints
-    require(len(shape) == 4, f"an output shape of {len(shape)} sizes")
+    require(len(shape) == 4, f"output_shape has {len(shape)} sizes; it takes 4")
     given = window.image(Tensor(shape))
     unify(given[0], batch)
     unify(given[3], out)

@@ -23,11 +23,14 @@ def roi(
     batch, height, width, channels = nhwc_dims(input, layout)
     for size in (batch, height, width, channels):
         require(size != 0, f"an image of {input.dims} has no pixels")
-    require(min(output_height, output_width) > 0, f"regions of {output_height} x {output_width}")
+    require(
+        min(output_height, output_width) > 0,
+        f"regions of {output_height} x {output_width}; both sizes must be positive",
+    )
     for name in ("height", "width"):
         ratio, points = scalars[f"{name}_ratio"], scalars.get(f"{name}_sampling_points", 0)
-        require(ratio > 0, f"{name} ratio {ratio:g}")
-        require(points >= 0, f"{points} sampling points")
+        require(ratio > 0, f"{name}_ratio is {ratio:g}; it must be positive")
+        require(points >= 0, f"{name}_sampling_points is {points}; it must be 0 or more")
     count = unify(_boxes(rois), _vector(batch_indices))
     return image_dims(count, output_height, output_width, channels, layout)
 
@@ -71,7 +74,7 @@ def heatmap_max_keypoint(heatmap: Tensor, boxes: Tensor, layout: bool) -> list[D
     """Score and position of each keypoint. Source: NDK ANEURALNETWORKS_HEATMAP_MAX_KEYPOINT."""
     batch, height, width, keypoints = nhwc_dims(heatmap, layout)
     size = unify(height, width)
-    require(size is None or size > 1, f"a heatmap of {size} x {size}")
+    require(size is None or size > 1, f"heatmap has {size} x {size} pixels; it takes 2 x 2 or more")
     count = unify(batch, _boxes(boxes))
     return [(count, keypoints), (count, keypoints, 2)]
 
@@ -94,11 +97,17 @@ def detection_postprocessing(
     batch, count, classes = scores.dims
     numbers = deltas.dims[2]
     require(classes is None or classes > 1, "scores have only the background class")
-    require(numbers is None or numbers >= CORNERS, f"deltas of {numbers} numbers")
+    require(
+        numbers is None or numbers >= CORNERS,
+        f"deltas has {numbers} numbers for a box; it takes {CORNERS} or more",
+    )
     for name in ("dy", "dx", "dh", "dw"):
-        require(scalars[f"{name}_scale"] > 0, f"{name} scale {scalars[f'{name}_scale']:g}")
+        require(
+            scalars[f"{name}_scale"] > 0,
+            f"{name}_scale is {scalars[f'{name}_scale']:g}; it must be positive",
+        )
     for name in ("score", "iou"):
-        require(scalars[f"{name}_threshold"] >= 0, f"{name} threshold is negative")
+        require(scalars[f"{name}_threshold"] >= 0, f"{name}_threshold is negative")
     each = max_detections_per_class if use_regular_nms else max_classes_per_detection
     require(min(max_num_detections, each) > 0, "max_num_detections is not positive")
     batch = unify(batch, deltas.dims[0])
@@ -117,7 +126,7 @@ def _boxes(tensor: Tensor) -> Dim:
 def _images(tensor: Tensor) -> Dim:
     """Number of images n of a tensor of sizes [n, 2]."""
     count, numbers = _matrix(tensor)
-    require(count != 0, "sizes of no image")
+    require(count != 0, "image_info has the size of no image")
     unify(numbers, 2)
     return count
 
@@ -126,7 +135,10 @@ def _classes(numbers: Dim) -> Dim:
     """Number of classes from the number of box coordinates."""
     if numbers is None:
         return None
-    require(numbers % CORNERS == 0, f"{numbers} is no multiple of {CORNERS}")
+    require(
+        numbers % CORNERS == 0,
+        f"deltas has {numbers} numbers for a row, which is no multiple of {CORNERS}",
+    )
     return numbers // CORNERS
 
 

@@ -43,7 +43,10 @@ def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None
     require(hash.rank == 2, f"hash functions have 2 dimensions, not {hash.rank}")
     require(type in list(Projection), f"projection type {type} is none of 1 to 3")
     functions, bits = hash.dims
-    require(bits is None or bits <= HASH_BITS, f"hash functions of {bits} bits")
+    require(
+        bits is None or bits <= HASH_BITS,
+        f"hash has functions of {bits} bits; it takes {HASH_BITS} or fewer",
+    )
     if weight is not None and weight.known is not None and input.known is not None:
         unify(_vector(weight), input.dims[0])
     if type != Projection.DENSE:
@@ -54,7 +57,7 @@ def lsh_projection(hash: Tensor, input: Tensor, type: int, weight: Tensor | None
 def random_multinomial(input: Tensor, sample_count: int, seeds: Tensor) -> Dims:
     """[batches, sample_count]. Source: NDK ANEURALNETWORKS_RANDOM_MULTINOMIAL."""
     require(input.rank == 2, f"log-probabilities have 2 dimensions, not {input.rank}")
-    require(sample_count >= 0, f"{sample_count} samples")
+    require(sample_count >= 0, f"sample_count is {sample_count}; it must be 0 or more")
     if seeds.known is not None:
         unify(_vector(seeds), 2)
     return (input.dims[0], sample_count)

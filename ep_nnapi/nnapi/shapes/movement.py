@@ -119,7 +119,7 @@ def pack(inputs: tuple[Tensor, ...], axis: int) -> Dims:
 def split(input: Tensor, axis: int, num_splits: int) -> list[Dims | None]:
     """`num_splits` equal parts along `axis`. Source: NDK ANEURALNETWORKS_SPLIT."""
     at, size = axis_of(axis, input.rank), input.dims[axis_of(axis, input.rank)]
-    require(num_splits > 0, f"{num_splits} parts")
+    require(num_splits > 0, f"num_splits is {num_splits}; it must be positive")
     if size is not None:
         require(size % num_splits == 0, f"a size of {size} has no {num_splits} equal parts")
         size //= num_splits

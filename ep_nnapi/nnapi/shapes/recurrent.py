@@ -192,7 +192,7 @@ def svdf(rank: int, **operands: Operand) -> Shapes:
     units, states = sizes["units"], sizes["states"]
     require(rank > 0, f"rank {rank} is not positive")
     if filters is not None:
-        require(filters % rank == 0, f"{filters} filters are not of rank {rank}")
+        require(filters % rank == 0, f"{filters} filters do not divide into groups of rank {rank}")
         units = unify(units, filters // rank)
         states = unify(states, None if memory is None else filters * memory)
     return [(sizes["batches"], states), (sizes["batches"], units)]

@@ -23,11 +23,17 @@ def resize(
 
     Source: NDK ANEURALNETWORKS_RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR.
     """
-    require(not (align_corners and half_pixel_centers), "half pixel centers with aligned corners")
+    require(
+        not (align_corners and half_pixel_centers),
+        "half_pixel_centers and align_corners cannot both be set",
+    )
     batch, height, width, channels = nhwc_dims(input, layout)
     high = _scaled(height, height_scale) if output_height is None else output_height
     wide = _scaled(width, width_scale) if output_width is None else output_width
-    require(min(1 if s is None else s for s in (high, wide)) > 0, f"an image of {high} x {wide}")
+    require(
+        min(1 if s is None else s for s in (high, wide)) > 0,
+        f"the output has size {high} x {wide}; both sizes must be positive",
+    )
     return image_dims(batch, high, wide, channels, layout)
 
 

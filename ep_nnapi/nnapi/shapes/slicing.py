@@ -11,16 +11,22 @@ from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Table, Tensor, axis_of, re
 def slice_(input: Tensor, begin: Tensor, size: Tensor) -> Dims:
     """The given sizes; -1 extends to the end of the axis. Source: NDK ANEURALNETWORKS_SLICE."""
     starts, sizes = begin.ints, size.ints
-    require(len(starts) == len(sizes) == input.rank, f"begin and size for rank {input.rank}")
+    require(
+        len(starts) == len(sizes) == input.rank,
+        f"begin and size have {len(starts)} and {len(sizes)} numbers for rank {input.rank}",
+    )
     return tuple(map(_sliced, input.dims, starts, sizes))
 
 
 def _sliced(whole: Dim, start: int, size: int) -> Dim:
-    require(start >= 0, f"a slice begins at {start}")
+    require(start >= 0, f"a slice begins at {start}; it must begin at 0 or later")
     if whole is None:
         return None if size == -1 else size
     found = whole - start if size == -1 else size
-    require(found >= 0 and start + found <= whole, f"{start} + {found} is beyond {whole}")
+    require(
+        found >= 0 and start + found <= whole,
+        f"a slice of {found} from {start} ends beyond a size of {whole}",
+    )
     return found
 
 
@@ -59,7 +65,10 @@ def strided_slice(
     """
     bounds = (begin.ints, end.ints, strides.ints)
     sizes = [input.size(i) for i in range(input.rank)]
-    require(all(len(b) == input.rank for b in bounds), f"bounds for rank {input.rank}")
+    require(
+        all(len(b) == input.rank for b in bounds),
+        f"begin, end and strides must have {input.rank} numbers each",
+    )
     kept = []
     for i, taken in enumerate(ranges(sizes, bounds, begin_mask, end_mask)):
         if shrink_axis_mask >> i & 1:
@@ -78,7 +87,7 @@ def gather(input: Tensor, axis: int, indices: Tensor) -> Dims:
 def topk_v2(input: Tensor, k: int) -> list[Dims | None]:
     """Values and indexes of the `k` largest in each row. Source: NDK ANEURALNETWORKS_TOPK_V2."""
     last = input.dims[-1]
-    require(k > 0 and (last is None or k <= last), f"{k} of {last} elements")
+    require(k > 0 and (last is None or k <= last), f"k is {k}; it must be 1 to {last}")
     return [(*input.dims[:-1], k)] * 2
 
 

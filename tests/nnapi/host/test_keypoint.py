@@ -96,4 +96,4 @@ def test_heatmap_max_keypoint_refusals():
     torn = given | {"boxes": store([[1, 0, 0, 0]], F32)}
     refuses("a box must have x1 <= x2 and y1 <= y2", KEYPOINT, torn, *outputs)
     small = given | {"heatmap": store(np.zeros((1, 1, 1, 1)), F32)}
-    refuses("a heatmap of 1 x 1", KEYPOINT, small, *outputs)
+    refuses("heatmap has 1 x 1 pixels", KEYPOINT, small, *outputs)

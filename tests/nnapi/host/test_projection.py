@@ -138,7 +138,7 @@ def test_numbers_of_32_bits_wrap():
     [
         ({"type": 4}, "projection type 4 is none of 1 to 3"),
         ({"type": 0}, "projection type 0 is none of 1 to 3"),
-        ({"hash": store(np.zeros((1, 33)), F32)}, "hash functions of 33 bits"),
+        ({"hash": store(np.zeros((1, 33)), F32)}, "hash has functions of 33 bits"),
         ({"weight": store(np.ones(2), F32)}, "sizes 2 and 3 must be equal"),
     ],
     ids=str,

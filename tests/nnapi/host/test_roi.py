@@ -145,9 +145,9 @@ def test_no_regions(kind, nchw, row):
         ({"rois": store([[4, 0, 2, 4]], F32)}, "x1 <= x2 and y1 <= y2"),
         ({"batch_indices": indexes([2])}, "there is no batch 2 of 2"),
         ({"output_width": 0}, "regions of 2 x 0"),
-        ({"width_ratio": 0.0}, "width ratio 0"),
-        ({"height_ratio": -1.0}, "height ratio -1"),
-        ({"width_sampling_points": -1}, "-1 sampling points"),
+        ({"width_ratio": 0.0}, "width_ratio is 0"),
+        ({"height_ratio": -1.0}, "height_ratio is -1"),
+        ({"width_sampling_points": -1}, "width_sampling_points is -1"),
     ],
     ids=str,
 )

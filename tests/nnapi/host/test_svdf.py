@@ -89,7 +89,7 @@ def test_no_batches():
     ("change", "sentence"),
     [
         ({"rank": 0}, "rank 0 is not positive"),
-        ({"rank": 4}, "6 filters are not of rank 4"),
+        ({"rank": 4}, "6 filters do not divide into groups of rank 4"),
         ({"bias": store(drawn(4), F32)}, "sizes 4 and 3 must be equal"),
         ({"state_in": store(drawn(2, 12), F32)}, "sizes 12 and 18 must be equal"),
         ({"weights_time": store(drawn(5, 3), F32)}, "weights_time has 5 filters, others have 6"),

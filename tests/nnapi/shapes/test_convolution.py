@@ -71,7 +71,7 @@ def test_depthwise_and_grouped_channels():
         conv((1, 7, 7, 4), (1, 3, 3, 6), VALID, **depthwise)
     grouped = {"row": spec.GROUPED_CONV_2D, "num_groups": 2}
     assert conv((1, 7, 7, 4), (6, 3, 3, 2), VALID, **grouped) == (1, 5, 5, 6)
-    with pytest.raises(ShapeError, match="5 filters in 2 groups"):
+    with pytest.raises(ShapeError, match="5 filters do not divide into 2 groups"):
         conv((1, 7, 7, 4), (5, 3, 3, 2), VALID, **grouped)
 
 

@@ -46,11 +46,11 @@ REFUSALS = [
     (spec.HASHTABLE_LOOKUP, HASHTABLE, {"values": t(8)}, "sizes 9 and 8 must be equal"),
     (spec.HASHTABLE_LOOKUP, HASHTABLE, {"keys": t(8)}, "sizes 8 and 9 must be equal"),
     (spec.LSH_PROJECTION, PROJECTION, {"hash": t(28)}, "hash functions have 2 dimensions, not 1"),
-    (spec.LSH_PROJECTION, PROJECTION, {"hash": t(1, 33)}, "hash functions of 33 bits"),
+    (spec.LSH_PROJECTION, PROJECTION, {"hash": t(1, 33)}, "hash has functions of 33 bits"),
     (spec.LSH_PROJECTION, PROJECTION, {"weight": t(2)}, "sizes 2 and 3 must be equal"),
     (spec.LSH_PROJECTION, PROJECTION, {"type": 0}, "projection type 0 is none of 1 to 3"),
     (spec.RANDOM_MULTINOMIAL, DRAWS, {"input": t(5)}, "log-probabilities have 2 dimensions"),
-    (spec.RANDOM_MULTINOMIAL, DRAWS, {"sample_count": -1}, "-1 samples"),
+    (spec.RANDOM_MULTINOMIAL, DRAWS, {"sample_count": -1}, "sample_count is -1"),
     (spec.RANDOM_MULTINOMIAL, DRAWS, {"seeds": t(3)}, "sizes 3 and 2 must be equal"),
 ]
 

@@ -125,7 +125,7 @@ REFUSALS = [
     ),
     (spec.RNN, RNN, {"recurrent_weights": t(7, 6)}, "recurrent_weights has 6 units"),
     (spec.UNIDIRECTIONAL_SEQUENCE_RNN, RNN, {"time_major": 2}, "neither 0 nor 1"),
-    (spec.SVDF, SVDF, {"rank": 4}, "6 filters are not of rank 4"),
+    (spec.SVDF, SVDF, {"rank": 4}, "6 filters do not divide into groups of rank 4"),
     (spec.SVDF, SVDF, {"rank": -1}, "rank -1 is not positive"),
 ]
 

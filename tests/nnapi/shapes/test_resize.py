@@ -24,10 +24,10 @@ def test_factors_are_rounded_down(row):
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_coordinate_options_exclude_each_other(row):
     both = {"align_corners": True, "half_pixel_centers": True, "layout": False}
-    with pytest.raises(ShapeError, match="half pixel centers"):
+    with pytest.raises(ShapeError, match="half_pixel_centers and align_corners"):
         one(row, input=t(1, 2, 2, 1), output_width=2, output_height=2, **both)
 
 
 def test_an_empty_result_cannot_be():
-    with pytest.raises(ShapeError, match="an image of"):
+    with pytest.raises(ShapeError, match="the output has size"):
         one(RESIZE_BILINEAR, input=t(1, 2, 2, 1), output_width=0, output_height=2)

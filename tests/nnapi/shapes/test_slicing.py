@@ -24,7 +24,7 @@ def test_shapes(row, operands, expected):
 @pytest.mark.parametrize(
     ("row", "operands", "message"),
     [
-        (spec.TOPK_V2, {"input": t(3), "k": 4}, "4 of 3"),
+        (spec.TOPK_V2, {"input": t(3), "k": 4}, "k is 4; it must be 1 to 3"),
     ],
     ids=str,
 )

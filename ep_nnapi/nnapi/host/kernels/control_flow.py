@@ -72,7 +72,7 @@ def _arrays(inputs: tuple[object, ...], types: Types) -> tuple[Array | None, ...
 
 def _copied(value: Array | None) -> Array:
     if value is None:
-        raise ShapeError("an operand was left out that a loop which never ran should give")
+        raise ShapeError("an input is omitted that a loop of no iterations returns")
     return value.copy()
 
 
