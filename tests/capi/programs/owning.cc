@@ -76,6 +76,25 @@ Compilation compiled(const Model& model, const std::string& cache = "") {
     return compilation;
 }
 
+Compilation compiled_for(const Model& model, const std::string& name) {
+    uint32_t count = 0;
+    OK(ANeuralNetworks_getDeviceCount(&count));
+    for (uint32_t i = 0; i < count; i++) {
+        ANeuralNetworksDevice* device = nullptr;
+        const char* found = nullptr;
+        OK(ANeuralNetworks_getDevice(i, &device));
+        OK(ANeuralNetworksDevice_getName(device, &found));
+        if (name != found) continue;
+        auto compilation = made<Compilation>([&](auto handle) {
+            return ANeuralNetworksCompilation_createForDevices(model.get(), &device, 1, handle);
+        });
+        OK(ANeuralNetworksCompilation_finish(compilation.get()));
+        return compilation;
+    }
+    EXPECT(!"there is such a device");
+    return nullptr;
+}
+
 // One execution of x + 2x, with the memory that it reads and writes.
 class Run {
    public:
@@ -236,6 +255,35 @@ void fork_busy() {
     others.join();
 }
 
+// ONNX Runtime computes: it holds locks meanwhile, and its threads are not in the child.
+void fork_host_cpu() {
+    const Model model = addition();
+    const Compilation compilation = compiled_for(model, "host-cpu");
+    std::atomic<bool> over{false};
+    std::thread others([&] {
+        in_threads(2, [&](int id) {
+            while (!over) {
+                computes(compilation, 4);
+                if (id == 0) computes(compiled_for(model, "host-cpu"), 4);
+            }
+        });
+    });
+    for (int i = 0; i < kChildren; i++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(kSeconds);
+            computes_in_each_way(compilation, 1);
+            computes_in_each_way(compiled_for(addition(), "host-cpu"), 2);
+            std::_Exit(wrong);
+        }
+        int status = -1;
+        EXPECT(waitpid(child, &status, 0) == child && status == 0);
+        computes_in_each_way(compilation, 3);
+    }
+    over = true;
+    others.join();
+}
+
 // Matrix products in a row, each large enough for BLAS to spread it over every core.
 struct Products {
     static constexpr uint32_t kRows = 384, kCount = 12;
@@ -327,7 +375,8 @@ int main(int count, char** arguments) {
         {"unfreed", unfreed},         {"exit_amid", exit_amid},
         {"fork_idle", fork_idle},     {"quick_exit_amid", quick_exit_amid},
         {"fork_busy", fork_busy},     {"cache", cache},
-        {"fork_products", fork_products}, {"cycles", cycles},
+        {"fork_products", fork_products}, {"fork_host_cpu", fork_host_cpu},
+        {"cycles", cycles},
     };
     if (count != 2 || parts.count(arguments[1]) == 0) return 99;
     parts.at(arguments[1])();
