@@ -39,11 +39,11 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[torch]" --group test
 	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/test_journeys.py tests/torch
 
-# The page of `ep-nnapi report` in headless Chromium, with real clicks.
+# The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)
 	@command -v chromium && command -v chromedriver || { echo "install Chromium first; on Debian: apt install chromium chromium-driver" >&2; exit 1; }
 	$(PIP) --group web
-	$(BIN)/python -m pytest -m web tests/html_report
+	$(BIN)/python -m pytest -m web tests/html_report tests/report_formats
 
 # Graphs for Google's Model Explorer, read by its own classes; it downloads about 130 MB.
 test-model-explorer: $(READY)

@@ -72,7 +72,8 @@ ALLOWED = {
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
     "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
-    " option_parsers options preparation provider report report_formats rewriting tuning rich",
+    " option_parsers options preparation provider report report_formats rewriting tuning"
+    " argcomplete rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"

@@ -25,6 +25,7 @@ from ep_nnapi.cli import (
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
+from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
@@ -33,7 +34,9 @@ from ep_nnapi.options import parse
 def main(given: Sequence[str] | None = None) -> int:
     """Runs one command; returns 0 done, 1 negative result, 2 unusable input, or 3 NNAPI failed."""
     try:
-        parsed = _parser().parse_args(dashed(sys.argv[1:] if given is None else given))
+        parser = _parser()
+        complete(parser)
+        parsed = parser.parse_args(dashed(sys.argv[1:] if given is None else given))
         verb: Callable[[argparse.Namespace], int] = parsed.verb
         return verb(parsed)
     except (ModelError, OptionError) as error:

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 import ep_nnapi
+from bench.chromium import chromium, missing
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.report_formats.netron import PREFIX, annotated
@@ -109,3 +110,37 @@ def test_other_files_are_refused(tmp_path: Path):
     (tmp_path / "m.ort").write_bytes(b"\x18\x00\x00\x00ORTM")
     with pytest.raises(ModelError, match=r"m\.ort: not an \.onnx file"):
         annotated(tmp_path / "m.ort", ep_nnapi.check(DIGITS), tmp_path)
+
+
+@pytest.mark.web
+def test_it_opens_in_netron(tmp_path: Path):
+    """Netron itself draws the nodes; a click on one shows its metadata."""
+    if missing():
+        pytest.skip(missing())
+    netron = pytest.importorskip("netron", reason="`make test-web` installs it")
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    (tmp_path / "a.onnx").write_bytes(made(tmp_path, blocks(5)).SerializeToString())
+    host, port = netron.start(str(tmp_path / "a.onnx"), browse=False)
+    try:
+        with chromium() as browser:
+            browser.get(f"http://{host}:{port}/")
+            wait = WebDriverWait(browser, 60)
+            wait.until(lambda b: b.find_elements("css selector", "button"))
+            wait.until(_accepted_or_drawn)
+            drawn = wait.until(lambda b: b.find_elements("id", "node-name-/layer.4/Det"))
+            click = """arguments[0].querySelector("path").dispatchEvent(
+                new MouseEvent("click", {bubbles: true}))"""
+            browser.execute_script(click, drawn[0])
+            shown = wait.until(lambda b: b.find_elements("css selector", "#sidebar, .sidebar"))
+            wait.until(lambda b: "Det: NNAPI has no determinant" in shown[0].text)
+    finally:
+        netron.stop()
+
+
+def _accepted_or_drawn(browser: object) -> bool:
+    """Accepts Netron's note on cookies, if it asks; True when nodes are drawn."""
+    for button in browser.find_elements("css selector", "button"):
+        if button.text == "Accept":
+            button.click()
+    return bool(browser.find_elements("css selector", ".node"))
