@@ -9,13 +9,12 @@ carry `inputs` and `outputs`, such dicts of what comes from and leaves to outsid
     border_bytes  what crosses their borders
     worth_it      the clusters whose taking pays, given `Costs`; `savings` of clusters
     limited       clusters within limits of size and number
-    stopped       nodes after a stop
 """
 
 from partitioner.check import violations
 from partitioner.clusters import Partition, partition
 from partitioner.constraints import Budget
-from partitioner.limits import limited, stopped
+from partitioner.limits import limited
 from partitioner.tensors import border_bytes
 from partitioner.worth import Costs, GivenUp, Worth, savings, worth_it
 
@@ -29,7 +28,6 @@ __all__ = [
     "limited",
     "partition",
     "savings",
-    "stopped",
     "violations",
     "worth_it",
 ]

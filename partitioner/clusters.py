@@ -4,13 +4,11 @@ Definition: clusters are disjoint and cover the capable nodes; contracting each 
 the graph acyclic (so each is convex: no path leaves and enters it again); with `connected`, each is
 weakly connected by edges between its members. Members are in topological order.
 What is sought: the fewest clusters, and among those the fewest `border_bytes`.
-
 Guarantee with `connected`: no two clusters can be merged. The graph falls apart into regions that
 have no say in each other's clusters (`reduction`); where the search of every region ends without
 dropping a state (`search`), the clusters and then the bytes are as few as can be. Any other region
-gets the best of a search and of mergings in four orders (`starts`), so nothing worse than those.
-Guarantee without `connected`: the clusters are as few as can be, as many as the most runs of
-capable nodes on one path (`waves`); of their bytes, none.
+gets the best of a search and of mergings in four orders, so nothing worse than those.
+Guarantee without `connected`: the fewest clusters (`waves`); of their bytes, none.
 Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which nodes and
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
@@ -24,19 +22,18 @@ import gc
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
-from heapq import heapify, heappop, heappush
+from math import inf
 
 import networkx as nx
 
-from partitioner.chains import shortened
 from partitioner.constraints import Budget, grouped
 from partitioner.graph import Indexed, Region, indexed
-from partitioner.merging import forward, maximal, starts, within
+from partitioner.merging import backward, forward, maximal, within
 from partitioner.plan import planned
-from partitioner.reduction import reduced
+from partitioner.reduction import reduced, shortened
 from partitioner.search import search
 from partitioner.tensors import Tensor, cost_of, region_tensors
-from partitioner.waves import by_wave
+from partitioner.waves import by_wave, connected_waves, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 8  # work for each node without which a region is not searched
@@ -111,27 +108,6 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def labelled(
-    graph: Indexed, dag: nx.DiGraph, *, connected: bool, effort: float = 1.0
-) -> tuple[list[int], int]:
-    """The block of each number, by one of its numbers, and clusters that there are at least.
-
-    effort  what part of the usual work may go into searches
-    """
-    region, size = graph.region, len(graph.region.preds)
-
-    def tensors(parts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
-        home = {i: (p, k) for p, part in enumerate(parts) for k, i in enumerate(part)}
-        able = {i for i, flag in enumerate(region.capable) if flag and i in home}
-        place = {v: home[i] for v, i in graph.number.items() if i in able}
-        return region_tensors(dag, place, len(parts))
-
-    if connected:
-        return _connected(region, tensors, effort)
-    label = by_wave(region, tensors([range(size)])[0])
-    return label, _count(region, label)
-
-
 def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
     """Members of every cluster, ascending, clusters in an order in which they can run.
 
@@ -139,27 +115,14 @@ def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
     Tie rule: of the blocks that can run, the one with the smallest member is next.
     """
     members: dict[int, list[int]] = {}
-    following: dict[int, list[int]] = {}
-    missing = dict.fromkeys(label, 0)
-    for v, row in enumerate(region.preds):
-        b = label[v]
+    for v, b in enumerate(label):
         members.setdefault(b, []).append(v)
-        for u in row:
-            if label[u] != b:
-                following.setdefault(label[u], []).append(b)
-                missing[b] += 1
-    ready = [(members[b][0], b) for b, count in missing.items() if not count]
-    heapify(ready)
-    clusters = []
-    while ready:
-        first, b = heappop(ready)
-        if region.capable[first]:
-            clusters.append(members[b])
-        for other in following.get(b, ()):
-            missing[other] -= 1
-            if not missing[other]:
-                heappush(ready, (members[other][0], other))
-    return clusters
+    quotient = nx.DiGraph()
+    quotient.add_nodes_from(members)
+    edges = ((label[u], label[v]) for v, row in enumerate(region.preds) for u in row)
+    quotient.add_edges_from((a, b) for a, b in edges if a != b)
+    order = nx.lexicographical_topological_sort(quotient, key=lambda b: members[b][0])
+    return [members[b] for b in order if region.capable[b]]
 
 
 def work_for(nodes: int) -> int:
@@ -169,17 +132,25 @@ def work_for(nodes: int) -> int:
     return 5_000 + 20 * min(nodes, 5_000) + max(0, nodes - 5_000)
 
 
-def _connected(
-    region: Region,
-    tensors_of: Callable[[Sequence[Sequence[int]]], list[list[Tensor]]],
-    effort: float,
+def labelled(
+    graph: Indexed, dag: nx.DiGraph, *, connected: bool, effort: float = 1.0
 ) -> tuple[list[int], int]:
-    """The block of each node, and clusters that there are at least.
+    """The block of each number, by one of its numbers, and clusters that there are at least.
 
     The work is shared out by size among the parts that need a search.
+
+    effort  what part of the usual work may go into searches
     """
+    region = graph.region
+    if not connected:
+        label = by_wave(region, _tensors(graph, dag, [range(len(region.preds))])[0])
+        return label, _count(region, label)
     label, parts = reduced(region)
-    tensors = cache(lambda: tensors_of(parts))
+    tensors = cache(lambda: _tensors(graph, dag, parts))  # gathered when first asked for
+
+    def own(i: int) -> list[Tensor]:
+        return tensors()[i]
+
     known: dict[tuple[object, ...], Solved] = {}  # parts that are alike are searched once
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))
@@ -189,12 +160,11 @@ def _connected(
         share = work * len(members) // waiting
         waiting -= len(members)
         if share < LEAST * len(members):
-            block, least = _merged(part, [], partial(_row, tensors, i), least)
+            block, least = _merged(part, [], partial(own, i), least)
         else:
-            own = tensors()[i]
-            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(own))
+            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(own(i)))
             if alike not in known:
-                known[alike] = _searched(part, own, least, share)
+                known[alike] = _searched(part, own(i), least, share)
                 work -= known[alike][2]
             block, least, _ = known[alike]
         spare += _count(part, block) - least
@@ -203,9 +173,12 @@ def _connected(
     return label, _count(region, label) - spare
 
 
-def _row(tensors: Callable[[], list[list[Tensor]]], i: int) -> list[Tensor]:
-    """The tensors of one part, gathered when first asked for."""
-    return tensors()[i]
+def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
+    """The tensors of each part."""
+    home = {v: (p, k) for p, part in enumerate(parts) for k, v in enumerate(part)}
+    able = {v for v in home if graph.region.capable[v]}
+    place = {node: home[v] for node, v in graph.number.items() if v in able}
+    return region_tensors(dag, place, len(parts))
 
 
 def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) -> Solved:
@@ -219,21 +192,19 @@ def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) 
     states, used, need = FIRST, 0, 0
     best: list[int] = []
     lowest: tuple[int, int] | None = None
-    exact = False
-    while steps and not exact and used + need <= work:
+    while steps and used + need <= work:
         found = search(steps, priced, states, lowest)
-        used += found.work
-        need = found.work * WIDER
-        states *= WIDER
-        exact = found.exact
+        used, need, states = used + found.work, found.work * WIDER, states * WIDER
         if found.cost is not None:
             lowest, best = found.cost, found.block
+        if found.least == inf:
+            break
         if lowest is not None:
             least = max(least, int(min(found.least, lowest[0])))
     first: dict[int, int] = {}
     pairs = enumerate(unit if best else ())
     block = [first.setdefault(best[i], v) if region.capable[v] else v for v, i in pairs]
-    if exact:
+    if best and found.least == inf:
         return block, _count(region, block), used
     return *_merged(region, block, lambda: tensors, least), used
 
@@ -245,15 +216,19 @@ def _merged(
 
     Of those with the fewest clusters the bytes are counted, too, if there are several.
     """
-    found, waves = starts(region)
+    succs, order = region.succs(), range(len(region.preds))
+    early = earliest(region.preds, order, region.capable)
+    late = earliest(succs, order[::-1], region.capable)
+    found = [forward(region), backward(region)]
+    found += [connected_waves(region, wave) for wave in (early, late)]
     if block:
-        found.append(maximal(region, block, forward))
+        found.append(maximal(region, block))
     counts = [_count(region, other) for other in found]
     fewest = [other for other, count in zip(found, counts, strict=True) if count == min(counts)]
     best = fewest[0]
     if any(other != best for other in fewest):
         best = min(fewest, key=lambda other: cost_of(region, tensors(), other))
-    return best, max(least, waves)
+    return best, max(least, *early)
 
 
 def _count(region: Region, block: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ nodes make or read; whatever several nodes use counts once.
 Guarantee: groups are exact, since each is one node of the graph that is partitioned. What is beyond
 the budget is parted: clusters stay connected and convex, and no two can be merged within it.
 Cost: O(n + m) for groups; for a budget, the nodes of a cluster for each that joins it.
+Source: groups as in contraction by strongly connected components (networkx).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import networkx as nx
 
 from partitioner.graph import Indexed
-from partitioner.tensors import touches
+from partitioner.tensors import UNIT
 
 
 def grouped(
@@ -28,27 +29,24 @@ def grouped(
     Raises: ValueError if a group holds a node that is not capable, if one lies on a path between
     its nodes, or, with `connected`, if its nodes are not connected.
     """
-    together = nx.utils.UnionFind()
-    for group in map(list, groups):
-        for node in group:
-            if node not in graph.number or not graph.region.capable[graph.number[node]]:
-                raise ValueError(f"group {group} holds {node!r}, which is not capable")
-        together.union(*group)
-    if not any(True for _ in together):
+    found = [list(group) for group in groups]
+    if not found:
         return graph
-    name = {node: together[node] for node in graph.number}
-    for part in nx.strongly_connected_components(
-        nx.DiGraph((name[u], name[v]) for u, v in dag.edges)
-    ):
-        together.union(*part)
+    able = {node for node, v in graph.number.items() if graph.region.capable[v]}
+    together = nx.utils.UnionFind(graph.number)
+    for group in found:
+        if strange := [node for node in group if node not in able]:
+            raise ValueError(f"group {group} holds {strange[0]!r}, which is not capable")
+        together.union(*group)
+    quotient = nx.DiGraph((together[u], together[v]) for u, v in dag.edges)
+    for component in nx.strongly_connected_components(quotient):
+        together.union(*component)
     first: dict[Hashable, int] = {}
-    label = [first.setdefault(together[node], v) for node, v in graph.number.items()]
-    united = graph.contracted(label)
+    united = graph.contracted([first.setdefault(together[v], i) for v, i in graph.number.items()])
     for members in united.inside:
-        flags = [graph.region.capable[graph.number[node]] for node in members]
-        if len(members) > 1 and not all(flags):
-            group = [node for node, flag in zip(members, flags, strict=True) if flag]
-            between = members[flags.index(0)]
+        group = [node for node in members if node in able]
+        if group and len(group) < len(members):
+            between = next(node for node in members if node not in able)
             raise ValueError(f"group {group} cannot stay together: {between!r} lies between")
         if connected and len(members) > 1 and not nx.is_weakly_connected(dag.subgraph(members)):
             raise ValueError(f"group {members} is not connected")
@@ -97,12 +95,18 @@ class Budget:
         )
 
 
-def _weights(dag: nx.DiGraph, nodes: Sequence[Hashable]) -> int:
+def _weights(dag: nx.DiGraph, nodes: Iterable[Hashable]) -> int:
     """The bytes of weights that some nodes use, each once."""
     used = (item for v in nodes for item in dag.nodes[v].get("weights", {}).items())
     return sum(dict(used).values())
 
 
-def _activations(dag: nx.DiGraph, nodes: Sequence[Hashable]) -> int:
+def _activations(dag: nx.DiGraph, nodes: Iterable[Hashable]) -> int:
     """The bytes of tensors that some nodes make or read, each once."""
-    return sum(dict(item for v in nodes for item in touches(dag, v)).values())
+    found: dict[tuple[Hashable, ...], int] = {}
+    for v in nodes:
+        for u, _, data in (*dag.in_edges(v, data=True), *dag.out_edges(v, data=True)):
+            found |= {(u, tid): size for tid, size in data.get("tensors", UNIT).items()}
+        found |= {(v, tid): size for tid, size in dag.nodes[v].get("outputs", {}).items()}
+        found |= {(tid,): size for tid, size in dag.nodes[v].get("inputs", {}).items()}
+    return sum(found.values())

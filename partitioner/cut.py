@@ -4,9 +4,8 @@ Definition: an arc costs its capacity if it leads from the near side to the far 
 the near side for good, `FAR` on the far side.
 Guarantee: of all cuts of the lowest cost, the one with the most nodes on the near side; sums are
 exact.
-Cost: O(n² · m) at worst; as a rule some ten looks at every arc. It is written out because
-networkx's `boykov_kolmogorov` and `preflow_push` take 3 to 39 times as long on chains and random
-networks of some thousand nodes.
+Cost: O(n² · m) at worst; as a rule some ten looks at every arc. networkx's `boykov_kolmogorov` and
+`preflow_push` take 3 to 39 times as long on chains and random networks of some thousand nodes.
 Source: Goldberg and Tarjan, "A new approach to the maximum-flow problem" (1988).
 """
 
@@ -19,17 +18,12 @@ NEAR, FAR = 0, 1
 
 
 class Network:
-    """Nodes, and arcs with capacities; each arc is followed by its reverse.
-
-    heads       of arcs
-    capacities  of the same
-    arcs        from each node
-    """
+    """Nodes, and the heads and capacities of arcs, each of which is followed by its reverse."""
 
     def __init__(self) -> None:
         self.heads: list[int] = []
         self.capacities: list[float] = []
-        self.arcs: list[list[int]] = [[], []]
+        self.arcs: list[list[int]] = [[], []]  # from each node
 
     def node(self) -> int:
         """A new node."""
@@ -43,25 +37,18 @@ class Network:
         self.heads += [head, tail]
         self.capacities += [capacity, back]
 
-    def all_or_cost(self, one: int, others: Sequence[int], cost: float) -> None:
-        """`cost`, once, if `one` is on the near side and some of `others` are on the far side."""
-        if len(others) == 1:
-            self.arc(one, others[0], cost)
-        elif others:
-            between = self.node()
-            self.arc(one, between, cost)
-            for other in others:
-                self.arc(between, other, inf)
-
-    def none_or_cost(self, one: int, others: Sequence[int], cost: float) -> None:
-        """`cost`, once, if `one` is on the far side and some of `others` are on the near side."""
-        if len(others) == 1:
-            self.arc(others[0], one, cost)
-        elif others:
-            between = self.node()
-            self.arc(between, one, cost)
-            for other in others:
-                self.arc(other, between, inf)
+    def together(self, ends: set[int], cost: float) -> None:
+        """`cost`, once, unless all of `ends` are on one side."""
+        if len(ends) == 2:
+            one, other = ends
+            self.arc(one, other, cost, cost)
+        elif ends:
+            some_near, some_far = self.node(), FAR if FAR in ends else self.node()
+            self.arc(some_near, some_far, cost)
+            for end in sorted(ends - {FAR}):
+                self.arc(end, some_near, inf)
+                if some_far != FAR:
+                    self.arc(some_far, end, inf)
 
 
 def near_side(network: Network) -> bytearray:

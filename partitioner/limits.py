@@ -1,9 +1,9 @@
-"""Limits of what is taken: stops, the size of clusters and their number.
+"""Clusters within limits of their size and number.
 
 Definition: clusters that are too small are given up, then those of least value beyond the number.
 Guarantee: what is left has no `violations` with what it holds as `taken`.
 Cost: a `partition` for each round in which clusters are given up, and one more.
-Source: stops and the smallest size are those of ONNX Runtime's partitioning_utils.cc.
+Source: the smallest size is that of ONNX Runtime's partitioning_utils.cc.
 """
 
 from __future__ import annotations
@@ -16,23 +16,6 @@ from partitioner.clusters import Partition, partition
 from partitioner.constraints import Budget
 
 Clusters = list[tuple[Hashable, ...]]
-
-
-def stopped(dag: nx.DiGraph, stops: Iterable[Hashable]) -> set[Hashable]:
-    """The stop nodes and everything after them.
-
-    >>> sorted(stopped(nx.DiGraph([("a", "b"), ("b", "c"), ("a", "d")]), ["b"]))
-    ['b', 'c']
-
-    Raises: ValueError if a stop node is not in the graph.
-    """
-    reached = set(stops)
-    if strange := [node for node in reached if node not in dag]:
-        raise ValueError(f"stop node {strange[0]!r} is not in the graph")
-    for node in nx.topological_sort(dag) if reached else ():
-        if not reached.isdisjoint(dag.pred[node]):
-            reached.add(node)
-    return reached
 
 
 def limited(

@@ -7,14 +7,16 @@ Guarantee: clusters are connected and convex, the quotient is acyclic, and no tw
 merged, because a path between two blocks never disappears.
 Cost: near-linear while of two blocks that a node reads one leads straight to the other, or both
 are at one level; otherwise a search among the blocks between them, so quadratic at worst.
-Source: ONNX Runtime's partitioning_utils.cc, for the waves.
+Source: contraction of edges whose ends no longer path joins, as in multilevel acyclic partitioning
+(Herrmann et al., 2019).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
-from partitioner.graph import Region, Union
+from partitioner.graph import Region
 
 Fits = Callable[[Sequence[int]], bool]
 
@@ -33,57 +35,8 @@ def backward(region: Region, fits: Fits | None = None) -> list[int]:
     return _merged(region.succs(), order, region.capable, fits)
 
 
-def starts(region: Region) -> tuple[list[list[int]], int]:
-    """Partitions to start from: forward, backward, and by the earliest and the latest waves.
-
-    And the number of waves, which no partition has fewer clusters than.
-    """
-    succs, order = region.succs(), range(len(region.preds))
-    early = earliest(region.preds, order, region.capable)
-    late = earliest(succs, order[::-1], region.capable)
-    found = [
-        _merged(region.preds, order, region.capable),
-        _merged(succs, order[::-1], region.capable),
-        _by_waves(region, early),
-        _by_waves(region, late),
-    ]
-    return found, max(early, default=0)
-
-
-def earliest(
-    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
-) -> list[int]:
-    """The first wave that each node can be in, from 1; of an incapable node, the last before it.
-
-    Definition: the wave of a capable node is the largest number of blocks of capable nodes,
-    separated by incapable ones, on a path that ends in it.
-    Guarantee: nodes of one wave make a convex set, and waves can run in ascending order. No
-    partition has fewer clusters than there are waves: each block of the path with most blocks
-    needs a cluster of its own.
-    """
-    wave = [0] * len(reads)
-    for v in order:
-        own = capable[v]
-        wave[v] = max([own, *[wave[u] + (own > capable[u]) for u in reads[v]]])
-    return wave
-
-
-def _by_waves(region: Region, wave: Sequence[int]) -> list[int]:
-    """The connected parts of waves, merged as far as they can be."""
-    union = Union(len(wave))
-    flags = region.capable
-    union.join(
-        (u, v)
-        for v, row in enumerate(region.preds)
-        if flags[v]
-        for u in row
-        if wave[u] == wave[v] and flags[u]
-    )
-    return maximal(region, union.names(), forward)
-
-
 def maximal(
-    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]]
+    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]] = forward
 ) -> list[int]:
     """The partition after clusters that can be merged have been, in the order of `merge`."""
     smaller, where = region.contracted(label)
@@ -100,16 +53,17 @@ def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
     beyond = {b for b, nodes in members.items() if len(nodes) > 1 and not fits(nodes)}
     if not beyond:
         return list(label)
-    smaller, where = region.contracted([-v - 1 if b in beyond else b for v, b in enumerate(label)])
-    inside: list[list[int]] = [[] for _ in smaller.preds]
+    dissolved = [-v - 1 if b in beyond else b for v, b in enumerate(label)]
+    _, where = region.contracted(dissolved)
+    inside: list[list[int]] = [[] for _ in range(max(where) + 1)]
     for v, i in enumerate(where):
         inside[i].append(v)
 
     def fit(blocks: Sequence[int]) -> bool:
         return fits([v for b in blocks for v in inside[b]])
 
-    found = min((merge(smaller, fit) for merge in (forward, backward)), key=lambda b: len(set(b)))
-    return [found[i] for i in where]
+    ways = (maximal(region, dissolved, partial(way, fits=fit)) for way in (forward, backward))
+    return min(ways, key=lambda block: len(set(block)))
 
 
 def _merged(
@@ -164,7 +118,6 @@ class _Blocks:
         self._following: dict[int, set[int]] = {}
         self._preceding: dict[int, set[int]] = {}
         self._level = [0] * size
-        self._leads: set[tuple[int, frozenset[int]]] = set()  # a block, and some it leads to
 
     def _size(self, b: int) -> tuple[int, int]:
         """The nodes of a block, and its name to break ties."""
@@ -193,17 +146,14 @@ class _Blocks:
         """
         level, block = self._level, self.block
         low, high = level[start], max([level[b] for b in blocks])
-        goals = frozenset([b for b in blocks if level[b] > low])
-        if (start, goals) in self._leads:
-            return True
+        goals = {b for b in blocks if level[b] > low}
         edges = (self._following, self._preceding)
-        seen = [{start}, set(goals)]  # from either end; those met last are the rims
-        rims = [{start}, set(goals)]
+        seen = [{start}, goals]  # from either end; those met last are the rims
+        rims = [{start}, goals]
         while True:
             here = min((0, 1), key=lambda k: sum([len(edges[k].get(b, ())) for b in rims[k]]))
             found = {block[v] for b in rims[here] for v in edges[here].get(b, ())}
             if not found.isdisjoint(seen[1 - here]):
-                self._leads.add((start, goals))
                 return True
             rims[here] = {b for b in found - seen[here] if low < level[b] < high}
             if not rims[here]:

@@ -9,16 +9,15 @@ Source: vertex separation orders of dynamic programs over path decompositions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from typing import NamedTuple
 
 from partitioner.graph import Region
 from partitioner.tensors import Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One node of a plan. Nodes that are still read later are *live* and own one bit each.
 
     node     the node
@@ -57,24 +56,38 @@ def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     for k, tensor in enumerate(tensors):
         for v in tensor.touched:
             touches[v] |= 1 << k
-    opened = [0]  # what later steps touch, the last one's first
-    for v in order[:0:-1]:
-        opened.append(opened[-1] | touches[v])
-    return [
-        Step(
-            node=v,
-            bit=bits[v],
-            capable=region.capable[v],
-            reads=sum(bits[u] for u in region.preds[v]),
-            dying=sum(bits[u] for u in dying),
-            touches=touches[v],
-            open=still,
-            tails=tails,
+    steps: list[Step] = []
+    later = 0  # tensors that later steps touch
+    tail: dict[int, int] = {}  # clusters that must follow each live node, by its later readers
+    for v, dying in zip(reversed(order), reversed(ends), strict=True):
+        tails: dict[int, int] = {}
+        for u, length in tail.items():
+            if length:
+                tails[length] = tails.get(length, 0) | bits[u]
+        steps.append(
+            Step(
+                node=v,
+                bit=bits[v],
+                capable=region.capable[v],
+                reads=sum(bits[u] for u in region.preds[v]),
+                dying=sum(bits[u] for u in dying),
+                touches=touches[v],
+                open=later,
+                tails=tuple(sorted(tails.items(), reverse=True)),
+            )
         )
-        for v, dying, still, tails in zip(
-            order, ends, reversed(opened), _tails(region, order, bits), strict=True
-        )
-    ]
+        later |= touches[v]
+        own = tail.pop(v, 0)
+        for u in region.preds[v]:  # a path from an incapable node to a capable one: a new cluster
+            tail[u] = max(tail.get(u, 0), own + (region.capable[v] > region.capable[u]))
+    return steps[::-1]
+
+
+def single_bits(bits: int) -> Iterator[int]:
+    """The bits of a number, the lowest first."""
+    while bits:
+        yield bits & -bits
+        bits &= bits - 1
 
 
 def _bits(order: Sequence[int], ends: Sequence[Sequence[int]]) -> list[int]:
@@ -88,27 +101,6 @@ def _bits(order: Sequence[int], ends: Sequence[Sequence[int]]) -> list[int]:
         for u in dying:
             heappush(free, bits[u])
     return bits
-
-
-def _tails(
-    region: Region, order: Sequence[int], bits: Sequence[int]
-) -> list[tuple[tuple[int, int], ...]]:
-    """For each step, how many further clusters must follow the cluster of each live node.
-
-    Each time a path leaves an incapable node for a capable one, it enters a new cluster.
-    """
-    tail: dict[int, int] = {}  # of nodes that are live, through the readers met so far
-    rows = []
-    for v in reversed(order):
-        by_length: dict[int, int] = {}
-        for u, length in tail.items():
-            if length:
-                by_length[length] = by_length.get(length, 0) | bits[u]
-        rows.append(tuple(sorted(by_length.items(), reverse=True)))
-        own = tail.pop(v, 0)
-        for u in region.preds[v]:
-            tail[u] = max(tail.get(u, 0), own + (region.capable[v] > region.capable[u]))
-    return rows[::-1]
 
 
 def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:

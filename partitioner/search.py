@@ -1,25 +1,27 @@
 """The best partition of a region: dynamic programming over its nodes, with a bound on states.
 
-Definition: a state is all that matters of how the nodes so far were partitioned: the clusters that
-hold live nodes, which must precede which, and which tensors they touch. Every partition into
-connected clusters is built by one choice at each node: which of the clusters that it reads from it
-joins. It may join any that lead to it by no other way, and several become one.
+Definition: the nodes come in the order of a plan (`plan`). A state is all that matters of how the
+nodes so far were partitioned: the clusters that hold live nodes, which must precede which, and
+which tensors they touch. Every partition into connected clusters is built by one choice at each
+node: which of the clusters that it reads from it joins. It may join any that lead to it by no other
+way, and several become one.
 Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
 the best are kept: by a lower bound on the clusters, then by bytes; the lowest bound of those that
-were dropped bounds what was missed. Of equal states the one that compares lower is kept.
-Cost: O(live nodes · states · 2^j) for j clusters that a node may join.
+were dropped bounds what was missed. Of equal states the one that compares lower is kept. Of more
+than `CHOSEN` clusters a node joins all beyond, which proves nothing.
+Cost: O(live nodes · states · 2^j) for j clusters that a node may join, `CHOSEN` at most.
 Source: dynamic programs over path decompositions; beam search where states are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import inf
+from typing import NamedTuple
 
-from partitioner.graph import Union
-from partitioner.plan import Step
+from partitioner.graph import components
+from partitioner.plan import Step, single_bits
 from partitioner.tensors import Tensor
 
 # A block as far as its live nodes show it: (how many live nodes of other blocks it must follow,
@@ -31,23 +33,22 @@ State = tuple[tuple[Block, ...], int]
 # Clusters that each step joined, as bits, the last step first.
 Joins = tuple["Joins", int] | None
 Cost = tuple[int, int]  # clusters, bytes
+CHOSEN = 8  # of the clusters that a node may join, about so many there is a choice
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """The result of a search.
 
     cost   the lowest; None if nothing is below the limit
     block  for each node, a node of its cluster by which the cluster goes
-    least  clusters that every partition cheaper than the one found and than the limit has
-    exact  True if no state was dropped, so that nothing costs less
+    least  clusters that every partition cheaper than the one found and than the limit has;
+           infinite if no state was dropped, so that nothing costs less
     work   blocks looked at
     """
 
     cost: Cost | None
     block: list[int]
     least: float
-    exact: bool
     work: int
 
 
@@ -61,7 +62,11 @@ def search(
     for step in steps:
         reached: dict[State, tuple[Cost, Joins]] = {}
         for state, ((clusters, size), joins) in kept.items():
-            for following, more, price, joined in _choices(state, step, tensors):
+            follows, able = _joinable(state[0], step)
+            if len(able) > CHOSEN:
+                least = 0
+            for chosen in _subsets(able):
+                following, more, price, joined = _joined(state, chosen, follows, step, tensors)
                 work += 1 + len(following[0])
                 cost = clusters + more, size + price
                 known = reached.get(following)
@@ -78,8 +83,8 @@ def search(
         kept = {state: reached[state] for *_, state in ranked[:states]}
     lowest, joins = min(kept.values(), key=lambda found: found[0], default=(None, None))
     if lowest is None or (below is not None and lowest >= below):
-        return Found(None, [], least, least == inf, work)
-    return Found(lowest, _blocks(steps, joins), least, least == inf, work)
+        return Found(None, [], least, work)
+    return Found(lowest, _blocks(steps, joins), least, work)
 
 
 def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
@@ -100,41 +105,23 @@ def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
     return longest
 
 
-def _choices(
-    state: State, step: Step, tensors: Sequence[Tensor]
-) -> Iterator[tuple[State, int, int, int]]:
-    """Every state that the next node can lead to, the clusters and bytes that it costs, its joins.
-
-    A cluster that it costs nothing to join is joined in every choice.
-    """
-    blocks, shared = state
+def _joinable(blocks: Sequence[Block], step: Step) -> tuple[int, list[Block]]:
+    """The live nodes that the next node must follow, and the clusters that it can join."""
     read = [block for block in blocks if block[1] & step.reads]
     behind = reading = 0
     for block in read:
         behind |= block[2]
         reading |= block[1]
-    follows = behind | reading
-    if not step.capable:
-        yield _aged([*blocks, (0, step.bit, follows, 0, 0)], shared, step), 0, 0, 0
-        return
-    joinable = [block for block in read if block[4] and not block[1] & behind]
-    free = [block for block in joinable if _costs_nothing(block, blocks, follows, step)]
-    others = [block for block in joinable if block not in free]
-    for count in range(len(others), -1, -1):
-        for chosen in combinations(others, count):
-            yield _joined(state, [*free, *chosen], follows, step, tensors)
+    able = [block for block in read if block[4] and not block[1] & behind] if step.capable else []
+    return behind | reading, able
 
 
-def _costs_nothing(block: Block, blocks: Sequence[Block], follows: int, step: Step) -> bool:
-    """Return True if joining `block` cannot rule out anything that staying apart allows.
-
-    Either nobody else reads or follows it; or nobody reads the node, which follows nothing but
-    the block and what that follows.
-    """
-    live = block[1]
-    if not live & ~step.dying:
-        return not any(other[2] & live for other in blocks)
-    return bool(step.bit & step.dying) and not follows & ~(live | block[2])
+def _subsets(blocks: Sequence[Block]) -> Iterator[tuple[Block, ...]]:
+    """Sets of some blocks, all of them first; each has what is beyond the first `CHOSEN`."""
+    some, rest = blocks[:CHOSEN], tuple(blocks[CHOSEN:])
+    for count in range(len(some), -1, -1):
+        for chosen in combinations(some, count):
+            yield chosen + rest
 
 
 def _joined(
@@ -142,6 +129,8 @@ def _joined(
 ) -> tuple[State, int, int, int]:
     """The state after the node joins clusters, clusters and bytes that it costs, their bits."""
     blocks, shared = state
+    if not step.capable:
+        return _aged([*blocks, (0, step.bit, follows, 0, 0)], shared, step), 0, 0, 0
     gained, touched, twice = 0, step.touches, 0
     for block in joined:
         gained |= block[1]
@@ -159,7 +148,7 @@ def _joined(
             must = block[2] | after if block[2] & gained else block[2]
             rest.append((0, block[1], must, block[3], block[4]))
     price = 0
-    for bit in _single_bits(twice | step.touches):
+    for bit in single_bits(twice | step.touches):
         before = sum([1 for block in joined if block[3] & bit])
         others = 2 if several & bit else 1 if once & bit else 0
         tensor = tensors[bit.bit_length() - 1]
@@ -188,22 +177,15 @@ def _aged(blocks: Sequence[Block], shared: int, step: Step) -> State:
     return tuple(kept), shared & unpaid
 
 
-def _single_bits(bits: int) -> Iterator[int]:
-    while bits:
-        bit = bits & -bits
-        bits ^= bit
-        yield bit
-
-
 def _blocks(steps: Sequence[Step], joins: Joins) -> list[int]:
     """For each node, a node of its cluster by which the cluster goes."""
-    joined_bits = []
+    joined = []
     while joins:
         joins, bits = joins
-        joined_bits.append(bits)
+        joined.append(bits)
     holder: dict[int, int] = {}
-    union = Union(len(steps))
-    for step, bits in zip(steps, reversed(joined_bits), strict=True):
-        union.join([(holder[bit], step.node) for bit in _single_bits(bits)])
+    pairs = []
+    for step, bits in zip(steps, reversed(joined), strict=True):
+        pairs += [(holder[bit], step.node) for bit in single_bits(bits)]
         holder[step.bit] = step.node
-    return union.names()
+    return components(len(steps), pairs)

@@ -6,24 +6,24 @@ outside clusters or the outside of the graph makes it.
 Guarantee: the prices of a region's tensors, summed, differ from the bytes of the whole graph by
 what no partition of that region changes.
 Cost: O(n + m) for all tensors of a graph.
+Source: the rules of this definition; tests compare them with a count from the edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import networkx as nx
 
 from partitioner.graph import Region
 
 OUTSIDE = object()  # what makes the inputs of a graph, and reads its outputs
-_ONE: Mapping[Hashable, int] = {object(): 1}  # what an edge carries that does not say
+UNIT: Mapping[Hashable, int] = {object(): 1}  # what an edge carries that does not say
 Use = tuple[int, Hashable, Sequence[Hashable]]  # bytes, maker, readers
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Tensor:
+class Tensor(NamedTuple):
     """A tensor as the clusters of a region pay for it.
 
     size      bytes
@@ -42,48 +42,27 @@ class Tensor:
 
 
 def uses(dag: nx.DiGraph) -> Iterator[Use]:
-    """Every tensor of a graph: its bytes, its maker and its readers; `OUTSIDE` may be either."""
-    fed: dict[Hashable, tuple[int, list[Hashable]]] = {}
+    """Every tensor of a graph: its bytes, its maker and its readers; `OUTSIDE` may be either.
+
+    Of the bytes that its readers see, the most.
+    """
+    fed: dict[Hashable, list[tuple[int, Hashable]]] = {}
     for (node, row), (_, own) in zip(dag.adjacency(), dag.nodes(data=True), strict=True):
         if row and not own and not any(row.values()):  # as below, which it is in a plain graph
             yield 1, node, list(row)
             continue
-        made: dict[Hashable, tuple[int, list[Hashable]]] = {}
+        made: dict[Hashable, list[tuple[int, Hashable]]] = {}
         for reader, data in row.items():
-            for tid, size in data.get("tensors", _ONE).items():
-                _add(made, tid, size, reader)
+            for tid, size in data.get("tensors", UNIT).items():
+                made.setdefault(tid, []).append((size, reader))
         for tid, size in own.get("outputs", {}).items():
-            _add(made, tid, size, OUTSIDE)
+            made.setdefault(tid, []).append((size, OUTSIDE))
         for tid, size in own.get("inputs", {}).items():
-            _add(fed, tid, size, node)
-        for size, readers in made.values():
-            yield size, node, readers
-    for size, readers in fed.values():
-        yield size, OUTSIDE, readers
-
-
-def _add(
-    read: dict[Hashable, tuple[int, list[Hashable]]], tid: Hashable, size: int, reader: Hashable
-) -> None:
-    """Add a reader of a tensor; its size is the largest that any of them sees."""
-    known = read.get(tid)
-    if known is None:
-        read[tid] = size, [reader]
-    else:
-        known[1].append(reader)
-        if size > known[0]:
-            read[tid] = size, known[1]
-
-
-def touches(dag: nx.DiGraph, v: Hashable) -> Iterator[tuple[Hashable, int]]:
-    """An id and the bytes of every tensor that a node makes or reads."""
-    for u, w in (*((u, v) for u in dag.pred[v]), *((v, w) for w in dag.succ[v])):
-        for tid, size in dag.edges[u, w].get("tensors", _ONE).items():
-            yield (True, u, tid), size
-    for tid, size in dag.nodes[v].get("outputs", {}).items():
-        yield (True, v, tid), size
-    for tid, size in dag.nodes[v].get("inputs", {}).items():
-        yield (False, None, tid), size
+            fed.setdefault(tid, []).append((size, node))
+        for seen in made.values():
+            yield max([size for size, _ in seen]), node, [reader for _, reader in seen]
+    for seen in fed.values():
+        yield max([size for size, _ in seen]), OUTSIDE, [reader for _, reader in seen]
 
 
 def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int:
@@ -110,33 +89,32 @@ def region_tensors(
     place  region of each capable node that is in one, and its number there
     count  how many regions there are
     """
-    sizes: list[dict[tuple[tuple[int, ...], bool], int]] = [{} for _ in range(count)]
+    rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
         at = [place[node] for node in (maker, *readers) if node in place]
-        if len(at) < 2 or not size:
+        if len(at) < 2:
             continue
         regions = {region for region, _ in at}
         internal = len(regions) == 1 and len(at) == 1 + len(readers)
         for region in regions:
-            touched = tuple(sorted({v for home, v in at if home == region}))
-            if len(touched) > 1:
-                key = touched, internal
-                sizes[region][key] = sizes[region].get(key, 0) + size
-    return [_ordered(row) for row in sizes]
+            touched = [v for home, v in at if home == region]
+            rows[region].append(Tensor(size, tuple(touched), internal))
+    return [_alike(row) for row in rows]
 
 
 def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
-    """Tensors as touched by what each node is part of: those alike as one, none that is idle."""
+    """Tensors as touched by what each node is part of."""
+    return _alike(Tensor(size, tuple([name[v] for v in vs]), alone) for size, vs, alone in tensors)
+
+
+def _alike(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Tensors with those that the same nodes touch as one, and none that costs always the same."""
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
-    for tensor in tensors:
-        touched = tuple(sorted({name[v] for v in tensor.touched}))
-        if len(touched) > 1:
-            key = touched, tensor.internal
-            sizes[key] = sizes.get(key, 0) + tensor.size
-    return _ordered(sizes)
-
-
-def _ordered(sizes: Mapping[tuple[tuple[int, ...], bool], int]) -> list[Tensor]:
+    for size, nodes, internal in tensors:
+        touched = tuple(sorted(set(nodes)))
+        if len(touched) > 1 and size:
+            key = touched, internal
+            sizes[key] = sizes.get(key, 0) + size
     return [Tensor(size, *key) for key, size in sorted(sizes.items())]
 
 

@@ -1,28 +1,57 @@
-"""Waves: the fewest clusters there can be, if a cluster need not be connected.
+"""Waves: a convex division into as few sets as there can be, which need not be connected.
 
-Definition: as few waves as can be (see `earliest`), with few bytes between them: every node is as
-early or as late as can be, whichever has fewer bytes over the border, and then moves to the wave
-where most bytes are saved, of those that its neighbours allow, in sweeps from the sinks until
-nothing moves or there were `SWEEPS`.
-Guarantee: the fewest waves are certain, the fewest bytes are not.
-Cost: O(n + m) for the tensors' touches.
+Definition: the wave of a capable node is the largest number of blocks of capable nodes, separated
+by incapable ones, on a path that ends in it (`earliest`); or, counted from the other end, as late.
+Guarantee: nodes of one wave are convex, and waves can run in ascending order. No partition has
+fewer clusters than there are waves: each block of a longest path needs one of its own. `by_wave`
+has the fewest waves for certain, the fewest bytes not.
+Cost: O(n + m) for the waves and for the tensors' touches.
 Source: the waves are those of ONNX Runtime's partitioning_utils.cc.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from partitioner.graph import Region
-from partitioner.merging import earliest
+from partitioner.graph import Region, components
+from partitioner.merging import maximal
 from partitioner.tensors import Tensor, cost_of
 
 SWEEPS = 4
 
 
+def earliest(
+    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
+) -> list[int]:
+    """The first wave that each node can be in, from 1; of an incapable node, the last before it."""
+    wave = [0] * len(reads)
+    for v in order:
+        own = capable[v]
+        wave[v] = max([own, *[wave[u] + (own > capable[u]) for u in reads[v]]])
+    return wave
+
+
+def connected_waves(region: Region, wave: Sequence[int]) -> list[int]:
+    """The connected parts of waves, merged as far as they can be."""
+    flags = region.capable
+    pairs = [
+        (u, v)
+        for v, row in enumerate(region.preds)
+        if flags[v]
+        for u in row
+        if wave[u] == wave[v] and flags[u]
+    ]
+    return maximal(region, components(len(wave), pairs))
+
+
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
-    """The first node of the wave of each capable node; an incapable node is its own."""
+    """The first node of the wave of each capable node; an incapable node is its own.
+
+    Every node is as early or as late as can be, whichever has fewer bytes over the border, and then
+    moves to the wave where most bytes are saved, of those that its neighbours allow, in sweeps from
+    the sinks until nothing moves or there were `SWEEPS`.
+    """
     flags, order = region.capable, range(len(region.preds))
     early = earliest(region.preds, order, flags)
     count = max(early, default=0)

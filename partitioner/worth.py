@@ -12,10 +12,10 @@ algorithms" (1977).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import networkx as nx
 
@@ -114,8 +114,7 @@ def savings(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]], costs: Cost
     return [-market.loss(members, graph.region.capable) for members in numbers]
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(NamedTuple):
     """Nodes to take, as flags, their clusters, and the cost of everything."""
 
     taken: bytearray
@@ -127,44 +126,38 @@ class _Choice:
         return self.cost, -sum(self.taken)
 
 
-@dataclass(frozen=True, slots=True)
-class _Transfer:
+class _Transfer(NamedTuple):
     """A tensor that costs something to move to the other side, once.
 
-    maker    its node; -1 if it comes from outside or from a node that stays here
-    readers  nodes that read it; -1 among them if it leaves, or a node that stays here reads it
+    ends  nodes that make or read it; -1 among them for the outside and for nodes that stay here
     """
 
     cost: float
-    maker: int
-    readers: tuple[int, ...]
+    ends: tuple[int, ...]
 
     def paid(self, taken: Sequence[int]) -> float:
         """Return the cost if the flagged nodes are taken."""
-        side = self.maker >= 0 and taken[self.maker]
-        parted = any((r >= 0 and taken[r]) != side for r in self.readers)
-        return self.cost if parted else 0.0
+        sides = {v >= 0 and bool(taken[v]) for v in self.ends}
+        return self.cost if len(sides) > 1 else 0.0
 
 
 class _Market:
     """A graph with prices."""
 
     def __init__(self, graph: Indexed, dag: nx.DiGraph, costs: Costs, connected: bool) -> None:
-        self._graph = graph
-        self._dag = dag
+        self._graph, self._dag, self._connected = graph, dag, connected
         self._per_cluster = costs.per_cluster
-        self._connected = connected
         self._here = [costs.here.get(node, 0.0) for node in graph.number]
         self._there = [costs.there.get(node, 0.0) for node in graph.number]
         at = {node: v for node, v in graph.number.items() if graph.region.capable[v]}
         self._transfers: list[_Transfer] = []
-        self._touching: list[list[int]] = [[] for _ in graph.number]
+        self._touching: list[list[_Transfer]] = [[] for _ in graph.number]
         for size, maker, readers in uses(dag):
-            ends = at.get(maker, -1), *sorted({at.get(reader, -1) for reader in readers})
-            if size and max(ends) >= 0:
-                for v in {*ends} - {-1}:
-                    self._touching[v].append(len(self._transfers))
-                self._transfers.append(_Transfer(size * costs.per_byte, ends[0], ends[1:]))
+            ends = {at.get(node, -1) for node in (maker, *readers)}
+            if size and len(ends) > 1:
+                self._transfers.append(_Transfer(size * costs.per_byte, tuple(sorted(ends))))
+                for v in ends - {-1}:
+                    self._touching[v].append(self._transfers[-1])
 
     def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
@@ -202,11 +195,7 @@ class _Market:
             network.arc(NEAR, node, max(gain, 0))
             network.arc(node, FAR, max(-gain, 0))
         for transfer in self._transfers:
-            maker = FAR if transfer.maker < 0 else at[transfer.maker]
-            readers = [FAR if r < 0 else at[r] for r in transfer.readers]
-            if maker != FAR:
-                network.all_or_cost(maker, readers, transfer.cost)
-            network.none_or_cost(maker, [r for r in readers if r != FAR], transfer.cost)
+            network.together({at[v] if v >= 0 else FAR for v in transfer.ends}, transfer.cost)
         near = near_side(network)
         return bytearray([node != FAR and near[node] for node in at])
 
@@ -221,14 +210,15 @@ class _Market:
 
     def loss(self, members: Sequence[int], taken: bytearray) -> float:
         """What it costs more to take a cluster than to leave it, everything else as it is."""
-        loss = self._per_cluster + sum(self._there[v] - self._here[v] for v in members)
-        touching = [self._transfers[k] for k in {k for v in members for k in self._touching[v]}]
+        touching = {id(transfer): transfer for v in members for transfer in self._touching[v]}
         flags = bytearray(taken)
-        for flag, sign in ((1, 1), (0, -1)):
+        paid = []
+        for flag in (0, 1):
             for v in members:
                 flags[v] = flag
-            loss += sign * sum(transfer.paid(flags) for transfer in touching)
-        return loss
+            paid.append(sum(transfer.paid(flags) for transfer in touching.values()))
+        dearer = sum(self._there[v] - self._here[v] for v in members)
+        return self._per_cluster + dearer + paid[1] - paid[0]
 
     def given_up(self, taken: bytearray) -> list[GivenUp]:
         """The capable nodes that are not taken, in connected pieces.
@@ -237,21 +227,18 @@ class _Market:
         """
         graph = self._graph
         left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.region.capable)])
-        rest = self._dag.subgraph([node for node, v in graph.number.items() if left[v]])
-        pieces = [
-            sorted(graph.number[node] for node in piece)
-            for piece in nx.weakly_connected_components(rest)
-        ]
-        home = {v: i for i, members in enumerate(pieces) for v in members}
         label, _ = labelled(graph.taking(left), self._dag, connected=True)
-        count = Counter(home[b] for b in {label[v] for v in home})
-        return [
-            GivenUp(
-                graph.members(members),
-                self.loss(members, taken) + (count[home[members[0]]] - 1) * self._per_cluster,
-            )
-            for members in sorted(pieces)
-        ]
+        rest = nx.Graph()
+        rest.add_nodes_from(v for v, flag in enumerate(left) if flag)
+        for v in rest:
+            rest.add_edges_from((u, v) for u in graph.region.preds[v] if left[u])
+        pieces = sorted(sorted(piece) for piece in nx.connected_components(rest))
+        found = []
+        for members in pieces:
+            further = len({label[v] for v in members}) - 1
+            loss = self.loss(members, taken) + further * self._per_cluster
+            found.append(GivenUp(graph.members(members), loss))
+        return found
 
 
 def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> dict[int, int]:
@@ -262,15 +249,13 @@ def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) 
     capable nodes are in the trees as far as edges of the graph reach.
     """
     cluster = {v: i for i, members in enumerate(clusters) for v in members}
+    capable = graph.region.capable
     near = nx.Graph()
     for v, row in enumerate(graph.region.preds):
-        for u in row:
-            if graph.region.capable[u] and graph.region.capable[v]:
-                a, b = cluster.get(u), cluster.get(v)
-                if a is None or b is None:
-                    near.add_edge(u, v, weight=2)
-                elif a == b:
-                    near.add_edge(u, v, weight=1)
+        for u in row if capable[v] else ():
+            homes = {cluster.get(u), cluster.get(v)}
+            if capable[u] and (len(homes) == 1 or None in homes):
+                near.add_edge(u, v, weight=2 if None in homes else 1)
     if not connected:
         pairs = (pair for members in clusters for pair in pairwise(members))
         near.add_edges_from(pairs, weight=1)

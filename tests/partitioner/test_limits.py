@@ -1,4 +1,4 @@
-"""Limits of size and number, and stops."""
+"""Limits of size and number."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from partitioner import limited, stopped, violations
+from partitioner import limited, violations
 from tests.partitioner.graphs import dag_of, random_capable, random_layers
 
 DAG = dag_of("a X b c Y d e f")
@@ -67,14 +67,3 @@ def test_limited_clusters_have_no_violations(connected):
         assert violations(dag, capable, kept, connected=connected, taken=taken) == []
         assert all(len(members) >= limits["min_cluster_nodes"] for members in kept)
         assert len(kept) <= (limits["max_clusters"] or len(kept))
-
-
-def test_a_strange_stop_is_refused():
-    with pytest.raises(ValueError, match="stop node 'z' is not in the graph"):
-        stopped(DAG, ["a", "z"])
-
-
-def test_stopped():
-    assert stopped(DAG, []) == set()
-    assert stopped(DAG, ["Y", "d"]) == set("Ydef")
-    assert stopped(DAG, ["a"]) == set(DAG)

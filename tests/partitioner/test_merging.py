@@ -8,9 +8,10 @@ import networkx as nx
 import pytest
 
 from partitioner import violations
+from partitioner.clusters import sequence
 from partitioner.graph import indexed
-from partitioner.merging import backward, forward, starts, within
-from tests.partitioner.baselines import by_waves, merged
+from partitioner.merging import backward, forward, maximal, within
+from tests.partitioner.baselines import merged
 from tests.partitioner.graphs import (
     capable_of,
     dag_of,
@@ -35,16 +36,26 @@ def clusters_of(graph, block: list[int]) -> list[set]:
     return list(sets.values())
 
 
+@pytest.mark.parametrize("merge", [forward, backward])
 @pytest.mark.parametrize("seed", range(60))
-def test_every_start_is_sound_and_its_blocks_are_named_by_their_nodes(seed):
+def test_mergings_are_sound_and_blocks_are_named_by_their_nodes(seed, merge):
     dag, capable = drawn(seed)
     graph = indexed(dag, capable)
-    place = {node: i for i, node in enumerate(nx.topological_sort(dag))}
-    for block in starts(graph.region)[0]:
-        assert all(block[b] == b for b in block)
-        clusters = [sorted(c, key=place.__getitem__) for c in clusters_of(graph, block)]
-        wrong = violations(dag, capable, clusters)
-        assert [w for w in wrong if "runs before" not in w] == []  # starts have no order
+    block = merge(graph.region)
+    assert all(block[b] == b for b in block)
+    found = [graph.members(members) for members in sequence(graph.region, block)]
+    assert violations(dag, capable, found) == []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_maximal_merges_what_can_be_merged(seed):
+    """From single nodes that is all of the work, and there is nothing left to merge."""
+    dag, capable = drawn(seed)
+    graph = indexed(dag, capable)
+    block = maximal(graph.region, range(len(dag)))
+    assert all(block[b] == b for b in block)
+    found = [graph.members(members) for members in sequence(graph.region, block)]
+    assert violations(dag, capable, found) == []
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -55,13 +66,6 @@ def test_forward_and_backward_merge_as_the_plain_way_does_in_the_same_order(seed
     for merge, reads, nodes in ((forward, dag.pred, order), (backward, dag.succ, order[::-1])):
         found = {frozenset(c) for c in clusters_of(graph, merge(graph.region))}
         assert found == {frozenset(c) for c in merged(reads, nodes, capable)}
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_there_are_as_many_waves_as_onnx_runtimes_way_has_groups(seed):
-    dag, capable = drawn(seed)
-    graph = indexed(dag, capable)
-    assert starts(graph.region)[1] == len(by_waves(dag, capable))
 
 
 def test_within_limits_dissolves_only_what_is_beyond_them():

@@ -1,0 +1,55 @@
+"""The search of a region, by itself; its optima are tested with `partition`."""
+
+from __future__ import annotations
+
+import random
+from math import inf
+
+import networkx as nx
+import pytest
+
+from partitioner import partition, violations
+from partitioner.graph import indexed
+from partitioner.plan import planned
+from partitioner.search import CHOSEN, search
+from partitioner.tensors import cost_of, region_tensors
+from tests.partitioner.graphs import random_capable, random_layers
+
+
+def prepared(seed: int):
+    """A region, its tensors and its plan."""
+    rng = random.Random(seed)
+    dag = random_layers(rng, rng.randint(2, 25))
+    graph = indexed(dag, random_capable(rng, dag))
+    place = {node: (0, v) for node, v in graph.number.items() if graph.region.capable[v]}
+    (tensors,) = region_tensors(dag, place, 1)
+    return graph.region, tensors, planned(graph.region, tensors, 10**6)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
+    region, tensors, steps = prepared(seed)
+    found = search(steps, tensors, 10**6, None)
+    assert found.cost == cost_of(region, tensors, found.block)
+    assert found.least == inf
+    assert search(steps, tensors, 10**6, found.cost).cost is None
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_few_states_cost_no_less_and_bound_what_was_missed(seed):
+    _, tensors, steps = prepared(seed)
+    best, quick = search(steps, tensors, 10**6, None), search(steps, tensors, 2, None)
+    assert quick.cost >= best.cost
+    assert quick.work <= best.work
+    assert min(quick.least, quick.cost[0]) <= best.cost[0]
+
+
+@pytest.mark.parametrize("width", [CHOSEN, 40])
+def test_a_node_that_many_clusters_lead_to_takes_no_exponential_time(width):
+    """Every a leads to every b, and a0 → X → b1: one cluster would not be convex."""
+    dag = nx.DiGraph((f"a{i}", f"b{j}") for i in range(width) for j in range(width))
+    dag.add_edges_from([("a0", "X"), ("X", "b1")])
+    capable = set(dag) - {"X"}
+    found = partition(dag, capable)
+    assert len(found) == 2
+    assert violations(dag, capable, found) == []
