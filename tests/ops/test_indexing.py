@@ -103,6 +103,14 @@ def test_gather_elements_levels():
     rejects(node("GatherElements", f32(4), ints(9)), FL8, Reason.CONSTANT, "outside")
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 5, 1), (2, 6)])
+def test_element_indices_of_another_shape_are_refused(shape: tuple[int, ...]):
+    """Of the same rank, and beside the axis no larger."""
+    accepts(node("GatherElements", f32(4, 5), i32(7, 5), axis=0), FL8)
+    index = i32(*shape)
+    rejects(node("GatherElements", f32(4, 5), index, axis=0), FL8, Reason.SHAPE, "does not fit")
+
+
 # data, indexes' shape, batch_dims
 NDS = [
     ((4, 5), (3, 1), 0),

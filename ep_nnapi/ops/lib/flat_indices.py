@@ -31,7 +31,19 @@ def constant_indices(n: Node, index: Value, size: int) -> list[int]:
 
 
 def element_positions(n: Node, x: Value, index: Value, axis: int) -> Computed:
-    """Return, for each element of `index` (as in GatherElements), its position in flat `x`."""
+    """Return, for each element of `index` (as in GatherElements), its position in flat `x`.
+
+    Raises Reject if `index` has another rank than `x`, or is larger beside `axis`.
+    """
+    fits = index.rank == x.rank and all(
+        size <= most or i == axis
+        for i, (size, most) in enumerate(zip(index.shape, x.shape, strict=True))
+    )
+    n.require(
+        fits,
+        Reason.SHAPE,
+        f"{index.name} of {list(index.shape)} does not fit {x.name} of {list(x.shape)}",
+    )
     strides = [prod(x.shape[i + 1 :]) for i in range(x.rank)]
     step, shape = strides[axis], index.shape
     own = np.indices(shape)
