@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice, SessionOptions
 
 logger = logging.getLogger(__name__)
-_LEVELS = {
+SESSION_LEVELS = {
     "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
     "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
     "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
     # a session shows its nodes to providers before it fuses those of the CPU
     "nnapi-aware": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
 }
+"""The optimization level of sessions for each level of settings and of `prepare`."""
 _lock = ForkableLock()
 _appended: WeakSet[SessionOptions] = WeakSet()
 
@@ -100,7 +101,7 @@ def append_execution_provider(
 def _chooses_cpu(session_options: SessionOptions, path: object) -> bool:
     """Applies the level of a settings file to the session; returns True if it chooses the CPU."""
     settings = read_settings(path)
-    session_options.graph_optimization_level = _LEVELS[settings.level]
+    session_options.graph_optimization_level = SESSION_LEVELS[settings.level]
     if settings.provider is not Chosen.CPU:
         return False
     threads = parse(settings.options).intra_op_num_threads

@@ -42,6 +42,10 @@ class Measured:
         """Median seconds per run; infinite without a timing."""
         return float("inf") if self.timing is None else self.timing.seconds
 
+    def apart(self, other: Measured) -> bool:
+        """True if both are measured and their confidence intervals do not overlap."""
+        return bool(self.timing and other.timing and self.timing.apart(other.timing))
+
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""
         report = self.report
@@ -77,7 +81,7 @@ def choose(found: Sequence[Measured]) -> Choice:
     """
     eligible = [m for m in found if m.eligible]
     fastest = min(eligible, key=lambda m: m.seconds)
-    close = [m for m in eligible if m is fastest or not _apart(m, fastest)]
+    close = [m for m in eligible if m is fastest or not m.apart(fastest)]
     cpu = min((m for m in eligible if m.candidate.on_cpu), key=lambda m: m.seconds)
     nnapi = [m for m in eligible if not m.candidate.on_cpu]
     if not nnapi:
@@ -96,10 +100,6 @@ def choose(found: Sequence[Measured]) -> Choice:
         return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI is not faster beyond doubt.")
     slower = f"{rival.seconds / cpu.seconds:.2g} x as slow"
     return Choice(cpu, f"{_compared(rival, cpu)}: NNAPI loses, {slower}.")
-
-
-def _apart(a: Measured, b: Measured) -> bool:
-    return a.timing is not None and b.timing is not None and a.timing.apart(b.timing)
 
 
 def _cpu_seconds(found: Measured) -> float:

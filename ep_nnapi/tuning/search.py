@@ -72,7 +72,7 @@ class Search:
         accurate = [m for m in nnapi if m.eligible]
         chosen = [m.candidate for m in accurate[:2]]
         base = self.found[first.name]
-        better = [m.candidate for m in accurate if m.seconds < base.seconds and _apart(m, base)]
+        better = [m.candidate for m in accurate if m.seconds < base.seconds and m.apart(base)]
         if len(better) > 1:
             chosen.append(combined(first, better))
         beyond = [m for m in nnapi if not m.within and m.timing is not None]
@@ -118,7 +118,3 @@ class Search:
 
 def _seconds(found: Measured) -> float:
     return found.seconds
-
-
-def _apart(a: Measured, b: Measured) -> bool:
-    return a.timing is not None and b.timing is not None and a.timing.apart(b.timing)

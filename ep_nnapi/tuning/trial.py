@@ -16,7 +16,7 @@ from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.graph.value import Array
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
-from ep_nnapi.ort.session import register
+from ep_nnapi.ort.session import SESSION_LEVELS, register
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.provider.provider import Provider
@@ -24,14 +24,6 @@ from ep_nnapi.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.target import NnapiFlag
 from ep_nnapi.tuning.candidates import Candidate
-
-_OrtLevel = onnxruntime.GraphOptimizationLevel
-_SESSION_LEVELS = {
-    "basic": _OrtLevel.ORT_ENABLE_BASIC,
-    "extended": _OrtLevel.ORT_ENABLE_EXTENDED,
-    "all": _OrtLevel.ORT_ENABLE_ALL,
-    "nnapi-aware": _OrtLevel.ORT_ENABLE_EXTENDED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +69,14 @@ class Subject:
         # threads that spin after a run would take processor time from the next candidate
         options.add_session_config_entry("session.force_spinning_stop", "1")
         threads = parse(candidate.options).intra_op_num_threads
-        options.graph_optimization_level = _SESSION_LEVELS[candidate.level]
+        options.graph_optimization_level = SESSION_LEVELS[candidate.level]
         if candidate.on_cpu:
             options.intra_op_num_threads = threads or 0
             return Session(open_session(self.model, options, [CPU]))
         model = self.model
         if candidate.level == "extended":  # fused before NNAPI sees the nodes, as `prepare` saves
             model = self._saved_at_extended()
-            options.graph_optimization_level = _OrtLevel.ORT_DISABLE_ALL
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         register()
         provider = Provider(parse(candidate.options))
         with given_to_session(provider) as (strings, found):
