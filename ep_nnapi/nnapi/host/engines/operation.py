@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from onnx import TensorProto
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
@@ -143,6 +144,21 @@ class Op:
     def contrib(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """Add a node of ONNX Runtime's own domain."""
         return self.scope.graph.node(op_type, *inputs, domain=CONTRIB, **attributes)
+
+    def checked(self, value: str, conditions: Sequence[str], message: str) -> str:
+        """Return `value`; a run fails with `message` unless the conditions' elements are all true.
+
+        ONNX has no assertion: the value is gathered from a tensor that has it at index 0, and the
+        index is 1 where a condition is false. The message is the node's name, which the error has.
+        """
+        wrong = self.array(0, np.int32)
+        for condition in conditions:
+            false = self.node("Cast", self.node("Not", condition), to=TensorProto.INT32)
+            wrong = self.node("Max", wrong, self.node("ReduceMax", false, keepdims=0))
+        only = self.node("Unsqueeze", value, self.sizes([0]))
+        found = self.node("Gather", only, wrong, axis=0)
+        self.scope.graph.nodes[-1].name = message
+        return found
 
     def array(self, value: object, dtype: type[np.generic] = np.float32) -> str:
         """Name of a small constant."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from onnx import TensorProto
 
@@ -65,7 +63,7 @@ def checked_boxes(op: Op, name: str) -> str:
     """The coordinates of a boxes operand [n, 4]; a run fails unless x1 <= x2 and y1 <= y2."""
     boxes = coordinates(op, name)
     ordered = op.node("LessOrEqual", op.columns(boxes, 0, 2), op.columns(boxes, 2, 4))
-    return checked(op, boxes, [ordered], "a box must have x1 <= x2 and y1 <= y2")
+    return op.checked(boxes, [ordered], "a box must have x1 <= x2 and y1 <= y2")
 
 
 def checked_batches(op: Op, images: str) -> str:
@@ -75,23 +73,7 @@ def checked_batches(op: Op, images: str) -> str:
         op.node("GreaterOrEqual", at, op.array(0, np.int32)),
         op.node("Less", at, op.array(op.shape(images)[0], np.int32)),
     ]
-    return checked(op, at, there_are, "a batch index is out of range")
-
-
-def checked(op: Op, value: str, conditions: Sequence[str], message: str) -> str:
-    """Return `value`; a run fails with `message` unless all elements of the conditions are true.
-
-    ONNX has no assertion: the value is gathered from a tensor that has it at index 0, and the index
-    is 1 where a condition is false. The message is the name of the node, which the error has.
-    """
-    wrong = op.array(0, np.int32)
-    for condition in conditions:
-        false = op.node("Cast", op.node("Not", condition), to=TensorProto.INT32)
-        wrong = op.node("Max", wrong, op.node("ReduceMax", false, keepdims=0))
-    only = op.node("Unsqueeze", value, op.sizes([0]))
-    found = op.node("Gather", only, wrong, axis=0)
-    op.scope.graph.nodes[-1].name = message
-    return found
+    return op.checked(at, there_are, "a batch index is out of range")
 
 
 ROWS = (

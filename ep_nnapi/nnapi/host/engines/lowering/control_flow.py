@@ -111,6 +111,7 @@ def _leave(op: Op, index: int, value: str, found: Dims) -> None:
     declared = op.scope.dims.setdefault(index, found)
     require(len(declared) == len(found), "a tensor changes its rank in the loop")
     if declared != found and None not in declared:
+        require(None in found, "the result of the loop has another shape than its output")
         require(found.count(None) == 1, "a tensor changes several of its sizes in the loop")
         value = op.node("Reshape", value, op.sizes([size or 0 for size in declared]))
     op.scope.define(index, value, real=False)

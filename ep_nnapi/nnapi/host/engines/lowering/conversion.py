@@ -58,9 +58,7 @@ def dequantize_symmetric(op: Op) -> None:
 
 def fill(op: Op) -> None:
     """A tensor of one value. Source: NDK ANEURALNETWORKS_FILL."""
-    dtype = np.int32 if op.operand("output").type is I32 else np.float32
-    value = op.array(op.scalar("value"), dtype)
-    op.keep(op.node("Expand", value, op.sizes(op.shape("output"))))
+    op.keep(op.node("Expand", op.real("value"), op.sizes(op.shape("output"))))
 
 
 def rank(op: Op) -> None:

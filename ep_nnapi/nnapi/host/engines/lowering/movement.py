@@ -77,12 +77,25 @@ def pad_v2(op: Op) -> None:
 
 
 def _pad(op: Op, value: float) -> None:
+    filler = op.array(value, np.uint8 if is_coded(op.operand("input")) else np.float32)
+    if not op.scope.constant(op.index("paddings")):
+        _pad_by_input(op, filler)
+        return
     layout = op.layout("input")
     pairs = op.constant("paddings").reshape(-1, 2)
     ends = [int(pairs[axis, end]) for end in (0, 1) for axis in layout]
-    dtype = np.uint8 if is_coded(op.operand("input")) else np.float32
-    padded = op.node("Pad", op.stored("input", layout), op.sizes(ends), op.array(value, dtype))
-    op.keep(padded, layout)
+    op.keep(op.node("Pad", op.stored("input", layout), op.sizes(ends), filler), layout)
+
+
+def _pad_by_input(op: Op, filler: str) -> None:
+    """Pads as a run's paddings say; it fails unless they give the shape that is declared."""
+    pairs = op.node("Cast", op.stored("paddings"), to=TensorProto.INT64)
+    some = op.node("GreaterOrEqual", pairs, op.array(0, np.int64))
+    pairs = op.checked(pairs, [some], "paddings are negative")
+    ends = op.node("Reshape", op.node("Transpose", pairs, perm=(1, 0)), op.sizes([-1]))
+    padded = op.node("Pad", op.stored("input"), ends, filler)
+    same = op.node("Equal", op.node("Shape", padded), op.sizes(op.shape("output")))
+    op.keep(op.checked(padded, [same], "paddings give another shape than the output's"))
 
 
 def mirror_pad(op: Op) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.engines.lowering.boxes import checked, checked_batches, checked_boxes
+from ep_nnapi.nnapi.host.engines.lowering.boxes import checked_batches, checked_boxes
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
 from ep_nnapi.nnapi.host.engines.scope import TO_NCHW, Perm, identity, permuted, require
@@ -77,7 +77,7 @@ def _regions(op: Op, layout: Perm) -> str:
         op.node("GreaterOrEqual", regions, op.array(0)),
         op.node("LessOrEqual", regions, op.array([width, height, width, height])),
     ]
-    return checked(op, regions, within, f"a region is not within an image of {height} x {width}")
+    return op.checked(regions, within, f"a region is not within an image of {height} x {width}")
 
 
 @cache
