@@ -20,8 +20,13 @@ It takes effect for constant weights, from optimization level extended on.
 """
 
 
-_REWRITER = "Avx2WeightS8ToU8Transformer"
-"""The ONNX Runtime optimizer that applies `_EXACT`."""
+_REWRITER, _REWRITER_OF_QDQ = "Avx2WeightS8ToU8Transformer", "QDQS8ToU8Transformer"
+"""The ONNX Runtime optimizers that apply `_EXACT`."""
+_FAILURES = {
+    "NOT_IMPLEMENTED": (_REWRITER,),
+    "Attempt to replace the existing tensor": (_REWRITER, _REWRITER_OF_QDQ),
+}
+"""Errors of these optimizers, and what to leave out then."""
 
 
 def exact_options() -> onnxruntime.SessionOptions:
@@ -43,17 +48,19 @@ def session_of(
     options   default: `exact_options()`
     without   names of ONNX Runtime optimizers to disable
     For products of two int8 tensors (QLinearConv, QLinearMatMul, QGemm), the exactness rewrite
-    creates nodes that have no kernel. Such products do not saturate, so the session is then
-    created without the rewrite.
+    creates nodes that have no kernel; such products do not saturate. Where weights share a zero
+    point, as in models that PyTorch exports, it creates that twice and fails. In both cases the
+    session is created without the rewrite.
     """
     chosen = exact_options() if options is None else options
     register_custom_ops(chosen)
     try:
         return _create_session(model, chosen, providers, without)
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
-        if "NOT_IMPLEMENTED" not in str(error) or not is_exact(chosen):
+        left_out = [found for said, found in _FAILURES.items() if said in str(error)]
+        if not left_out or not is_exact(chosen):
             raise
-        return _create_session(model, chosen, providers, [*without, _REWRITER])
+        return _create_session(model, chosen, providers, [*without, *left_out[0]])
 
 
 def _create_session(

@@ -86,8 +86,13 @@ class CompiledGraph:
 
     @property
     def report(self) -> Report:
-        """Report of the partitioning for the last set of sizes: nodes on NNAPI, and rejections."""
-        return list(self._compiled.values())[-1].session.report
+        """Report of the partitioning for the last set of numbers: nodes on NNAPI, rejections."""
+        return self.session.report
+
+    @property
+    def session(self) -> TensorSession:
+        """The session for the last set of numbers."""
+        return list(self._compiled.values())[-1].session
 
     def __call__(self, *arguments: object) -> object:
         """Returns the results of the graph."""

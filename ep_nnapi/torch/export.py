@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from traceback import walk_tb
@@ -18,6 +19,13 @@ from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.torch.structure import Leaf, Results, flatten, leaves_of
 
 _ROOT = re.compile(r"^L\['\w+'\]\.?")  # as Dynamo calls the module that it compiles
+
+_FUSED_ATTENTION = "call torch.backends.mha.set_fastpath_enabled(False) before"
+_ADVICE = {
+    "aten._transformer_encoder_layer_fwd.default": _FUSED_ATTENTION,
+    "aten._native_multi_head_attention.default": _FUSED_ATTENTION,
+}
+"""What can be done about operators that PyTorch's exporter does not know."""
 
 
 class ResultRecorder:
@@ -43,6 +51,20 @@ class ResultRecorder:
         return Results(*self._found)
 
 
+class _Wrapper(torch.nn.Module):
+    """A module with the arguments and results of another one."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+        @wraps(module.forward)  # torch.export binds arguments by this signature
+        def forward(*args: object, **kwargs: object) -> object:
+            return module(*args, **kwargs)
+
+        self.forward = forward
+
+
 def _as_tensor(value: object) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
@@ -60,6 +82,8 @@ def traced(
     Raises ModelError if torch.export cannot trace the module.
     """
     recorder = ResultRecorder()
+    if isinstance(module, torch.fx.GraphModule):  # torch.export runs these without their hooks
+        module = _Wrapper(module)
     hook = module.register_forward_hook(recorder)
     try:
         with torch.no_grad():
@@ -146,8 +170,11 @@ def _unconverted(error: BaseException) -> str:
     if why.startswith("No ONNX function found"):
         why = "it has no ONNX function for it"
     nodes = [node for one in chain for node in _nodes_of(one)]
-    what = f"{nodes[-1].target}{origin_of(nodes[-1]).clause}" if nodes else "the module"
-    return f"torch.onnx cannot convert {what}: {why}"
+    if not nodes:
+        return f"torch.onnx cannot convert the module: {why}"
+    target = str(nodes[-1].target)
+    said = f"torch.onnx cannot convert {target}{origin_of(nodes[-1]).clause}: {why}"
+    return said + ("; " + _ADVICE[target] if target in _ADVICE else "")
 
 
 def _nodes_of(error: BaseException) -> list[torch.fx.Node]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter, methodcaller
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from ep_nnapi.errors import ModelError
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
-_address = methodcaller("data_ptr")
+_address = torch.Tensor.data_ptr
 _version = attrgetter("_version")
 
 

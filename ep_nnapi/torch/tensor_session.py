@@ -40,19 +40,19 @@ class TensorSession:
             settings.intra_op_num_threads = chosen.intra_op_num_threads
         register()
         with handed_over(provider) as strings:
-            self._session = open_session(model, settings, [(EP_NAME, strings), CPU])
+            self.session = open_session(model, settings, [(EP_NAME, strings), CPU])
         if provider.error is not None:
             raise provider.error
         self._provider = provider
-        for value in (*self._session.get_inputs(), *self._session.get_outputs()):
+        for value in (*self.session.get_inputs(), *self.session.get_outputs()):
             if "bfloat16" in value.type:
                 raise ModelError(
                     f"{value.name} is of type bfloat16, which numpy and NNAPI do not have; "
                     "convert the module by its method float()"
                 )
         _open.add(self)
-        self.inputs = [i.name for i in self._session.get_inputs()]
-        self.outputs = [o.name for o in self._session.get_outputs()]
+        self.inputs = [i.name for i in self.session.get_inputs()]
+        self.outputs = [o.name for o in self.session.get_outputs()]
 
     @property
     def report(self) -> Report:
@@ -62,7 +62,7 @@ class TensorSession:
     @property
     def metadata(self) -> Mapping[str, str]:
         """The model's metadata."""
-        entries: dict[str, str] = self._session.get_modelmeta().custom_metadata_map
+        entries: dict[str, str] = self.session.get_modelmeta().custom_metadata_map
         return entries
 
     def run(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -72,7 +72,7 @@ class TensorSession:
         """
         feeds = dict(zip(self.inputs, map(_array, tensors), strict=True))
         try:
-            found = self._session.run(self.outputs, feeds)
+            found = self.session.run(self.outputs, feeds)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             said = " ".join(str(error).partition(" Please fix")[0].split()).rpartition(" : ")[2]
             kind = ModelError if "INVALID_ARGUMENT" in str(error) else NnapiError
@@ -81,7 +81,7 @@ class TensorSession:
 
     def close(self) -> None:
         """Releases the session; it cannot run afterwards."""
-        del self._session
+        del self.session
 
 
 @atexit.register
