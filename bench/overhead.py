@@ -77,6 +77,12 @@ class Idle:
     def set_dynamic_options(self, given: Mapping[str, str]) -> None:
         """Ignores them: it computes nothing."""
 
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Ignores them, as `set_dynamic_options`."""
+
+    def end_run(self) -> None:
+        """Does nothing, as `start_run`."""
+
     @property
     def compatibility_info(self) -> str:
         """No conditions."""

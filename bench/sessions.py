@@ -106,6 +106,14 @@ class PlanOnly:
         """Yields those of the other provider."""
         return self.provider.contexts(clusters, model)
 
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Passes them on."""
+        self.provider.start_run(given)
+
+    def end_run(self) -> None:
+        """Passes it on."""
+        self.provider.end_run()
+
     @property
     def listeners(self) -> list[Listener]:
         """The other provider's."""

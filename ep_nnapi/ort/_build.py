@@ -115,6 +115,7 @@ _ORT_API = {
     333: "OrtStatus *(*Graph_GetName)(const OrtGraph *, const char **)",
     334: "OrtStatus *(*Graph_GetModelPath)(const OrtGraph *, const char **)",
     368: "OrtStatus *(*Node_GetEpName)(const OrtNode *, const char **)",
+    373: "const char *(*GetRunConfigEntry)(const OrtRunOptions *, const char *)",
     378: "OrtStatus *(*GetTensorData)(const OrtValue *, const void **)",
     379: "OrtStatus *(*GetSessionOptionsConfigEntries)"
     "(const OrtSessionOptions *, OrtKeyValuePairs **)",
@@ -203,14 +204,16 @@ _CALLBACKS = (
     "int py_start_profiling(void *, int64_t, OrtStatus **)",
     "int py_end_profiling(void *, uintptr_t, OrtStatus **)",
     "void py_release_profiler(void *, PyProfiler *)",
+    "int py_start_run(void *, const char *const *, const char *const *, size_t, OrtStatus **)",
+    "void py_end_run(void *)",
     "const char *py_compatibility_info(void *)",
     "int py_validate_compatibility(void *, const char *, int *, OrtStatus **)",
     "void py_release_computes(void *, PyCompute **, size_t)",
     "int py_compute(void *, Call *)",
 )
 
-
-_SOURCES = ("native.c", "termination.c", "selection.c", "profiler.c", "callbacks.c")
+_SOURCES = ("native", "termination", "run_options", "selection", "profiler", "callbacks")
+"""C files, each of which uses those before it."""
 
 _EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
 
@@ -260,7 +263,7 @@ def _source(header: str) -> str:
             header,
             *(f"static {callback};" for callback in _CALLBACKS),
             (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
-            *((_HERE / name).read_text(encoding="utf-8") for name in _SOURCES),
+            *((_HERE / f"{n}.c").read_text(encoding="utf-8") for n in _SOURCES),
         )
     )
 

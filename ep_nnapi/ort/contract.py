@@ -63,6 +63,14 @@ class Provider(Protocol):
         """Changes options for later runs; raises OptionError and changes none if one is invalid."""
         ...
 
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Sets options for the run that begins on this thread; raises OptionError."""
+        ...
+
+    def end_run(self) -> None:
+        """Ends what `start_run` began, on the same thread."""
+        ...
+
     @property
     def compatibility_info(self) -> str:
         """The conditions that the clusters are compiled for, stored with a compiled model."""

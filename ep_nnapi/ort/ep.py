@@ -147,6 +147,14 @@ class Ep:
         """Passes options on, whose names may have the prefix of provider options."""
         self._provider.set_dynamic_options({without_prefix(k): v for k, v in entries.items()})
 
+    def start_run(self, entries: Mapping[str, str]) -> None:
+        """Sets options, whose names have the prefix, for the run that begins on this thread."""
+        self._provider.start_run({without_prefix(k): v for k, v in entries.items()})
+
+    def end_run(self) -> None:
+        """Ends what `start_run` began."""
+        self._provider.end_run()
+
     def profiler(self) -> Profiler:
         """Returns a new profiler of this session."""
         return Profiler(self._provider.listeners)

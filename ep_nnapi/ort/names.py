@@ -37,3 +37,12 @@ def without_prefix(name: str) -> str:
     ('priority', 'priority')
     """
     return name.removeprefix(_OPTION_PREFIX)
+
+
+def with_prefix(name: str) -> str:
+    """Returns the configuration entry of a provider option.
+
+    >>> with_prefix("priority")
+    'ep.nnapipluginexecutionprovider.priority'
+    """
+    return f"{_OPTION_PREFIX}{name}"

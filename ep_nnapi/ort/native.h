@@ -86,6 +86,9 @@ uintptr_t entry_points(void);
 /* Has pass_on_interrupt act when the callback has returned to C. */
 static void interrupt_later(void);
 
+/* Names the entries of run options that are read; the array and its at most 64 names stay. */
+void name_run_options(const char *const *names, size_t count);
+
 /* 1 when the run of this thread, if any, is to end: RunOptions.terminate is set. */
 int run_terminated(void);
 

@@ -7,6 +7,7 @@ fails before the callback's code runs, cffi returns FAILED and the C code create
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import context_options
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options, semantic_version
+from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options, semantic_version, with_prefix
 from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
@@ -86,6 +87,12 @@ class NoNodesProvider:
     def set_dynamic_options(self, given: Mapping[str, str]) -> None:
         """Does nothing: no node runs here."""
 
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Does nothing, as `set_dynamic_options`."""
+
+    def end_run(self) -> None:
+        """Does nothing, as `start_run`."""
+
     @property
     def compatibility_info(self) -> str:
         """The empty string: nothing is compiled."""
@@ -94,6 +101,20 @@ class NoNodesProvider:
     def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
         """Yields nothing: there are no clusters."""
         return iter(())
+
+
+@cache
+def _name_run_options() -> tuple[CData, list[CData]]:
+    """Has runs look for every option of the provider: those of a session are refused, not ignored.
+
+    Returns what C refers to.
+    """
+    from ep_nnapi.options import OPTIONS  # as in _open_provider
+
+    names = [ffi.new("char[]", with_prefix(o.name).encode()) for o in OPTIONS]
+    array = ffi.new("const char *[]", names)
+    lib.name_run_options(array, len(names))
+    return array, names
 
 
 factory = Factory(_open_provider)
@@ -131,6 +152,7 @@ def py_create_ep(
     this: CData, options: CData, by_policy: int, logger: int, out: CData, status: CData
 ) -> None:
     """Creates the execution provider of one session."""
+    _name_run_options()
     this_factory: Factory = ffi.from_handle(this)
     ep = this_factory.create_ep(options, bool(by_policy), logger)
     out[0] = new_struct(lib.new_ep, ep, _strings[0])
@@ -187,6 +209,21 @@ def py_set_dynamic_options(
     """Changes options of a session that exists."""
     ep: Ep = ffi.from_handle(this)
     ep.set_dynamic_options({text(keys[i]): text(values[i]) for i in range(count)})
+
+
+@ffi.def_extern(error=FAILED, onerror=ESCAPED)
+@with_status
+def py_start_run(this: CData, keys: CData, values: CData, count: int, status: CData) -> None:
+    """Sets options for the run that begins on this thread."""
+    ep: Ep = ffi.from_handle(this)
+    ep.start_run({text(keys[i]): text(values[i]) for i in range(count)})
+
+
+@ffi.def_extern(onerror=ESCAPED)
+def py_end_run(this: CData) -> None:
+    """Ends what py_start_run began."""
+    ep: Ep = ffi.from_handle(this)
+    ep.end_run()
 
 
 @ffi.def_extern(onerror=ESCAPED)

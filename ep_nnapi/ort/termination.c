@@ -51,18 +51,3 @@ int run_terminated(void) {
   if (value != NULL) api->ReleaseValue(value);
   return terminated;
 }
-
-/* On the thread that calls Run, which also computes unless the session executes in parallel. */
-static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
-  (void)ep;
-  run_options = options;
-  return NULL;
-}
-
-static OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool sync) {
-  (void)ep;
-  (void)options;
-  (void)sync;
-  run_options = NULL;
-  return NULL;
-}

@@ -115,7 +115,8 @@ class CompiledCluster:
         """Returns a runner for inputs and outputs with these names in this order."""
         border = self.lowered.border.bind(input_names, output_names)
         names = tuple(input_names), tuple(output_names)
-        return Runner(self, border, *names, self.compilation, self.compiler.current.options)
+        compilations = {self.compiler.current.options: self.compilation}
+        return Runner(self, border, *names, compilations)
 
 
 @dataclass(slots=True)
@@ -126,8 +127,7 @@ class Runner:
     border: BoundBorder
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    _compilation: Compilation
-    _compiled_with: CompileOptions
+    _compilations: dict[CompileOptions, Compilation]
     _fallback_executor: Executor | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
@@ -192,37 +192,38 @@ class Runner:
                 raise
             logger.info("once more on %s: %s", self.cluster.report.device, failure)
             if result_code(failure) is ResultCode.DEAD_OBJECT:
-                self._compile_again(compilation, failure)
+                compilation = self._compile_again(compilation, failure)
             time.sleep(RETRY_DELAY)
-            self.border.run(self._compilation, inputs, allocate, options)
+            self.border.run(compilation, inputs, allocate, options)
 
     def _current_compilation(self) -> Compilation:
-        """Returns the compilation, made again if the session's options have changed since.
+        """Returns the compilation with the options of this run, made when they are first used.
 
-        It is kept, with a warning, if the device does not compile with the new ones.
+        If the device does not compile with them, an earlier one is used, with a warning.
         """
-        compiler = self.cluster.compiler
-        wanted = compiler.current.options
-        if self._compiled_with != wanted:
+        wanted = self.cluster.compiler.current.options
+        if wanted not in self._compilations:
             with self._lock:
-                if self._compiled_with != wanted:
+                if wanted not in self._compilations:
                     try:
-                        again = compiler.compile(self.cluster.lowered)
-                        self._compilation = again.compilation
+                        made = self.cluster.compiler.compile(self.cluster.lowered).compilation
                     except Declined as declined:
                         logger.warning("compiled as before: %s", declined.detail)
-                    self._compiled_with = wanted
-        return self._compilation
+                        made = next(iter(self._compilations.values()))
+                    self._compilations[wanted] = made
+        return self._compilations[wanted]
 
-    def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> None:
+    def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> Compilation:
         """Replaces the compilation of a driver that has died, once for all threads."""
+        wanted = self.cluster.compiler.current.options
         with self._lock:
-            if self._compilation is dead:
+            if self._compilations[wanted] is dead:
                 try:
                     found = self.cluster.compiler.compile(self.cluster.lowered)
-                    self._compilation = found.compilation
+                    self._compilations[wanted] = found.compilation
                 except Declined:
                     raise failure from None
+            return self._compilations[wanted]
 
     def _fallback_if_left_out(self) -> Executor | None:
         """Returns the fallback if the device is left out for its failures elsewhere; else None."""

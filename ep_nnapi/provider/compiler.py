@@ -21,7 +21,7 @@ from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.profile.device import ProfiledRuntime
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
-from ep_nnapi.provider.dynamic_options import Current
+from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
@@ -78,6 +78,7 @@ class Compiler:
     options   of compilations at first; a compilation with a cache gets the token of its model
     limits    of runs at first
     changes   the last change of both, for later compilations and runs; empty before the first
+    this_run  options of the run of each thread, if it has its own
     listeners called with the events of runs while a profile is recorded
     measure   True if the device measures its runs, where it can
     fast      devices that a cluster is compiled for instead if they support all of its operations:
@@ -92,11 +93,17 @@ class Compiler:
     measure: bool = False
     fast: tuple[Device, ...] = ()
     changes: deque[Current] = field(default_factory=lambda: deque(maxlen=1), compare=False)
+    this_run: ThisRun = field(default_factory=ThisRun, compare=False)
     listeners: list[Listener] = field(default_factory=list, compare=False)
 
     @property
     def current(self) -> Current:
-        """The options of compilations and the limits of runs, as they are now."""
+        """The options of compilations and the limits of runs, as they are now on this thread."""
+        return self.this_run.current or self.current_of_session
+
+    @property
+    def current_of_session(self) -> Current:
+        """The same for runs without options of their own."""
         return self.changes[-1] if self.changes else Current(self.options, self.limits)
 
     @property

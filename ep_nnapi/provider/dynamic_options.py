@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -52,6 +53,20 @@ def changed(current: Current, initial: Current, given: Mapping[str, str]) -> Cur
     if "execution_timeout" in given:
         limits = replace(limits, timeout_ns=nanoseconds(parsed.execution_timeout))
     return Current(options, limits)
+
+
+class ThisRun(threading.local):
+    """Options and limits of the run of this thread; None if they are the session's."""
+
+    current: Current | None = None
+
+
+def changed_for_run(current: Current, given: Mapping[str, str]) -> Current:
+    """Returns the current options with those of `given` changed for one run; as `changed`."""
+    for name in given:
+        if name not in _NAMES:
+            raise OptionError(f"{name!r} is no option of a run; there are {', '.join(_NAMES)}")
+    return changed(current, current, given)
 
 
 def _workload(kind: str, initial: Current) -> PreferenceCode:

@@ -26,7 +26,7 @@ from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import choose_device, default_device, fast_devices, runtime_of
-from ep_nnapi.provider.dynamic_options import Current, changed, nanoseconds
+from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
@@ -116,7 +116,16 @@ class Provider:
         compiler = self._planner.compiler
         initial = Current(compiler.options, compiler.limits)
         with self._lock:
-            compiler.changes.append(changed(compiler.current, initial, given))
+            compiler.changes.append(changed(compiler.current_of_session, initial, given))
+
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Changes the same options for the run that begins on this thread; raises OptionError."""
+        compiler = self._planner.compiler
+        compiler.this_run.current = changed_for_run(compiler.current_of_session, given)
+
+    def end_run(self) -> None:
+        """Ends what `start_run` began, on the same thread."""
+        self._planner.compiler.this_run.current = None
 
     @property
     def listeners(self) -> list[Listener]:

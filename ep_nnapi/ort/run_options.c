@@ -1,0 +1,46 @@
+/* Options of single runs, from the configuration entries of their OrtRunOptions.
+ *
+ * ONNX Runtime looks entries up by name and lists none, so each name that may be meant is asked for.
+ * termination.c stands in front of this file.
+ */
+enum { MAX_NAMES = 64 };
+
+static const char *const *option_names;
+static size_t option_count;
+static _Thread_local int has_options; /* the run of this thread */
+
+void name_run_options(const char *const *names, size_t count) {
+  option_names = names;
+  option_count = count < MAX_NAMES ? count : MAX_NAMES;
+}
+
+/* On the thread that calls Run, which also computes unless the session executes in parallel. */
+static OrtStatus *Ep_OnRunStart(OrtEp *ep, const OrtRunOptions *options) {
+  const char *keys[MAX_NAMES], *values[MAX_NAMES], *value;
+  OrtStatus *status = NULL;
+  size_t i, count = 0;
+  int failed;
+  for (i = 0; i < option_count; i++) {
+    value = api->GetRunConfigEntry(options, option_names[i]);
+    if (value == NULL) continue;
+    keys[count] = option_names[i];
+    values[count++] = value;
+  }
+  if (count > 0) {
+    failed = py_start_run(((PyEp *)ep)->self, keys, values, count, &status);
+    if (failed) return outcome(failed, status);
+    has_options = 1;
+  }
+  run_options = options;
+  return NULL;
+}
+
+static OrtStatus *Ep_OnRunEnd(OrtEp *ep, const OrtRunOptions *options, _Bool sync) {
+  (void)options;
+  (void)sync;
+  run_options = NULL;
+  if (!has_options) return NULL;
+  has_options = 0;
+  py_end_run(((PyEp *)ep)->self);
+  return outcome(0, NULL);
+}
