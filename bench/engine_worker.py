@@ -22,8 +22,8 @@ CPU = "CPUExecutionProvider"
 def model_of(name: str) -> bytes:
     """The zoo's model; NAME:SCHEME is its quantized form."""
     base, _, scheme = name.partition(":")
-    made = zoo.quantized(base, scheme) if scheme else zoo.MODELS[base]()
-    return bytes(made.SerializeToString())
+    built = zoo.quantized(base, scheme) if scheme else zoo.MODELS[base]()
+    return bytes(built.SerializeToString())
 
 
 def session(model: bytes, engine: str, threads: int) -> onnxruntime.InferenceSession:
@@ -51,14 +51,14 @@ def serve(name: str, engine: str, threads: int) -> None:
     feeds = zoo.sample_inputs(load_from_string(model))
     session(model_of("mlp"), engine, threads).run(None, zoo.sample_inputs(zoo.MODELS["mlp"]()))
     wall, processor = time.perf_counter(), time.process_time()
-    made = session(model, engine, threads)
+    built = session(model, engine, threads)
     created = time.perf_counter() - wall, time.process_time() - processor
-    made.run(None, feeds)
+    built.run(None, feeds)
     print(json.dumps([*created, peak()]), flush=True)
     for line in sys.stdin:
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(int(line)):
-            made.run(None, feeds)
+            built.run(None, feeds)
         spent = time.perf_counter() - wall, time.process_time() - processor
         print(json.dumps([s / int(line) for s in spent]), flush=True)
 

@@ -35,9 +35,9 @@ def main() -> None:
     sessions = {name: session(data, path) for name, path in runtimes.items()}
     times: dict[str, list[float]] = {name: [] for name in sessions}
     for number in range(RUNS + 2):
-        for name, made in sessions.items():
+        for name, opened in sessions.items():
             began = perf_counter()
-            made.run(None, feeds)
+            opened.run(None, feeds)
             if number >= 2:  # after warm-up
                 times[name].append(1000 * (perf_counter() - began))
     in_process, through_c = median(times["host"]), median(times["library"])

@@ -54,16 +54,16 @@ def model(case: Case) -> tuple[Model, Array]:
     given = max(n for n, p in enumerate(form) if p.name in case.operands)
     last = next(n for n, p in enumerate(form) if n >= given and p.last)
     values = [case.operands.get(p.name) for p in form[: last + 1]]
-    made = [_operand(value) for value in values]
-    count = len(made)
+    inputs = [_operand(value) for value in values]
+    count = len(inputs)
     outputs = tuple(range(count, count + len(case.outputs)))
     operation = Operation(case.row, tuple(range(count)), outputs)
     first = next(n for n, value in enumerate(values) if isinstance(value, np.ndarray))
-    made[first] = replace(made[first], value=None)
+    inputs[first] = replace(inputs[first], value=None)
     array = values[first]
     if not isinstance(array, np.ndarray):
         raise TypeError("the input is no array")
-    return Model((*made, *case.outputs), (operation,), (first,), outputs), array
+    return Model((*inputs, *case.outputs), (operation,), (first,), outputs), array
 
 
 def _operand(value: object) -> Operand:
@@ -100,8 +100,8 @@ def time_all() -> Iterator[Timing]:
     runtime = HostRuntime()
     (device,) = runtime.devices()
     for case in (case for family in FAMILIES for case in family()):
-        made, array = model(case)
-        compilation = runtime.compile(made, device)
+        inputs, array = model(case)
+        compilation = runtime.compile(inputs, device)
         outputs = compilation.run([array])
         seconds = least(lambda c=compilation, a=array, o=outputs: c.run([a], o))  # type: ignore[misc]
         yield Timing(case.name, seconds, least(case.floor), sum(o.size for o in outputs))

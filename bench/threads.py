@@ -26,7 +26,7 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options)
 
 
-def rate(made: onnxruntime.InferenceSession, feeds: dict[str, Array], threads: int) -> float:
+def rate(opened: onnxruntime.InferenceSession, feeds: dict[str, Array], threads: int) -> float:
     """Runs per second of that many threads on one session."""
     together, runs = Barrier(threads), [0] * threads
 
@@ -34,7 +34,7 @@ def rate(made: onnxruntime.InferenceSession, feeds: dict[str, Array], threads: i
         together.wait()
         start = perf_counter()
         while perf_counter() - start < SECONDS:
-            made.run(None, feeds)
+            opened.run(None, feeds)
             runs[number] += 1
         return perf_counter() - start
 
@@ -46,9 +46,9 @@ def rate(made: onnxruntime.InferenceSession, feeds: dict[str, Array], threads: i
 def main() -> None:
     """Prints one line. One thread and two take turns, so that a busy machine slows both."""
     model = zoo.MODELS[MODEL]()
-    made, feeds = session(model.SerializeToString()), zoo.sample_inputs(model)
-    made.run(None, feeds)
-    rounds = [(rate(made, feeds, 1), rate(made, feeds, 2)) for _ in range(ROUNDS)]
+    opened, feeds = session(model.SerializeToString()), zoo.sample_inputs(model)
+    opened.run(None, feeds)
+    rounds = [(rate(opened, feeds, 1), rate(opened, feeds, 2)) for _ in range(ROUNDS)]
     one, two = (median(rates) for rates in zip(*rounds, strict=True))
     gain = median(b / a for a, b in rounds)
     print(

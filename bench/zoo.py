@@ -33,12 +33,12 @@ def measure(name: str, device: str) -> dict[str, float]:
     """Milliseconds and CPU-seconds of a run, and the peak memory of this process in MB."""
     model = zoo.MODELS[name]()
     feeds = zoo.sample_inputs(model)
-    made = session(model.SerializeToString(), device)
-    made.run(None, feeds)
+    opened = session(model.SerializeToString(), device)
+    opened.run(None, feeds)
     times, began = [], time.process_time()
     for _ in range(RUNS):
         start = time.perf_counter()
-        made.run(None, feeds)
+        opened.run(None, feeds)
         times.append(time.perf_counter() - start)
     return {
         "ms": median(times) * 1e3,

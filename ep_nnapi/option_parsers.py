@@ -77,8 +77,8 @@ def option(
         help=help_text.replace("{default}", to_text(default)),
         alternative=alternative,
     )
-    made: _T = field(default=default, metadata={"option": declared})
-    return made
+    declaration: _T = field(default=default, metadata={"option": declared})
+    return declaration
 
 
 def to_text(value: object) -> str:

@@ -81,30 +81,30 @@ class _Requantizer:
 
     def _requantize_sources(self, call: Call, sources: list[Value], like: Value) -> Iterator[Call]:
         """Yields requantizations of the sources to the parameters of `like`, then the call."""
-        made: dict[str, Value] = {}
+        converted: dict[str, Value] = {}
         for source in sources:
-            if source.name not in made:
+            if source.name not in converted:
                 name = f"{source.name} for {like.name}"
-                made[source.name] = Value(name, source.dtype, source.dims, like.quantization)
-                yield replace(requantized(source, made[source.name]), origin=call.origin)
-        yield _map_values(call, lambda v: made.get(v.name, v))
+                converted[source.name] = Value(name, source.dtype, source.dims, like.quantization)
+                yield replace(requantized(source, converted[source.name]), origin=call.origin)
+        yield _map_values(call, lambda v: converted.get(v.name, v))
 
     def _requantize_results(
         self, call: Call, sources: list[Value], results: list[Value]
     ) -> Iterator[Call]:
         """Yields the call, then requantizations of its results."""
-        made = {}
+        converted = {}
         for result in results:
             computed = _computed_quantization(call, sources, result)
             if computed != result.quantization:
                 _require_fine_scale(call, computed, result)
-                made[result.name] = replace(
+                converted[result.name] = replace(
                     result, name=f"{result.name} of {call.spec.name}", quantization=computed
                 )
-        yield _map_values(call, lambda v: made.get(v.name, v))
+        yield _map_values(call, lambda v: converted.get(v.name, v))
         for result in results:
-            if result.name in made:
-                yield replace(requantized(made[result.name], result), origin=call.origin)
+            if result.name in converted:
+                yield replace(requantized(converted[result.name], result), origin=call.origin)
 
 
 def _computed_quantization(call: Call, sources: list[Value], result: Value) -> Quantization | None:

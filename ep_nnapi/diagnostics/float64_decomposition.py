@@ -62,9 +62,9 @@ class Float64Graph:
 
     def cast(self, name: str, dtype: int, to: str | None = None) -> str:
         """Adds a cast to `dtype` and returns the name of its output."""
-        made = self.add("Cast", name, to=to)
+        result = self.add("Cast", name, to=to)
         self.set_attribute("to", dtype)
-        return made
+        return result
 
     def in_float64(self, name: str) -> str:
         """Returns the name of a quantized value in float64; other values are unchanged."""
@@ -150,14 +150,14 @@ def _without_zero(graph: Float64Graph, stored: str, zero: str, axis: int) -> str
 
 def _matmul_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
     a, b, za, zb = _padded(node, 4)
-    made = _without_zero(graph, a, za, -2), _without_zero(graph, b, zb, -1)
-    graph.float64_names.add(graph.add("MatMul", *made, to=node.output[0]))
+    result = _without_zero(graph, a, za, -2), _without_zero(graph, b, zb, -1)
+    graph.float64_names.add(graph.add("MatMul", *result, to=node.output[0]))
 
 
 def _conv_integer(graph: Float64Graph, node: onnx.NodeProto) -> None:
     x, w, zx, zw = _padded(node, 4)
-    made = _without_zero(graph, x, zx, 0), _without_zero(graph, w, zw, 0)
-    graph.float64_names.add(_convolution(graph, node, *made, to=node.output[0]))
+    result = _without_zero(graph, x, zx, 0), _without_zero(graph, w, zw, 0)
+    graph.float64_names.add(_convolution(graph, node, *result, to=node.output[0]))
 
 
 def _convolution(
@@ -167,9 +167,9 @@ def _convolution(
         raise NoDecomposition("QLinearConv with channels_last")
     # the CPU provider has no float64 kernel of Conv
     narrow = [graph.cast(name, TensorProto.FLOAT) for name in inputs]
-    made = graph.add("Conv", *narrow)
+    result = graph.add("Conv", *narrow)
     graph.nodes[-1].attribute.extend(a for a in node.attribute if a.name != "channels_last")
-    return graph.cast(made, TensorProto.DOUBLE, to)
+    return graph.cast(result, TensorProto.DOUBLE, to)
 
 
 def _qlinear_conv(graph: Float64Graph, node: onnx.NodeProto) -> None:

@@ -129,9 +129,9 @@ class _Float64Rewriter:
 
     def model(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """Returns the rewritten model."""
-        made = onnx.ModelProto()
-        made.CopyFrom(proto)
-        graph = made.graph
+        copied = onnx.ModelProto()
+        copied.CopyFrom(proto)
+        graph = copied.graph
         for node in proto.graph.node:
             self._node(node)
         del graph.node[:], graph.initializer[:], graph.value_info[:], graph.output[:]
@@ -143,7 +143,7 @@ class _Float64Rewriter:
         for value in graph.input:
             if value.type.tensor_type.elem_type in _FLOATS:
                 value.type.tensor_type.elem_type = TensorProto.DOUBLE
-        return made
+        return copied
 
     def _node(self, node: onnx.NodeProto) -> None:
         if node.op_type in DECOMPOSITIONS:
@@ -208,17 +208,17 @@ class _Float64Rewriter:
 
     def _convert(self, node: onnx.NodeProto) -> None:
         """Adds the node in float64; it also processes quantized values in their float64 version."""
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
+        copied = onnx.NodeProto()
+        copied.CopyFrom(node)
         kinds = {self.graph.types.get(n) for n in node.input if n in self.graph.float64_names}
         for i, name in enumerate(node.input):
             if self.graph.types.get(name) in kinds & QUANTIZED_TYPES:
-                made.input[i] = self.graph.in_float64(name)
-        del made.attribute[:]
-        made.attribute.extend(map(_float64_attribute, node.attribute))
+                copied.input[i] = self.graph.in_float64(name)
+        del copied.attribute[:]
+        copied.attribute.extend(map(_float64_attribute, node.attribute))
         for output in node.output:
             self._becomes_float64(node, output)
-        self.graph.nodes.append(made)
+        self.graph.nodes.append(copied)
 
 
 def _float64_tensor(tensor: onnx.TensorProto) -> onnx.TensorProto:

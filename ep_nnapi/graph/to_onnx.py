@@ -54,19 +54,19 @@ def _model(
 
 def node_of(node: GraphNode) -> onnx.NodeProto:
     """Returns the node as a NodeProto."""
-    made = helper.make_node(
+    proto = helper.make_node(
         node.op_type,
         [v.name if v is not None else "" for v in node.inputs],
         [v.name if v is not None else "" for v in node.outputs],
         node.name,
         domain=node.domain,
     )
-    made.attribute.extend(
+    proto.attribute.extend(
         helper.make_attribute(name, _attribute(value))
         for name, value in node.attributes.items()
         if value != ()  # the type of an empty list is unknown; omitting it has the same effect
     )
-    return made
+    return proto
 
 
 def _attribute(value: Attribute) -> object:

@@ -79,9 +79,9 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
-    made = output_or_temp(n, y, (before, index.size, after))
-    yield GATHER(seen, axis=1, indices=row, out=made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, (before, index.size, after))
+    yield GATHER(seen, axis=1, indices=row, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("GatherElements", since=11, emits=(GATHER,))
@@ -101,9 +101,9 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     seen = yield from reshaped(n, x, (x.size // row, *rest))
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
-    made = output_or_temp(n, y, (*places.shape, *rest))
-    yield GATHER(seen, axis=0, indices=places, out=made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, (*places.shape, *rest))
+    yield GATHER(seen, axis=0, indices=places, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("GatherND", since=11, emits=(GATHER,))

@@ -37,9 +37,9 @@ def matmul(n: Node) -> Iterator[Call]:
         Reason.SHAPE,
         f"{y.name} is declared as {list(y.shape)}; the product has shape {list(result)}",
     )
-    made = y if shape == y.shape else output_or_temp(n, y, shape)
-    yield from product(n, left, right, made)
-    yield from write_output(n, made, y)
+    computed = y if shape == y.shape else output_or_temp(n, y, shape)
+    yield from product(n, left, right, computed)
+    yield from write_output(n, computed, y)
 
 
 @op("Gemm", since=7, emits=(FULLY_CONNECTED,))

@@ -89,12 +89,12 @@ def cum_sum(n: Node) -> Iterator[Call]:
     flat = yield from reshaped(n, rows, (before * after, size))
     sums = n.temp(y, (before * after, size))
     yield from product(n, flat, matrix, sums, adj_y=True)
-    made = yield from reshaped(n, sums, (before, after, size))
+    result = yield from reshaped(n, sums, (before, after, size))
     if after > 1:
         back = n.temp(y, (before, size, after))
-        yield from transpose(n, made, (0, 2, 1), back)
-        made = back
-    yield from reshape(n, made, y)
+        yield from transpose(n, result, (0, 2, 1), back)
+        result = back
+    yield from reshape(n, result, y)
 
 
 def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Constant:
@@ -136,9 +136,9 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     places = Constant.of(np.arange(size, dtype=np.int32).reshape(size, 1))
     here = yield from compute(n, EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
-    made = output_or_temp(n, y, shape)
-    yield SELECT(here, one, zero, out=made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, shape)
+    yield SELECT(here, one, zero, out=result)
+    yield from write_output(n, result, y)
 
 
 @op("OneHot", since=9, emits=(EQUAL,))

@@ -270,9 +270,9 @@ def lp_normalization(n: Node) -> Iterator[Call]:
         parts = yield from compute(n, MUL, seen, seen)
         norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
     least = n.scalar(float(np.finfo(np.float32).tiny), x)
-    made = output_or_temp(n, y, shape)
-    yield DIV(seen, (yield from compute(n, MAXIMUM, norm, least)), out=made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, shape)
+    yield DIV(seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
+    yield from write_output(n, result, y)
 
 
 @op("MeanVarianceNormalization", since=9, emits=(MEAN,))

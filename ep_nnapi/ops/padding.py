@@ -90,9 +90,9 @@ def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) ->
             len(sizes) <= MAX_RANK, Reason.RANK, f"{x.name} folds to {len(sizes)} axes, PAD takes 4"
         )
     seen = yield from reshaped(n, x, sizes)
-    made = output_or_temp(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
-    yield _added(n, seen, rows, number, made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, [s + sum(row) for s, row in zip(sizes, rows, strict=True)])
+    yield _added(n, seen, rows, number, result)
+    yield from write_output(n, result, y)
 
 
 def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
@@ -152,9 +152,9 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
         shape[axis] = len(places)
         last = axis == axes[-1]
         target = shape if seen is None else sizes_around(shape, axis)
-        made = output_or_temp(n, y, target) if last else n.temp(x, target)
-        yield GATHER(part, axis=axis if seen is None else 1, indices=int32(places), out=made)
-        x = made
+        result = output_or_temp(n, y, target) if last else n.temp(x, target)
+        yield GATHER(part, axis=axis if seen is None else 1, indices=int32(places), out=result)
+        x = result
     if axes:
         yield from write_output(n, x, y)
 

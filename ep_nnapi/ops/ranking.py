@@ -30,16 +30,18 @@ def arg_reduction(op_type: str, row: Row, which: str) -> Op:
         x, y, axis = n.input(0), narrow(n.output()), n.axis(default=0)
         shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
         seen = yield from reshaped(n, x, shape)
-        made = output_or_temp(n, y, tuple(size for i, size in enumerate(shape) if i != at) or (1,))
+        result = output_or_temp(
+            n, y, tuple(size for i, size in enumerate(shape) if i != at) or (1,)
+        )
         if n.integer("select_last_index", 0):
             mirrored = yield from reverse_axis(n, seen, at)
             found = yield from compute(
-                n, row, mirrored, axis=at, shape=made.shape, dtype=DType.INT32
+                n, row, mirrored, axis=at, shape=result.shape, dtype=DType.INT32
             )
-            yield from mirrored_indices(n, found, shape[at], made)
+            yield from mirrored_indices(n, found, shape[at], result)
         else:
-            yield row(seen, axis=at, out=made)
-        yield from write_output(n, made, y)
+            yield row(seen, axis=at, out=result)
+        yield from write_output(n, result, y)
 
     doc = (
         f"Where the {which} element along `axis` is: the first of several, or the last with "
@@ -117,11 +119,11 @@ def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator
     """
     y = narrow(n.output(1))
     shape = tuple(places.shape[p] for p in back)
-    made = output_or_temp(n, y, shape)
+    result = output_or_temp(n, y, shape)
     if list(back) == sorted(back):
-        yield from mirrored_indices(n, places, size, made)
+        yield from mirrored_indices(n, places, size, result)
     else:
         numbers = n.temp(places, dtype=DType.FLOAT)
         yield from mirrored_indices(n, places, size, numbers)
-        yield CAST((yield from _transposed(n, numbers, back)), out=made)
-    yield from write_output(n, made, y)
+        yield CAST((yield from _transposed(n, numbers, back)), out=result)
+    yield from write_output(n, result, y)

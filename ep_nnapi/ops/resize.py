@@ -228,9 +228,9 @@ def _by_image(
     high, wide = axes[first], axes[last] if last > first else Resized(1, 1, 1.0)
     before, after = prod(x.shape[:first]), prod(x.shape[last + 1 :])
     seen = yield from reshaped(n, x, (before, high.size, wide.size, after))
-    made = output_or_temp(n, y, (before, high.out, wide.out, after))
-    yield _call(row, seen, (high.out, wide.out), scheme, made, nchw=False)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, (before, high.out, wide.out, after))
+    yield _call(row, seen, (high.out, wide.out), scheme, result, nchw=False)
+    yield from write_output(n, result, y)
 
 
 def _call(
@@ -261,9 +261,9 @@ def _by_taps(
         out = y if i == changed[-1] else n.temp(x, _with(x.shape, i, axes[i].out))
         shape, at = (x.shape, i) if x.rank <= MAX_RANK else (sizes_around(x.shape, i), 1)
         seen = yield from reshaped(n, x, shape)
-        made = output_or_temp(n, out, _with(shape, at, axes[i].out))
-        yield from _summed(n, seen, at, sampling.taps(axes[i]), made)
-        yield from write_output(n, made, out)
+        result = output_or_temp(n, out, _with(shape, at, axes[i].out))
+        yield from _summed(n, seen, at, sampling.taps(axes[i]), result)
+        yield from write_output(n, result, out)
         x = out
 
 

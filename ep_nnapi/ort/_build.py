@@ -270,7 +270,7 @@ def _source(header: str) -> str:
 
 def library() -> Extension:
     """Returns the extension for the plugin library, which ONNX Runtime loads."""
-    made: Extension = _EMBEDDING["library"](
+    extension: Extension = _EMBEDDING["library"](
         "ep_nnapi.ort.libonnxruntime_providers_nnapi",
         "ep_nnapi.ort.plugin",
         IDENTITY,
@@ -278,7 +278,7 @@ def library() -> Extension:
         _LIBRARY.read_text(encoding="utf-8"),
         (_HERE / "_build.py", _LIBRARY),
     )
-    return made
+    return extension
 
 
 def _ffi() -> cffi.FFI:

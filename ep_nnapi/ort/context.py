@@ -96,9 +96,9 @@ def _names(values: Sequence[Value | None]) -> list[CData]:
 
 def _attributes(values: Mapping[str, AttributeValue]) -> tuple[CData, list[object]]:
     """Returns the C array, and what must live as long as it."""
-    made = ffi.new("NewAttribute[]", len(values))
+    new_attributes = ffi.new("NewAttribute[]", len(values))
     keep: list[object] = []
-    for attribute, (name, value) in zip(made, values.items(), strict=True):
+    for attribute, (name, value) in zip(new_attributes, values.items(), strict=True):
         owned = ffi.new("char[]", name.encode())
         if isinstance(value, int):
             kind, data, size = _INT, ffi.new("int64_t *", value), 1
@@ -107,4 +107,4 @@ def _attributes(values: Mapping[str, AttributeValue]) -> tuple[CData, list[objec
             kind, data, size = _STRING, ffi.from_buffer(given), len(given)
         attribute.name, attribute.type, attribute.data, attribute.bytes = owned, kind, data, size
         keep.append((owned, data))
-    return made, keep
+    return new_attributes, keep

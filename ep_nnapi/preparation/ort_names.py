@@ -55,8 +55,8 @@ def _restore_subgraphs(graph: GraphProto, saved: Graph) -> None:
             inner = known[outputs(node), name]
             inner.name = inner.name or name
             if not inner.node and not inner.output:
-                made = {t.name: t for t in inner.initializer}
-                inner.output.extend(_info(made[output]) for output in outputs(its))
+                initializers = {t.name: t for t in inner.initializer}
+                inner.output.extend(_info(initializers[output]) for output in outputs(its))
             _restore_subgraphs(inner, its)
 
 

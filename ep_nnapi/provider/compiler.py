@@ -199,7 +199,7 @@ class Compiler:
         if options.cache_dir is not None:
             options = replace(options, token=model_digest(placed.model))
         try:
-            made = repeated(lambda: self.runtime.compile(placed.model, device, options))
+            compiled = repeated(lambda: self.runtime.compile(placed.model, device, options))
         except Unresponsive as failure:
             self.health.report(device.name, failure)
             raise self._compilation_failure(failure) from None
@@ -208,7 +208,7 @@ class Compiler:
                 raise self._compilation_failure(failure) from None
             logger.warning("%s did not compile a cluster: %s", device.name, failure)
             return replace(self, fast=()).compile(lowered)
-        return Placed(placed, made, replace(self, device=device, fast=()))
+        return Placed(placed, compiled, replace(self, device=device, fast=()))
 
     def lower_for_shapes(
         self,

@@ -123,7 +123,7 @@ def _library_source() -> str:
 
 def library() -> Extension:
     """Returns the extension for `libneuralnetworks.so`, after generating its C source."""
-    made: Extension = _EMBEDDING["library"](
+    extension: Extension = _EMBEDDING["library"](
         "ep_nnapi.nnapi.capi.libneuralnetworks",
         "ep_nnapi.nnapi.capi.entry",
         IDENTITY,
@@ -131,7 +131,7 @@ def library() -> Extension:
         _library_source(),
         _INPUTS,
     )
-    return made
+    return extension
 
 
 ffi = _callbacks()

@@ -61,13 +61,13 @@ def operand(
             raise bad_data("a scalar has no dimensions")
         return vendor
     try:
-        made = Operand(OperandCode(code), dimensions, scale, zero_point)
-        check_type(made)
+        described = Operand(OperandCode(code), dimensions, scale, zero_point)
+        check_type(described)
     except (ValueError, SpecError) as error:
         raise bad_data(str(error)) from error
-    if made.type.level > level:
-        raise bad_data(f"{made.type.name} came with feature level {made.type.level}")
-    return made
+    if described.type.level > level:
+        raise bad_data(f"{described.type.name} came with feature level {described.type.level}")
+    return described
 
 
 def bytes_of(described: AnyOperand, dimensions: tuple[int, ...]) -> int:

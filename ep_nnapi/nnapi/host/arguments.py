@@ -46,7 +46,7 @@ class Arguments:
             else:
                 self._fetches.append((name, fetch))
         self._fixed = fixed
-        self._late: list[tuple[str, Function, frozenset[str]]] = []
+        self._packed_at_run: list[tuple[str, Function, frozenset[str]]] = []
         self._unpacked: dict[str, object] = {}
         if kernel.pack:
             self._prepare_packing(kernel, op)
@@ -59,9 +59,9 @@ class Arguments:
             for name, pack in kernel.pack.items()
         }
         ready = {name for name, (_, names) in packs.items() if names <= known.keys()}
-        self._late = [(name, *packs[name]) for name in packs if name not in ready]
-        late_names = {n for _, _, names in self._late for n in names}
-        self._unpacked = {n: known[n] for n in late_names & known.keys()}
+        self._packed_at_run = [(name, *packs[name]) for name in packs if name not in ready]
+        names_at_run = {n for _, _, names in self._packed_at_run for n in names}
+        self._unpacked = {n: known[n] for n in names_at_run & known.keys()}
         for name in ready:
             pack, names = packs[name]
             self._fixed[name] = pack(**{n: known[n] for n in names})
@@ -72,9 +72,9 @@ class Arguments:
         for name, operand in self.coded.items():
             if name in given:
                 given[name] = decode(as_array(given[name]), operand)
-        if self._late:
+        if self._packed_at_run:
             source = {**given, **self._unpacked}
-            for name, pack, names in self._late:
+            for name, pack, names in self._packed_at_run:
                 given[name] = pack(**{n: source[n] for n in names if n in source})
         return given
 

@@ -28,23 +28,23 @@ def compile_model(
     Raises RuntimeFailure; Unresponsive if it has not ended after its timeout.
     """
     if device is None:
-        made = create(functions, "Compilation_create", model.value, needs=(model,))
+        handle = create(functions, "Compilation_create", model.value, needs=(model,))
     else:
         devices = (ctypes.c_void_p * 1)(device)
         arguments = ("Compilation_createForDevices", model.value, devices, 1)
-        made = create(functions, *arguments, needs=(model,))
-    functions.call("Compilation_setPreference", made.value, options.preference)
+        handle = create(functions, *arguments, needs=(model,))
+    functions.call("Compilation_setPreference", handle.value, options.preference)
     if functions.has("Compilation_setPriority"):
-        functions.call("Compilation_setPriority", made.value, options.priority)
+        functions.call("Compilation_setPriority", handle.value, options.priority)
     if options.cache_dir is not None and functions.has("Compilation_setCaching"):
         folder = options.cache_dir.encode()
-        functions.call("Compilation_setCaching", made.value, folder, options.token)
+        functions.call("Compilation_setCaching", handle.value, folder, options.token)
     timeout = options.timeout_ns
     if timeout is not None and device is not None and functions.has("Compilation_setTimeout"):
-        functions.call("Compilation_setTimeout", made.value, timeout)
+        functions.call("Compilation_setTimeout", handle.value, timeout)
     name = "Compilation_finish"
-    within(timeout, name, lambda: functions.call(name, made.value))
-    return made
+    within(timeout, name, lambda: functions.call(name, handle.value))
+    return handle
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,15 +25,15 @@ def write_model(functions: Functions, weights: SharedWeights, model: Model) -> H
 def operand_type(operand: Operand, dimensions: Sequence[int]) -> OperandType:
     """The NDK's description of an operand's type, with these dimensions."""
     array = uint32s(dimensions)
-    made = OperandType(
+    struct = OperandType(
         operand.type,
         len(dimensions),
         ctypes.cast(array, ctypes.c_void_p) if dimensions else None,
         operand.scale,
         operand.zero_point,
     )
-    made.dimensions_array = array  # the pointer does not keep it alive
-    return made
+    struct.dimensions_array = array  # the pointer does not keep it alive
+    return struct
 
 
 def uint32s(numbers: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:

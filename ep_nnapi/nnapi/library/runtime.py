@@ -66,8 +66,8 @@ class LibraryRuntime:
         """Compile `model` for `device` only."""
         handle = self._find(device)
         model, written = self._written(model)
-        made = compile_model(self.functions, written, handle, options or CompileOptions())
-        return LibraryCompilation.of(self.functions, made, model, handle is not None)
+        compiled = compile_model(self.functions, written, handle, options or CompileOptions())
+        return LibraryCompilation.of(self.functions, compiled, model, handle is not None)
 
     def _written(self, model: Model) -> tuple[Model, Handle]:
         """The model with shared weights, and its NNAPI model."""

@@ -165,14 +165,14 @@ def _output(sample: Sample, param: Param, dims: Dims | None) -> Operand:
         raise ValueError("an output of unknown type or rank")
     sizes = tuple(0 if sample.unknown_outputs else d or 0 for d in dims)
     first = next((o for _, o in sample.tensors()), None)
-    made = quantized(sample.spec, param.name, Operand(code, sizes if code.tensor else ()))
+    described = quantized(sample.spec, param.name, Operand(code, sizes if code.tensor else ()))
     if sample.spec.traits.keeps_quantization and first is not None and first.type is code:
-        made = replace(made, scale=first.scale, zero_point=first.zero_point)
+        described = replace(described, scale=first.scale, zero_point=first.zero_point)
     if code.quantized and sample.output_scale is not None:
-        made = replace(made, scale=sample.output_scale)
+        described = replace(described, scale=sample.output_scale)
     if code.quantized and sample.output_zero_point is not None:
-        made = replace(made, zero_point=sample.output_zero_point)
-    return made
+        described = replace(described, zero_point=sample.output_zero_point)
+    return described
 
 
 def _level(spec: OperationSpec, inputs: tuple[Operand, ...], outputs: tuple[Operand, ...]) -> int:

@@ -111,12 +111,12 @@ def _of_sizes_by_scalar(sample: Sample) -> Iterator[Sample]:
     if "depth_multiplier" in given:
         for multiplier in (2, 3):
             channels = N * multiplier
-            made = sample.with_values(depth_multiplier=multiplier)
-            yield _with_filter(made, (1, 2, 2, channels), channels)
+            variation = sample.with_values(depth_multiplier=multiplier)
+            yield _with_filter(variation, (1, 2, 2, channels), channels)
     if sample.spec.name == "GROUPED_CONV_2D":
         for groups in (1, N):
-            made = sample.with_values(num_groups=groups)
-            yield _with_filter(made, (N, 2, 2, N // groups), N)
+            variation = sample.with_values(num_groups=groups)
+            yield _with_filter(variation, (N, 2, 2, N // groups), N)
     if sample.spec.name == "CHANNEL_SHUFFLE":
         yield from (sample.with_values(num_groups=groups) for groups in (1, N))
     if "block_size" in given:
@@ -126,8 +126,8 @@ def _of_sizes_by_scalar(sample: Sample) -> Iterator[Sample]:
     if "num_splits" in given:
         for count in range(1, MAX_COUNT + 1):
             dims = (count, *sample.input("input").dimensions[1:])
-            made = sample.with_values(num_splits=count, axis=0).with_sizes(input=dims)
-            yield replace(made, outputs=count)
+            variation = sample.with_values(num_splits=count, axis=0).with_sizes(input=dims)
+            yield replace(variation, outputs=count)
 
 
 def _with_filter(sample: Sample, dims: tuple[int, ...], channels: int) -> Sample:
@@ -167,9 +167,9 @@ def _of_axes(sample: Sample, rank: int) -> Iterator[Sample]:
     subsets = chain.from_iterable(combinations(range(rank), k) for k in range(1, rank + 1))
     for chosen in subsets:
         for keep in (True, False) if "keep_dims" in sample.inputs else (None,):
-            made = sample if keep is None else sample.with_values(keep_dims=keep)
-            yield made.with_values(axes=np.array(chosen, np.int32))
-            yield made.with_values(axes=np.array(chosen, np.int32) - rank)
+            variation = sample if keep is None else sample.with_values(keep_dims=keep)
+            yield variation.with_values(axes=np.array(chosen, np.int32))
+            yield variation.with_values(axes=np.array(chosen, np.int32) - rank)
 
 
 def _of_slices(sample: Sample, shape: tuple[int, ...]) -> Iterator[Sample]:
@@ -195,13 +195,13 @@ def _of_constants(sample: Sample) -> Iterator[Sample]:
     else:
         sets = [[n] for n in names] + [list(pair) for pair in combinations(names, 2)]
     for chosen in sets:
-        made = sample
+        variation = sample
         for name in chosen:
-            first, *others = made.inputs[name]
+            first, *others = variation.inputs[name]
             variable = isinstance(first.value, Data)
             first = replace(first, value=None) if variable else with_zeros(first)
-            made = made.changed(**{name: (first, *others)})
-        yield made
+            variation = variation.changed(**{name: (first, *others)})
+        yield variation
 
 
 def _of_unknown_sizes(sample: Sample) -> Iterator[Sample]:
@@ -253,12 +253,12 @@ def _of_quantization(sample: Sample) -> Iterator[Sample]:
             yield _with_zero_points(sample, (name,), point)
     for number in range(3):
         for chosen in (names, names[:1]):
-            made = sample
+            variation = sample
             for name in chosen:
                 point = ZERO_POINTS[sample.input(name).type][number]
-                made = _with_zero_points(made, (name,), point)
+                variation = _with_zero_points(variation, (name,), point)
             if points is not None:
-                yield replace(made, output_zero_point=points[number])
+                yield replace(variation, output_zero_point=points[number])
     if points is not None:
         for point in points:
             yield replace(sample, output_zero_point=point)

@@ -83,9 +83,9 @@ def tile(
     """
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
-        made = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
-        yield TILE(seen, multiples=int32(repeats), out=made)
-        yield from write_output(n, made, y)
+        result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
+        yield TILE(seen, multiples=int32(repeats), out=result)
+        yield from write_output(n, result, y)
         return
     done = list(sizes)
     for axis in (i for i, repeat in enumerate(repeats) if repeat != 1):

@@ -108,10 +108,10 @@ def output_or_temp(n: Node, y: Value, shape: Sequence[int]) -> Value:
     return y if operand_shape(y.shape) == tuple(shape) else n.temp(y, shape)
 
 
-def write_output(n: Node, made: Value, y: Value) -> Iterator[Call]:
-    """Emit the reshape from `made`, which `output_or_temp` returned, to `y`, if they differ."""
-    if made is not y:
-        yield from reshape(n, made, y)
+def write_output(n: Node, result: Value, y: Value) -> Iterator[Call]:
+    """Emit the reshape from `result`, which `output_or_temp` returned, to `y`, if they differ."""
+    if result is not y:
+        yield from reshape(n, result, y)
 
 
 def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:

@@ -41,11 +41,11 @@ def product(
     else:
         shape = y.shape
         lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
-    made = output_or_temp(n, y, shape)
-    call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=made)
+    result = output_or_temp(n, y, shape)
+    call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
     if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
         yield call
-        yield from write_output(n, made, y)
+        yield from write_output(n, result, y)
     else:
         yield from _fully_connected_by_matrix(n, lhs, rhs, y, adj_x=adj_x, adj_y=adj_y)
 
@@ -67,9 +67,9 @@ def _as_fully_connected(
         rows: Value | View = View(a, MATRIX_TRANSPOSE)
     else:
         rows = yield from reshaped(n, a, (a.size // depth, depth))
-    made = output_or_temp(n, y, (y.size // units, units))
-    yield from write_fully_connected(n, rows, weights, bias(a, b, None, units), made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, (y.size // units, units))
+    yield from write_fully_connected(n, rows, weights, bias(a, b, None, units), result)
+    yield from write_output(n, result, y)
 
 
 def write_fully_connected(
@@ -93,7 +93,7 @@ def write_fully_connected(
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
     pixels = yield from reshaped(n, rows, (count, 1, 1, depth))
-    made = n.temp(y, (count, 1, 1, units))
+    result = n.temp(y, (count, 1, 1, units))
     yield CONV_2D(
         pixels,
         filter=scales_along(turned, 0, (units, 1, 1, depth)),
@@ -101,9 +101,9 @@ def write_fully_connected(
         padding=PaddingCode.VALID,
         stride_width=1,
         stride_height=1,
-        out=made,
+        out=result,
     )
-    yield from reshape(n, made, y)
+    yield from reshape(n, result, y)
 
 
 def _fully_connected_by_matrix(
@@ -117,9 +117,9 @@ def _fully_connected_by_matrix(
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
         yield FULLY_CONNECTED(left, weights=right, bias=shift, out=part)
-    made = output_or_temp(n, y, (count * rows, units))
-    yield CONCATENATION(inputs=found, axis=0, out=made)
-    yield from write_output(n, made, y)
+    result = output_or_temp(n, y, (count * rows, units))
+    yield CONCATENATION(inputs=found, axis=0, out=result)
+    yield from write_output(n, result, y)
 
 
 def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list[Value]]:

@@ -128,14 +128,14 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
         shape, axes = (prod(x.shape[:axis]), prod(x.shape[axis:])), range(1, 2)
     seen = yield from reshaped(n, x, shape)
     found = yield from norm.by(n, seen, axes, norm.epsilon)
-    made = output_or_temp(n, y, shape)
+    result = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield MUL(found.value, factor, out=made)
+        yield MUL(found.value, factor, out=result)
     else:
         product = yield from compute(n, MUL, found.value, factor, shape=shape)
-        yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=made)
-    yield from write_output(n, made, y)
+        yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
+    yield from write_output(n, result, y)
     return found
 
 

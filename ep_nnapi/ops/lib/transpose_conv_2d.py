@@ -66,12 +66,12 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
     taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
     taps = dilated_filter(n, taps, [s.dilation for s in axes], [s.filter_padding for s in axes])
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[1] * group)
-    made = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
+    result = output_or_temp(n, y, (*y.shape[:2], *planar(y.shape[2:])))
     if group == 1:
-        yield _call(n, image, taps, shift, axes, made)
+        yield _call(n, image, taps, shift, axes, result)
     else:
-        yield from _by_groups(n, image, taps, shift, axes, made)
-    yield from write_output(n, made, y)
+        yield from _by_groups(n, image, taps, shift, axes, result)
+    yield from write_output(n, result, y)
 
 
 def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis, _TransposedAxis]:

@@ -38,8 +38,8 @@ def _branch(op: Op, model: Model, given: Sequence[str]) -> GraphProto:
     graph, outputs = OnnxGraph(op.scope.graph), op.indexes("outputs")
     inner = op.inline(model, graph, given, [op.scope.shape(i) for i in op.indexes("inputs")])
     require(inner.dims == [op.scope.dims.get(i) for i in outputs], "a branch has another shape")
-    made = [graph.node("Identity", name) for name in inner.values]
-    ends = zip(outputs, made, _shapes(op, outputs), strict=True)
+    identities = [graph.node("Identity", name) for name in inner.values]
+    ends = zip(outputs, identities, _shapes(op, outputs), strict=True)
     return graph.proto([], [_declared(op, *each) for each in ends])
 
 
@@ -57,7 +57,7 @@ def while_(op: Op) -> None:
     first = _flag(outer, *op.inline(condition, outer, start, _shapes(op, inputs)).values)
     graph, state, after, dims = _round(op, body, rest)
     again = op.inline(condition, graph, [*after, *rest], dims)
-    made = [graph.node("Identity", name) for name in after]
+    identities = [graph.node("Identity", name) for name in after]
     going = _flag(graph, *again.values)
     counter_and_condition = (TensorProto.INT64, TensorProto.BOOL)
     proto = graph.proto(
@@ -67,7 +67,7 @@ def while_(op: Op) -> None:
         ],
         [
             helper.make_tensor_value_info(going, TensorProto.BOOL, ()),
-            *(_declared(op, *each) for each in zip(carried, made, dims, strict=False)),
+            *(_declared(op, *each) for each in zip(carried, identities, dims, strict=False)),
         ],
     )
     names = outer.many("Loop", len(carried), "", first, *start[: len(carried)], body=proto)
