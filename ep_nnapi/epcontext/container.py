@@ -95,7 +95,7 @@ class Container:
         header["feature_level"] = self.feature_level
         for table in TABLES:
             header[table.name] = ranges[table.name]
-        return sealed(header.tobytes() + tables)
+        return with_checksum(header.tobytes() + tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def pack(lowered: Lowered, *, model_has_checksum: bool = False) -> Container:
     return Container(lowered, level, tuple(pool.arrays), pool.size, model_has_checksum)
 
 
-def sealed(program: bytes) -> bytes:
+def with_checksum(program: bytes) -> bytes:
     """Returns header and tables with the checksum of their bytes in the header."""
     digest = hashlib.sha256(program[CHECKED_FROM:]).digest()
     return program[: CHECKED_FROM - len(digest)] + digest + program[CHECKED_FROM:]
@@ -159,7 +159,7 @@ def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     header = np.frombuffer(data, HEADER.dtype, 1)[0]
     size = int(header["program_size"])
     program, rest = data[:size], data[size:]
-    if not HEADER.dtype.itemsize <= size <= len(data) or sealed(program) != program:
+    if not HEADER.dtype.itemsize <= size <= len(data) or with_checksum(program) != program:
         raise ModelError(CORRUPT)
     if not rest.endswith(TERMINATOR):
         raise ModelError("the context is truncated; prepare the model again")

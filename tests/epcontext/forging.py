@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.epcontext.container import sealed, split
+from ep_nnapi.epcontext.container import split, with_checksum
 from ep_nnapi.epcontext.layout import HEADER, TABLES
 
 INTEGERS = (0, 1, 2, 3, 4, 7, 8, 15, 16, 63, 64, 65, 255, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
@@ -26,7 +26,7 @@ def changed(data: bytes, table: str, row: int, change: Callable[[Any], None]) ->
         first, count = header[table].tolist()
         rows = np.frombuffer(writable, dtype, count, first)
     change(rows[row : row + 1])
-    return sealed(bytes(writable)) + data[len(program) :]
+    return with_checksum(bytes(writable)) + data[len(program) :]
 
 
 def forged(data: bytes, rng: random.Random) -> bytes:

@@ -65,7 +65,7 @@ def test_forged_contexts_are_refused_or_legal(count: int, seed: int) -> None:
     rng = random.Random(seed)
     header, weights = read_header(version1.pack(lowered()))
     for _ in range(count):
-        said = refusal(version1.sealed(json.dumps(forged(header, rng)).encode(), weights))
+        said = refusal(version1.with_checksum(json.dumps(forged(header, rng)).encode(), weights))
         assert said is None or "\n" not in said
 
 
@@ -78,7 +78,7 @@ DEEP = b"[" * 100_000 + b"]" * 100_000
     ids=["deep", "deep inside", "cut", "no text", "a list", "a number", "a long number"],
 )
 def test_headers_that_are_no_header_are_refused(text: bytes) -> None:
-    said = refusal(version1.sealed(text))
+    said = refusal(version1.with_checksum(text))
     assert said is not None
     assert said.startswith("the context is malformed (")
     assert "\n" not in said

@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.validate import required_level
 def pack(lowered: Lowered) -> bytes:
     """A container with embedded weights."""
     header, weights = header_of(lowered)
-    return sealed(json.dumps(header).encode(), weights)
+    return with_checksum(json.dumps(header).encode(), weights)
 
 
 def header_of(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
@@ -39,7 +39,7 @@ def header_of(lowered: Lowered) -> tuple[dict[str, Any], bytes]:
     return json.loads(json.dumps(header)), weights
 
 
-def sealed(text: bytes, weights: bytes = b"") -> bytes:
+def with_checksum(text: bytes, weights: bytes = b"") -> bytes:
     """A container whose header is any text, its checksum right."""
     text += b" " * (-(len(text) + PRELUDE.size) % ALIGNMENT)
     digest = hashlib.sha256(text).digest()
