@@ -85,18 +85,16 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
         require_permute(n, image)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
-    result = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
+    out = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
     whole = _Convolution(image, taps, shift, win, group)
-    if win.dilated and (
-        (group > 1 and not whole.depthwise) or not n.supports(whole.call(n, result))
-    ):
+    if win.dilated and ((group > 1 and not whole.depthwise) or not n.supports(whole.call(n, out))):
         whole = whole.undilated(n)
-    call = whole.call(n, result)
+    call = whole.call(n, out)
     if group == 1 or whole.depthwise or n.supports(call):
         yield call
     else:
-        yield from _by_groups(n, whole, result)
-    yield from write_output(n, result, y)
+        yield from _by_groups(n, whole, out)
+    yield from write_output(n, out, y)
 
 
 def _output_size(y: Value) -> tuple[int, int]:
