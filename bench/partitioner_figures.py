@@ -40,9 +40,8 @@ def table(results: Mapping[str, Row]) -> Iterator[str]:
     for name, row in rows.items():
         graph, declined = name.rsplit(" ", 1)
         own = f"{row['partition']['clusters']:,.0f} in {row['partition']['seconds']:.2f} s"
-        ways = ["forward", "backward", "waves", "torch" if "torch" in row else "torch-like"]
         cells = [
-            f"{row[w]['clusters']:,.0f}, {more(row, w):+.1%}" if w in row else "–" for w in ways
+            f"{row[w]['clusters']:,.0f}, {more(row, w):+.1%}" if w in row else "–" for w in COLORS
         ]
         yield f"| {graph} | {declined} | {own} | {' | '.join(cells)} |"
 
@@ -52,8 +51,7 @@ def plot(results: Mapping[str, Row]) -> str:
     parts, y = [], 20
     for name, row in published_rows(results).items():
         parts.append(f'<text x="200" y="{y + 12}" text-anchor="end">{name}</text>')
-        for name_of_way, color in COLORS.items():
-            way = name_of_way if name_of_way in row else f"{name_of_way}-like"
+        for way, color in COLORS.items():
             if way in row:
                 share = more(row, way)
                 parts.append(

@@ -7,8 +7,8 @@ seeds, and on every family at a few sizes (of the zoo's networks: `python -m ben
     forward     nodes join what they read from, one after the other
     backward    the same with every edge turned round
     waves       the connected parts of groups as ONNX Runtime's providers form them
-    torch       the connected parts of what PyTorch's CapabilityBasedPartitioner makes, or
-    torch-like  its way written out, where torch is not installed; up to 300 nodes
+    torch       the connected parts of what PyTorch's CapabilityBasedPartitioner makes; up to 700
+                nodes, and only where torch is installed
     program     an exact integer program; of small graphs only
 
 Prints a table and writes build/partitioner_peers.json; the table of docs/partitioner.md and the
@@ -25,19 +25,18 @@ from time import process_time
 import networkx as nx
 
 from bench.partitioner_families import FAMILIES, Drawn, drawn, published, without
-from bench.partitioner_torch import torch_way
+from bench.partitioner_torch import INSTALLED, by_torch
 from partitioner import border_bytes, partition
 from tests.partitioner import baselines
 from tests.partitioner.program import better_than
 
 Clusters = Sequence[Sequence[Hashable]]
-TORCH, by_torch = torch_way(baselines.by_pairs)
 WAYS: dict[str, tuple[int, Callable[[nx.DiGraph, set[Hashable]], Clusters]]] = {
     "partition": (10**6, partition),  # and the most nodes that each is asked for
     "forward": (10**6, baselines.by_single_nodes),
     "backward": (10**6, baselines.by_single_nodes_backwards),
     "waves": (10**6, baselines.by_connected_waves),
-    TORCH: (300, by_torch),
+    **({"torch": (700, by_torch)} if INSTALLED else {}),
 }
 SIZES, PROGRAM = (30, 100, 500, 10_000), 30
 DECLINED, SEEDS = (0.05, 0.1, 0.25), 10
@@ -66,7 +65,7 @@ def compared(graphs: Sequence[Drawn]) -> dict[str, dict[str, float]]:
 
 
 def _exact(graphs: Sequence[Drawn]) -> dict[str, float]:
-    """Result of the integer program, asked for anything better than `partition`."""
+    """What the integer program finds, asked for anything better than `partition`."""
     row = {"clusters": 0.0, "bytes": 0.0, "seconds": 0.0}
     for dag, capable in graphs:
         clusters = partition(dag, capable)
@@ -80,7 +79,7 @@ def _exact(graphs: Sequence[Drawn]) -> dict[str, float]:
 
 
 def cases() -> Iterator[tuple[str, list[Drawn]]]:
-    """The compared partitioners, by name."""
+    """What is compared, by name."""
     for name, dag in published():
         for share in DECLINED:
             graphs = [(dag, without(dag, share, seed)) for seed in range(SEEDS)]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import networkx as nx
 
-Way = Callable[[nx.DiGraph, set[Hashable]], list[list[Hashable]]]
+INSTALLED = find_spec("torch") is not None
 
 
 def by_torch(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
@@ -31,8 +31,3 @@ def by_torch(dag: nx.DiGraph, capable: set[Hashable]) -> list[list[Hashable]]:
     ).propose_partitions()
     parts = [dag.subgraph([nodes[call] for call in part.nodes]) for part in found]
     return [list(piece) for part in parts for piece in nx.weakly_connected_components(part)]
-
-
-def torch_way(otherwise: Way) -> tuple[str, Way]:
-    """PyTorch's partitioner and its name; where torch is not installed, the one given."""
-    return ("torch", by_torch) if find_spec("torch") else ("torch-like", otherwise)

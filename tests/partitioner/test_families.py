@@ -6,10 +6,10 @@ import networkx as nx
 import pytest
 
 from bench.partitioner_families import FAMILIES, drawn, published, without
+from bench.partitioner_torch import by_torch
 from partitioner import border_bytes, partition
 from tests.partitioner.baselines import (
     by_connected_waves,
-    by_pairs,
     by_single_nodes,
     by_single_nodes_backwards,
 )
@@ -37,21 +37,30 @@ SIZES = [100, 1000, *(pytest.param(n, marks=pytest.mark.long) for n in (10_000, 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("nodes", SIZES)
 def test_families(family, nodes, declined):
-    """PyTorch's way takes quadratic time and more, so it is only asked at 100 nodes."""
-    ways = (*LINEAR, by_pairs) if nodes <= 100 else LINEAR
     dag, capable = drawn(family, nodes, declined)
-    assert_never_worse(dag, capable, ways, f"{family}, {nodes} nodes, {declined:.0%} declined")
+    assert_never_worse(dag, capable, LINEAR, f"{family}, {nodes} nodes, {declined:.0%} declined")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("declined", DECLINED)
+@pytest.mark.parametrize("nodes", [30, 100])
+def test_pytorchs_partitioner(nodes, declined):
+    """CapabilityBasedPartitioner made connected, on the families and the published graphs."""
+    pytest.importorskip("torch", reason="PyTorch is not installed; `make test-torch` installs it")
+    graphs = [(family, *drawn(family, nodes, declined)) for family in FAMILIES]
+    graphs += [(g, dag, without(dag, declined, nodes)) for g, dag in published() if len(dag) < 700]
+    for name, dag, capable in graphs:
+        assert_never_worse(dag, capable, (by_torch,), f"{name}, {declined:.0%} declined")
 
 
 @pytest.mark.parametrize("seeds", [range(1), pytest.param(range(10), marks=pytest.mark.long)])
 @pytest.mark.parametrize("declined", [0.05, 0.1, 0.25])
 def test_published_graphs(declined, seeds):
-    """Operator graphs of BERT, GNMT, Inception and ResNet; PyTorch's way for the smaller ones."""
+    """Operator graphs of BERT, GNMT, Inception and ResNet."""
     graphs = list(published())
     if not graphs:
         pytest.skip("the published graphs are not here")
     for name, dag in graphs:
         for seed in seeds:
-            ways = (*LINEAR, by_pairs) if len(dag) < 300 else LINEAR
             what = f"{name}, {declined:.0%} declined, seed {seed}"
-            assert_never_worse(dag, without(dag, declined, seed), ways, what)
+            assert_never_worse(dag, without(dag, declined, seed), LINEAR, what)
