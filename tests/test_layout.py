@@ -45,9 +45,6 @@ TESTED_BY = {
 }
 """Modules that are tested with another one."""
 
-UNTESTED = frozenset((ROOT / "tests" / "untested.txt").read_text(encoding="utf-8").split())
-"""Modules that only the tests of others reach so far; this list may only get shorter."""
-
 
 def modules() -> list[str]:
     """The source modules without suffix, except for `__init__` and `__main__`."""
@@ -71,7 +68,7 @@ def has_tests(path: str) -> bool:
 
 @pytest.mark.parametrize("module", modules())
 def test_a_module_has_tests_of_its_name(module: str) -> None:
-    if any(module.startswith(f"{package}/") for package in FOLDERS) or module in UNTESTED:
+    if any(module.startswith(f"{package}/") for package in FOLDERS):
         return
     wanted = TESTED_BY.get(module, expected_tests(module))
     assert has_tests(wanted), f"{module}.py has no tests in {wanted}.py"
