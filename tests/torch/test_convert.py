@@ -1,5 +1,8 @@
 """`to_nnapi`: the module's own results, and what is refused."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -11,6 +14,7 @@ from ep_nnapi.torch import to_nnapi  # noqa: E402
 from tests.torch.networks import IMAGE, Call, Nested, agrees, seeded, small_cnn  # noqa: E402
 
 pytestmark = pytest.mark.torch
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch_one_line.py"
 BATCH = torch.export.Dim.AUTO if hasattr(torch, "export") else None
 
 
@@ -133,3 +137,9 @@ def test_refusals_name_module_and_line():
     assert refused.op_type == "Exp"
     assert " (in 1 at " in refused.detail
     assert "networks.py:" in refused.detail
+
+
+def test_the_example(monkeypatch: pytest.MonkeyPatch):
+    """Within 1e-5 of the largest score: float32 in another order of summation, 60 layers deep."""
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    assert 0 < runpy.run_path(str(EXAMPLE))["main"]() <= 1e-5
