@@ -1,5 +1,6 @@
 """Every failure in Python reaches the user as its own sentence, and nothing crashes."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,6 +18,7 @@ from tests.ort.fake import Cluster, FakeProvider
 from tests.ort.models import abs_add
 
 ROOT = Path(__file__).parents[2]
+ORT = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
 X = np.ones((2, 3), np.float32)
 OURS = RuntimeFailure("ANeuralNetworksExecution_compute", "OP_FAILED")
 SENTENCE = "ANeuralNetworksExecution_compute returned OP_FAILED"
@@ -117,6 +119,10 @@ def test_create_error_is_printed_before_the_cpu_takes_over(
     if way == "append":
         nnapi.append_execution_provider(options)  # which asks the provider for itself
     failing.stage = "CreateEp"
+    if way == "append" and ORT >= (1, 32):  # keeps the devices of the options when it tries again
+        with pytest.raises(Exception, match=re.escape(sentence)):
+            onnxruntime.InferenceSession(abs_add(), options)
+        return
     if way == "append":
         session = onnxruntime.InferenceSession(abs_add(), options)
     else:
