@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
 from itertools import groupby
 from operator import attrgetter
@@ -109,15 +109,20 @@ def add_check(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Adds --input and --seed."""
-    parser.add_argument(
+def add_input(argument: Callable[..., argparse.Action], name: str) -> None:
+    """Adds --input by `argument`, the add_argument of a parser or group; `name` begins its help."""
+    argument(
         "--input",
         action="append",
         default=[],
         metavar="[NAME=]FILE",
-        help="input: .npy, .npz or image; may be repeated (default: random)",
+        help=f"{name}: .npy, .npz or image; may be repeated (default: random)",
     )
+
+
+def add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Adds --input and --seed."""
+    add_input(parser.add_argument, "input")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
 
 

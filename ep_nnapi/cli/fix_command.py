@@ -19,13 +19,7 @@ HELP = "rewrite to an equal model of which NNAPI takes more; verified before it 
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `fix`."""
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="input of the comparison: .npy, .npz or image; may be repeated (default: random)",
-    )
+    arguments.add_input(parser.add_argument, "input of the comparison")
     parser.add_argument(
         "--tolerance",
         type=float,

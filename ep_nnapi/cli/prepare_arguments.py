@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ep_nnapi.cli import arguments
 from ep_nnapi.errors import OptionError
 from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
 
@@ -81,13 +82,7 @@ def _of_the_work(argument: Callable[..., argparse.Action]) -> None:
 
 def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
     argument("--no-verify", action="store_true", help="do not compare with the original")
-    argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="[NAME=]FILE",
-        help="input of the comparison: .npy, .npz or image; may be repeated (default: random)",
-    )
+    arguments.add_input(argument, "input of the comparison")
     argument(
         "--tolerance",
         type=float,
