@@ -65,7 +65,7 @@ def compared(graphs: Sequence[Drawn]) -> dict[str, dict[str, float]]:
 
 
 def _exact(graphs: Sequence[Drawn]) -> dict[str, float]:
-    """What the integer program finds, asked for anything better than `partition`."""
+    """Returns the figures of the integer program, asked for anything better than `partition`."""
     row = {"clusters": 0.0, "bytes": 0.0, "seconds": 0.0}
     for dag, capable in graphs:
         clusters = partition(dag, capable)
@@ -79,7 +79,7 @@ def _exact(graphs: Sequence[Drawn]) -> dict[str, float]:
 
 
 def cases() -> Iterator[tuple[str, list[Drawn]]]:
-    """What is compared, by name."""
+    """Yields the name and the graphs of each case."""
     for name, dag in published():
         for share in DECLINED:
             graphs = [(dag, without(dag, share, seed)) for seed in range(SEEDS)]

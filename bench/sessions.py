@@ -129,13 +129,13 @@ def chain(nodes: int) -> bytes:
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (2, 8)) for name in "xy")
     names = ["x", *(f"v{i}" for i in range(1, nodes)), "y"]
     step = numpy_helper.from_array(np.linspace(0, 1, 8, dtype=np.float32), "step")
-    made = [
+    steps = [
         helper.make_node("Tanh", [names[i]], [names[i + 1]], f"Tanh_{i}")
         if i % 2
         else helper.make_node("Add", [names[i], "step"], [names[i + 1]], f"Add_{i}")
         for i in range(nodes)
     ]
-    graph = helper.make_graph(made, "chain", [x], [y], [step])
+    graph = helper.make_graph(steps, "chain", [x], [y], [step])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     return bytes(model.SerializeToString())
 

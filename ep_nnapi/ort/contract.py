@@ -78,7 +78,7 @@ class Provider(Protocol):
 
     @property
     def listeners(self) -> list[Listener]:
-        """What is called with each event of a run, from any thread; to add and remove some."""
+        """Functions called with each event of a run, from any thread; may be changed in place."""
         ...
 
     def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:

@@ -206,11 +206,13 @@ class Runner:
             with self._lock:
                 if wanted not in self._compilations:
                     try:
-                        made = self.cluster.compiler.compile(self.cluster.lowered).compilation
+                        compilation = self.cluster.compiler.compile(
+                            self.cluster.lowered
+                        ).compilation
                     except Declined as declined:
                         logger.warning("compiled as before: %s", declined.detail)
-                        made = next(iter(self._compilations.values()))
-                    self._compilations[wanted] = made
+                        compilation = next(iter(self._compilations.values()))
+                    self._compilations[wanted] = compilation
         return self._compilations[wanted]
 
     def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> Compilation:

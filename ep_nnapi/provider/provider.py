@@ -129,7 +129,7 @@ class Provider:
 
     @property
     def listeners(self) -> list[Listener]:
-        """What is called with each event of a run, from its thread; to add and remove some."""
+        """Functions called with each event of a run, from its thread; may be changed in place."""
         return self._planner.compiler.listeners
 
     @property

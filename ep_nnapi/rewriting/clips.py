@@ -13,16 +13,16 @@ def clips_as_min_and_max(model: ModelProto, names: Collection[str]) -> ModelProt
     Clips of opset 11 and later, whose limits are inputs. Max with the lower limit comes first: if
     the limits are in the wrong order, the upper one wins in both forms.
     """
-    made = ModelProto()
-    made.CopyFrom(model)
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
     nodes = [part for node in model.graph.node for part in _parts(node, names)]
     if len(nodes) == len(model.graph.node) and all(
         a == b for a, b in zip(nodes, model.graph.node, strict=True)
     ):
         return None
-    del made.graph.node[:]
-    made.graph.node.extend(nodes)
-    return made
+    del rewritten.graph.node[:]
+    rewritten.graph.node.extend(nodes)
+    return rewritten
 
 
 def _parts(node: NodeProto, names: Collection[str]) -> Iterator[NodeProto]:

@@ -20,18 +20,18 @@ def expand_definitions(model: ModelProto, names: Collection[str]) -> ModelProto 
     ONNX defines many operators as functions of others (HardSwish, LayerNormalization, Mish ...). A
     definition for a newer opset raises the opset of the whole model, by ONNX's converter.
     """
-    made = ModelProto()
-    made.CopyFrom(model)
-    defined = _definitions(made, names)
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    defined = _definitions(rewritten, names)
     needed = max((o.version for f in defined for o in f.opset_import), default=0)
     if not defined:
         return None
-    if needed > opset_of(made):
-        made = version_converter.convert_version(model, needed)
-        defined = _definitions(made, names)
-    made.functions.extend(defined)
-    made.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
-    inlined = inliner.inline_local_functions(made)
+    if needed > opset_of(rewritten):
+        rewritten = version_converter.convert_version(model, needed)
+        defined = _definitions(rewritten, names)
+    rewritten.functions.extend(defined)
+    rewritten.opset_import.append(helper.make_opsetid(_DOMAIN, 1))
+    inlined = inliner.inline_local_functions(rewritten)
     kept = [o for o in inlined.opset_import if o.domain != _DOMAIN]
     del inlined.opset_import[:]
     inlined.opset_import.extend(kept)

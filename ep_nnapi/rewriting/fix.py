@@ -188,12 +188,12 @@ class _Search:
             for _ in range(_MAX_ROUNDS):
                 names = {r.node for r in report.rejections if r.op_type in types}
                 known = {n.op_type for n in model.graph.node}
-                made = rewrite(model, names)
-                if made is None:
+                rewritten = rewrite(model, names)
+                if rewritten is None:
                     break
                 possible = True
                 try:
-                    model = self.optimized(made)
+                    model = self.optimized(rewritten)
                 except ModelError:  # ONNX Runtime has no kernel for what it was rewritten to
                     break
                 types |= {n.op_type for n in model.graph.node} - known
@@ -211,10 +211,10 @@ class _Search:
         _save(model, given)
         save_onnx(given, saved, Job(Level.BASIC, Format.ONNX))
         rename_generated(saved)
-        made = onnx.load(str(saved))
-        for node in made.graph.node:  # reports call a node without a name by its first output
+        optimized = onnx.load(str(saved))
+        for node in optimized.graph.node:  # reports call a node without a name by its first output
             node.name = node.name or node.output[0]
-        return made
+        return optimized
 
     def saved(self) -> Path:
         """Returns the path of the model so far."""

@@ -18,9 +18,9 @@ def int8_as_uint8(model: ModelProto, names: Collection[str]) -> ModelProto | Non
     constant zero point whose readers are all DequantizeLinear nodes with the same zero point, if
     one of them or a node that reads from them is named.
     """
-    made = ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    graph = rewritten.graph
     tensors = {t.name: t for t in graph.initializer}
     readers: dict[str, list[NodeProto]] = {}
     for node in graph.node:
@@ -49,9 +49,9 @@ def int8_as_uint8(model: ModelProto, names: Collection[str]) -> ModelProto | Non
         graph.initializer.append(numpy_helper.from_array(np.array(zero + _OFFSET, np.uint8), name))
         for each in (node, *around):
             each.input[2] = name
-        _retype(made, node)
+        _retype(rewritten, node)
         changed = True
-    return made if changed else None
+    return rewritten if changed else None
 
 
 def _int8_zero_point(node: NodeProto, tensors: dict[str, TensorProto]) -> int | None:

@@ -47,17 +47,17 @@ def transposes_in_fewer_axes(model: ModelProto, names: Collection[str]) -> Model
     Transposes between two reshapes with known sizes: as DepthToSpace or SpaceToDepth where they are
     one, else with axes merged that stay together. One of the three nodes has to be named.
     """
-    made = ModelProto()
-    made.CopyFrom(model)
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
     shapes = _shapes(model)
     readers: dict[str, list[NodeProto]] = {}
-    for node in made.graph.node:
+    for node in rewritten.graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node)
-    outputs = {o.name for o in made.graph.output}
-    writers = {name: node for node in made.graph.node for name in node.output}
+    outputs = {o.name for o in rewritten.graph.output}
+    writers = {name: node for node in rewritten.graph.node for name in node.output}
     changed = False
-    for transpose in [n for n in made.graph.node if n.op_type == "Transpose"]:
+    for transpose in [n for n in rewritten.graph.node if n.op_type == "Transpose"]:
         before, after = writers.get(transpose.input[0]), readers.get(transpose.output[0], [])
         chain = [before, transpose, *after]
         if (
@@ -68,8 +68,8 @@ def transposes_in_fewer_axes(model: ModelProto, names: Collection[str]) -> Model
             or outputs & {before.output[0], transpose.output[0]}
         ):
             continue
-        changed |= _replace(made, before, transpose, after[0], shapes)
-    return made if changed else None
+        changed |= _replace(rewritten, before, transpose, after[0], shapes)
+    return rewritten if changed else None
 
 
 def _replace(
@@ -90,9 +90,11 @@ def _replace(
     block = _block(start, sizes, perm, end)
     if block is not None:
         op_type, attributes = block
-        made = helper.make_node(op_type, [before.input[0]], [after.output[0]], transpose.name)
-        made.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
-        kept = [made if n is after else n for n in nodes if n is not before and n is not transpose]
+        block_node = helper.make_node(op_type, [before.input[0]], [after.output[0]], transpose.name)
+        block_node.attribute.extend(helper.make_attribute(k, v) for k, v in attributes.items())
+        kept = [
+            block_node if n is after else n for n in nodes if n is not before and n is not transpose
+        ]
         del model.graph.node[:]
         model.graph.node.extend(kept)
         return True

@@ -85,15 +85,15 @@ def variants(first: Candidate) -> Iterator[Candidate]:
 
 def combined(first: Candidate, better: list[Candidate]) -> Candidate:
     """Returns the candidate with the changes of several; of two levels or flags, the earlier."""
-    made = first
+    result = first
     for candidate in better:
         new = {n: v for n, v in candidate.options.items() if first.options.get(n) != v}
-        if candidate.level != first.level and made.level == first.level:
-            made = replace(made, level=candidate.level)
-        elif new and not new.keys() & (made.options.keys() - first.options.keys()):
-            options, changes = {**made.options, **new}, (*made.changes, *candidate.changes)
-            made = replace(made, options=options, changes=changes)
-    return made
+        if candidate.level != first.level and result.level == first.level:
+            result = replace(result, level=candidate.level)
+        elif new and not new.keys() & (result.options.keys() - first.options.keys()):
+            options, changes = {**result.options, **new}, (*result.changes, *candidate.changes)
+            result = replace(result, options=options, changes=changes)
+    return result
 
 
 def without_nodes(candidate: Candidate, names: tuple[str, ...]) -> Candidate:

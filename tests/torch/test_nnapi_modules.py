@@ -1,4 +1,4 @@
-"""What PyTorch's own NNAPI serializer takes, `to_nnapi` takes too: every node is on NNAPI.
+"""Modules of PyTorch's own NNAPI serializer through `to_nnapi`: every node is on NNAPI.
 
 The modules are those of tests/capi, written after the kinds of modules in PyTorch's test_nnapi.
 """
