@@ -1,0 +1,1 @@
+"""NNAPI: models and their text form, validation and shape rules, and runtimes."""

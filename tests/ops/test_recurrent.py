@@ -4,6 +4,17 @@ import numpy as np
 import pytest
 
 from ep_nnapi.errors import Reason
+from tests.ops.recurrent_layers import (
+    BATCH,
+    DIRECTIONS,
+    GATES,
+    INPUTS,
+    ROUNDED,
+    STEPS,
+    UNITS,
+    layer,
+    weights,
+)
 from tests.oracle import (
     FL1,
     FL2,
@@ -20,38 +31,7 @@ from tests.oracle import (
     rejects,
 )
 
-ROUNDED = 1e-6  # a few steps of sums of 8 numbers below 1, sigmoid and tanh, in float32
 HALVES = 2e-3  # one rounding to float16 of numbers below 2, of inputs rounded alike
-GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-RNG = np.random.default_rng(0)
-STEPS, BATCH, INPUTS, UNITS = 4, 2, 3, 5
-
-
-def weights(*shape, dtype=np.float32):
-    return RNG.uniform(-0.5, 0.5, shape).astype(dtype)
-
-
-def layer(op_type, *, directions=1, bias=True, states=(), more=(), sizes=None, **attributes):
-    """states: initial H and C; more: P"""
-    steps, batch = sizes or (STEPS, BATCH)
-    gates = GATES[op_type] * UNITS
-    outputs = attributes.pop("outputs", 3 if op_type == "LSTM" else 2)
-    given = [
-        f32(steps, batch, INPUTS),
-        weights(directions, gates, INPUTS),
-        weights(directions, gates, UNITS),
-        weights(directions, 2 * gates) if bias else None,
-        attributes.pop("lengths", None),
-        *states,
-        *more,
-    ]
-    while given[-1] is None:
-        given.pop()
-    opset = attributes.pop("opset", 14)
-    return node(op_type, *given, outputs=outputs, opset=opset, hidden_size=UNITS, **attributes)
-
-
-DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 STATES = {
     "none": lambda d, count: [None] * count,
     "computed": lambda d, count: [f32(d, BATCH, UNITS)] * count,
