@@ -66,7 +66,7 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
         _latest[:] = [_lower_model(model, int8_weights)]
     except (Inexpressible, ShapeError):
         every = named_operations(model, FEATURE_LEVEL)
-        dims = _dims(model, every)
+        dims = operand_dims(model, every)
         return tuple(_obstacle(model, dims, named, int8_weights) for named in every)
     return ("",) * len(model.operations)
 
@@ -108,7 +108,7 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
 
 def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
     operations = named_operations(model, FEATURE_LEVEL)
-    scope = Scope(OnnxGraph(), model, _dims(model, operations))
+    scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
         scope.shape(index)
@@ -141,7 +141,7 @@ def _inline(
     """Add the operations of a model inside a control flow operation; see `Inline`."""
     operations = named_operations(model, FEATURE_LEVEL)
     entering = dict(zip(model.inputs, dims, strict=True))
-    scope = Scope(graph, model, _dims(model, operations, entering))
+    scope = Scope(graph, model, operand_dims(model, operations, entering))
     for index, name in zip(model.inputs, given, strict=True):
         scope.define(index, name, real=False)
     _lower_all(scope, operations, int8_weights)
@@ -154,7 +154,7 @@ def _has_loops(model: Model) -> bool:
     return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
 
 
-def _dims(
+def operand_dims(
     model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Dims] | None = None
 ) -> dict[int, Dims]:
     """Sizes of the operands, as far as they follow from declarations and constants.

@@ -13,6 +13,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.graph import CONTRIB, Attribute, OnnxGraph
 from ep_nnapi.nnapi.host.engines.scope import (
+    OperandFacts,
     Perm,
     Scope,
     Shape,
@@ -48,19 +49,12 @@ class Inline(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
-    """An operation being lowered.
+class OperandAccess:
+    """Access to the operands of an operation by name, for lowerings."""
 
-    inline         adds the operations of a model that is an operand of this operation
-    int8_weights   quantized weights are int8, which is faster with VNNI and saturates without it;
-                   else uint8
-    """
-
-    scope: Scope
+    __slots__ = ()
+    scope: OperandFacts
     named: NamedOperation
-    inline: Inline
-    int8_weights: bool = False
 
     def index(self, name: str) -> int:
         """Index of the operand of that name, an input or an output, which must not be repeated."""
@@ -128,6 +122,21 @@ class Op:
         axis = self.number(name, default)
         require(-rank <= axis < rank, f"axis {axis} of a tensor of rank {rank}")
         return axis % rank
+
+
+@dataclass(frozen=True, slots=True)
+class Op(OperandAccess):
+    """An operation being lowered.
+
+    inline         adds the operations of a model that is an operand of this operation
+    int8_weights   quantized weights are int8, which is faster with VNNI and saturates without it;
+                   else uint8
+    """
+
+    scope: Scope
+    named: NamedOperation
+    inline: Inline
+    int8_weights: bool = False
 
     def real(self, name: str, perm: Perm | None = None) -> str:
         """The ONNX value of an operand as float32 numbers (integers and booleans as they are)."""

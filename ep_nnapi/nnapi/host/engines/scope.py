@@ -77,17 +77,15 @@ def composed(first: Perm, second: Perm) -> Perm:
     return tuple(first[i] for i in second)
 
 
-@dataclass(slots=True)
-class Scope:
-    """Operands of a model, or of a model inside a control flow operation, in an ONNX graph.
+class OperandFacts:
+    """Types and shapes of the operands of a model that is being lowered.
 
     dims   sizes of the operands whose ranks are known, None for a size that only a run finds
     """
 
-    graph: OnnxGraph
+    __slots__ = ()
     model: Model
     dims: dict[int, Dims]
-    _values: dict[int, dict[tuple[Perm, bool], str]] = field(default_factory=dict)
 
     def shape(self, index: int) -> Shape:
         """Shape of an operand; raises Inexpressible if it is unknown or has no elements."""
@@ -104,6 +102,24 @@ class Scope:
         require(0 not in found, f"operand {index} has no elements")
         return len(found)
 
+    def operand(self, index: int) -> Operand:
+        """The operand of that index."""
+        return self.model.operands[index]
+
+    def constant(self, index: int) -> bool:
+        """True if the operand is a constant of the model."""
+        return isinstance(self.operand(index).value, Data)
+
+
+@dataclass(slots=True)
+class Scope(OperandFacts):
+    """Operands of a model, or of a model inside a control flow operation, in an ONNX graph."""
+
+    graph: OnnxGraph
+    model: Model
+    dims: dict[int, Dims]
+    _values: dict[int, dict[tuple[Perm, bool], str]] = field(default_factory=dict)
+
     def perms(self, index: int) -> list[Perm]:
         """The layouts in which an operand that is not constant is available."""
         return [perm for perm, _ in self._values.get(index, {})]
@@ -116,14 +132,6 @@ class Scope:
         """Record the ONNX value of an operand."""
         at = identity(self.rank(index)) if perm is None else perm
         self._values.setdefault(index, {})[at, real or not is_coded(self.operand(index))] = value
-
-    def operand(self, index: int) -> Operand:
-        """The operand of that index."""
-        return self.model.operands[index]
-
-    def constant(self, index: int) -> bool:
-        """True if the operand is a constant of the model."""
-        return isinstance(self.operand(index).value, Data)
 
     def value(self, index: int, perm: Perm | None = None, *, real: bool) -> str:
         """The ONNX value of an operand in a layout, as real numbers or as stored.
