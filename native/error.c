@@ -14,6 +14,7 @@ static void write_printable(ctx_error *error, const char *format, va_list argume
 
 bool ctx_fail(ctx_error *error, const char *format, ...) {
   va_list arguments;
+  error->code = 0;
   va_start(arguments, format);
   write_printable(error, format, arguments);
   va_end(arguments);
@@ -30,8 +31,17 @@ bool ctx_malformed(ctx_error *error, const char *format, ...) {
 }
 
 bool ctx_prefix(ctx_error *error, const char *prefix) {
-  ctx_error whole = *error;
-  return ctx_fail(error, "%.100s: %.400s", prefix, whole.text);
+  const ctx_error whole = *error;
+  ctx_fail(error, "%.100s: %.400s", prefix, whole.text);
+  error->code = whole.code;
+  return false;
+}
+
+bool ctx_suffix(ctx_error *error, const char *suffix, unsigned number) {
+  const ctx_error whole = *error;
+  ctx_fail(error, "%.400s: %.60s %u", whole.text, suffix, number);
+  error->code = whole.code;
+  return false;
 }
 
 bool ctx_out_of_memory(ctx_error *error) { return ctx_fail(error, "out of memory"); }

@@ -6,6 +6,7 @@
 
 typedef struct {
   char text[512];
+  int code; /* NNAPI's result code; 0 (NN_NO_ERROR) if it is another failure */
 } ctx_error;
 
 #if defined(__GNUC__)
@@ -22,6 +23,9 @@ bool ctx_malformed(ctx_error *error, const char *format, ...);
 
 /* Puts "prefix: " before the error's text; returns false. */
 bool ctx_prefix(ctx_error *error, const char *prefix);
+
+/* Puts ": suffix number" after the error's text; returns false. */
+bool ctx_suffix(ctx_error *error, const char *suffix, unsigned number);
 
 bool ctx_out_of_memory(ctx_error *error);
 

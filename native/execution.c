@@ -49,7 +49,7 @@ static bool allocate_staging(const ctx_ends *ends, ctx_slot *slot) {
   return true;
 }
 
-static ctx_slot *slot_make(const ctx_compiled *compiled, int *code, ctx_error *error) {
+static ctx_slot *slot_make(const ctx_compiled *compiled, ctx_error *error) {
   const ctx_nnapi *nnapi = compiled->nnapi;
   const size_t count = compiled->ends->input_count + compiled->ends->output_count;
   ctx_slot *slot = calloc(1, sizeof *slot);
@@ -64,21 +64,21 @@ static ctx_slot *slot_make(const ctx_compiled *compiled, int *code, ctx_error *e
   if (!made) ctx_out_of_memory(error);
   if (made && nnapi->Burst_create != NULL && nnapi->Execution_burstCompute != NULL &&
       nnapi->Burst_free != NULL) {
-    *code = nnapi->Burst_create(compiled->compilation, &slot->burst);
-    made = ctx_succeeded(*code, "Burst_create", error);
+    made = ctx_succeeded(nnapi->Burst_create(compiled->compilation, &slot->burst), "Burst_create",
+                         error);
   }
   if (made) return slot;
   if (slot != NULL) slot_free(compiled, slot);
   return NULL;
 }
 
-static ctx_slot *take_slot(ctx_compiled *compiled, int *code, ctx_error *error) {
+static ctx_slot *take_slot(ctx_compiled *compiled, ctx_error *error) {
   ctx_slot *slot;
   pthread_mutex_lock(&compiled->lock);
   slot = compiled->idle;
   if (slot != NULL) compiled->idle = slot->next;
   pthread_mutex_unlock(&compiled->lock);
-  return slot != NULL ? slot : slot_make(compiled, code, error);
+  return slot != NULL ? slot : slot_make(compiled, error);
 }
 
 static void give_slot(ctx_compiled *compiled, ctx_slot *slot) {
@@ -89,10 +89,9 @@ static void give_slot(ctx_compiled *compiled, ctx_slot *slot) {
 }
 
 #define CALL(name, ...) \
-  TRY(ctx_succeeded(*code = compiled->nnapi->name(__VA_ARGS__), #name, error))
+  TRY(ctx_succeeded(compiled->nnapi->name(__VA_ARGS__), #name, error))
 
-static bool set_buffers(const ctx_compiled *compiled, ctx_slot *slot, int *code,
-                        ctx_error *error) {
+static bool set_buffers(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
   const ctx_ends *ends = compiled->ends;
   uint32_t i;
   for (i = 0; i < ends->input_count; i++)
@@ -110,7 +109,7 @@ static void drop_execution(const ctx_compiled *compiled, ctx_slot *slot) {
 }
 
 /* Makes an execution with the wanted buffers, unless the last one has them and may be reused. */
-static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, int *code, ctx_error *error) {
+static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
   const ctx_nnapi *nnapi = compiled->nnapi;
   const size_t count = compiled->ends->input_count + compiled->ends->output_count;
   if (slot->execution != NULL &&
@@ -121,14 +120,15 @@ static bool prepare(const ctx_compiled *compiled, ctx_slot *slot, int *code, ctx
   if (slot->execution == NULL) return ctx_succeeded(NN_UNEXPECTED_NULL, "Execution_create", error);
   if (compiled->timeout > 0 && nnapi->Execution_setTimeout != NULL)
     CALL(Execution_setTimeout, slot->execution, compiled->timeout);
-  TRY(set_buffers(compiled, slot, code, error));
+  TRY(set_buffers(compiled, slot, error));
   if (nnapi->Execution_setReusable != NULL) CALL(Execution_setReusable, slot->execution, true);
   memcpy(slot->buffers, slot->wanted, count * sizeof *slot->buffers);
   return true;
 }
 
-static bool compute(const ctx_compiled *compiled, ctx_slot *slot, int *code, ctx_error *error) {
+static bool compute(const ctx_compiled *compiled, ctx_slot *slot, ctx_error *error) {
   ANeuralNetworksEvent *event = NULL;
+  int code;
   if (slot->burst != NULL) {
     CALL(Execution_burstCompute, slot->execution, slot->burst);
     return true;
@@ -138,9 +138,9 @@ static bool compute(const ctx_compiled *compiled, ctx_slot *slot, int *code, ctx
     return true;
   }
   CALL(Execution_startCompute, slot->execution, &event);
-  *code = compiled->nnapi->Event_wait(event);
+  code = compiled->nnapi->Event_wait(event);
   compiled->nnapi->Event_free(event);
-  return ctx_succeeded(*code, "Event_wait", error);
+  return ctx_succeeded(code, "Event_wait", error);
 }
 
 /* Chooses each operand's buffer, the tensor itself where it has the same bytes; converts inputs. */
@@ -175,13 +175,11 @@ static void leave_all(const ctx_ends *ends, const ctx_slot *slot, void *const *o
 }
 
 bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
-                 int *code, ctx_error *error) {
-  ctx_slot *slot;
-  *code = NN_NO_ERROR;
-  slot = take_slot(compiled, code, error);
+                 ctx_error *error) {
+  ctx_slot *slot = take_slot(compiled, error);
   if (slot == NULL) return false;
   enter_all(compiled->ends, slot, inputs, outputs);
-  if (!prepare(compiled, slot, code, error) || !compute(compiled, slot, code, error)) {
+  if (!prepare(compiled, slot, error) || !compute(compiled, slot, error)) {
     slot_free(compiled, slot);
     return false;
   }
@@ -218,6 +216,7 @@ bool ctx_compile(const ctx_models *models, const ctx_ends *ends, const ctx_devic
   compiled->nnapi = models->nnapi;
   compiled->ends = ends;
   compiled->device = device;
+  compiled->users = 1;
   compiled->timeout = device->handle != NULL ? options->execution_timeout : 0;
   pthread_mutex_init(&compiled->lock, NULL);
   if (!compile(models->nnapi, models, compiled, options, error)) {

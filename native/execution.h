@@ -27,6 +27,7 @@ typedef struct {
   const ctx_device *device;
   ANeuralNetworksCompilation *compilation;
   uint64_t timeout; /* of an execution, in nanoseconds; 0: none */
+  uint32_t users; /* those who hold it: its program, and the runs that use it */
   pthread_mutex_t lock;
   ctx_slot *idle;
 } ctx_compiled;
@@ -38,8 +39,8 @@ bool ctx_compile(const ctx_models *models, const ctx_ends *ends, const ctx_devic
                  const ctx_options *options, ctx_compiled **out, ctx_error *error);
 void ctx_compiled_free(ctx_compiled *compiled);
 
-/* Runs it once; *code is NNAPI's result code of a failure, 0 if it was another one. */
+/* Runs it once. */
 bool ctx_execute(ctx_compiled *compiled, const void *const *inputs, void *const *outputs,
-                 int *code, ctx_error *error);
+                 ctx_error *error);
 
 #endif

@@ -19,12 +19,6 @@ typedef struct {
   ANeuralNetworksModel *model;
 } builder;
 
-/* Adds to the error which operand or operation it is about. */
-static bool about(ctx_error *error, const char *what, uint32_t index) {
-  const ctx_error whole = *error;
-  return ctx_fail(error, "%.400s: %s %u", whole.text, what, index);
-}
-
 static bool set_channels(const builder *b, int32_t index, const ctx_operand *operand,
                          ctx_error *error) {
   const ctx_range range = operand->channel_scales;
@@ -112,10 +106,10 @@ static bool build(const builder *b, const ctx_model *model, ctx_error *error) {
   uint32_t i;
   for (i = 0; i < model->operands.count; i++)
     if (!add_operand(b, i, &b->c->operands[model->operands.first + i], error))
-      return about(error, "operand", i);
+      return ctx_suffix(error, "operand", i);
   for (i = 0; i < model->operations.count; i++)
     if (!add_operation(b, &b->c->operations[model->operations.first + i], error))
-      return about(error, "operation", i);
+      return ctx_suffix(error, "operation", i);
   return finish(b, model, error);
 }
 

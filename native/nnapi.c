@@ -21,9 +21,12 @@ static const char *code_name(int code) {
 bool ctx_succeeded(int code, const char *name, ctx_error *error) {
   const char *known = code_name(code);
   if (code == NN_NO_ERROR) return true;
-  if (known != NULL) return ctx_fail(error, "ANeuralNetworks%s: %s", name, known);
-  return ctx_fail(error, "ANeuralNetworks%s: result code %d, which NNAPI does not define", name,
-                  code);
+  if (known != NULL)
+    ctx_fail(error, "ANeuralNetworks%s: %s", name, known);
+  else
+    ctx_fail(error, "ANeuralNetworks%s: result code %d, which NNAPI does not define", name, code);
+  error->code = code;
+  return false;
 }
 
 /* The feature level of a value of getFeatureLevel: levels 1 to 5 were Android API levels. */

@@ -13,19 +13,39 @@ struct ctx_program {
   ctx_options options;
   ctx_models models;
   ctx_ends ends;
-  ctx_compiled *chosen;            /* NULL: the device could not compile it */
-  ctx_compiled *_Atomic fallback;  /* NULL until it is needed */
-  pthread_mutex_t lock;            /* held while the fallback is compiled */
-  ctx_error failure;               /* why the fallback runs */
+  ctx_compiled *chosen;           /* for the device; NULL: it could not compile */
+  ctx_compiled *_Atomic fallback; /* NULL until it is needed */
+  pthread_mutex_t lock;           /* of `chosen` and its users, and while the fallback is made */
+  ctx_error failure;              /* why the fallback runs */
 };
 
+/* Returns true once, after a delay, if the NDK says that another try may succeed. As in Python:
+ * ep_nnapi/provider/device_health.py. */
+static bool try_again(const ctx_error *error, bool *tried) {
+  static const struct timespec delay = {0, 20000000};
+  if (*tried || (error->code != NN_MISSED_DEADLINE_TRANSIENT &&
+                 error->code != NN_RESOURCE_EXHAUSTED_TRANSIENT && error->code != NN_DEAD_OBJECT))
+    return false;
+  nanosleep(&delay, NULL);
+  return *tried = true;
+}
+
+static bool compile(ctx_program *p, const ctx_device *device, ctx_compiled **out,
+                    ctx_error *error) {
+  bool tried = false;
+  while (!ctx_compile(&p->models, &p->ends, device, &p->options, out, error))
+    if (!try_again(error, &tried)) return false;
+  return true;
+}
+
 /* Compiles for the fallback, once for all threads. `reason`: why it is needed. */
-static ctx_compiled *fall_back(ctx_program *p, const ctx_error *reason, ctx_error *error) {
+static ctx_compiled *fall_back(ctx_program *p, const ctx_error *reason) {
   ctx_compiled *compiled;
+  ctx_error ignored;
   pthread_mutex_lock(&p->lock);
   compiled = atomic_load(&p->fallback);
   if (compiled == NULL && p->options.fallback != NULL &&
-      ctx_compile(&p->models, &p->ends, p->options.fallback, &p->options, &compiled, error)) {
+      compile(p, p->options.fallback, &compiled, &ignored)) {
     p->failure = *reason;
     atomic_store(&p->fallback, compiled);
   }
@@ -33,15 +53,55 @@ static ctx_compiled *fall_back(ctx_program *p, const ctx_error *reason, ctx_erro
   return compiled;
 }
 
+static ctx_compiled *use_chosen(ctx_program *p) {
+  ctx_compiled *compiled;
+  pthread_mutex_lock(&p->lock);
+  compiled = p->chosen;
+  compiled->users++;
+  pthread_mutex_unlock(&p->lock);
+  return compiled;
+}
+
+static void end_use(ctx_program *p, ctx_compiled *compiled) {
+  bool last;
+  pthread_mutex_lock(&p->lock);
+  last = --compiled->users == 0;
+  pthread_mutex_unlock(&p->lock);
+  if (last) ctx_compiled_free(compiled);
+}
+
+/* Replaces the compilation of a driver that has died, once for all threads; runs that use it keep
+ * it until they end. Returns false if the device does not compile again. */
+static bool compile_again(ctx_program *p, ctx_compiled *dead) {
+  ctx_compiled *made;
+  ctx_error ignored;
+  bool replaced = true;
+  pthread_mutex_lock(&p->lock);
+  if (p->chosen == dead) {
+    replaced = compile(p, p->options.device, &made, &ignored);
+    if (replaced) {
+      p->chosen = made;
+      dead->users--;
+    }
+  }
+  pthread_mutex_unlock(&p->lock);
+  return replaced;
+}
+
+static bool build(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *weights,
+                  ctx_error *error) {
+  bool tried = false;
+  while (!ctx_models_build(nnapi, &p->container, weights, &p->models, error))
+    if (!try_again(error, &tried)) return false;
+  return true;
+}
+
 static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *weights,
                    ctx_error *error) {
-  ctx_error second;
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
-  if (!ctx_models_build(nnapi, &p->container, weights, &p->models, error)) return false;
+  if (!build(p, nnapi, weights, error)) return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;
-  if (ctx_compile(&p->models, &p->ends, p->options.device, &p->options, &p->chosen, error))
-    return true;
-  return fall_back(p, error, &second) != NULL;
+  return compile(p, p->options.device, &p->chosen, error) || fall_back(p, error) != NULL;
 }
 
 bool ctx_program_create(const ctx_nnapi *nnapi, const ctx_container *container,
@@ -71,26 +131,28 @@ void ctx_program_free(ctx_program *p) {
   free(p);
 }
 
-static bool is_transient(int code) {
-  return code == NN_MISSED_DEADLINE_TRANSIENT || code == NN_RESOURCE_EXHAUSTED_TRANSIENT;
+static bool run_on_chosen(ctx_program *p, const void *const *inputs, void *const *outputs,
+                          ctx_error *error) {
+  bool tried = false;
+  for (;;) {
+    ctx_compiled *compiled = use_chosen(p);
+    const bool ran = ctx_execute(compiled, inputs, outputs, error);
+    const bool dead = !ran && !tried && error->code == NN_DEAD_OBJECT;
+    const bool lost = dead && !compile_again(p, compiled);
+    end_use(p, compiled);
+    if (ran || lost || !try_again(error, &tried)) return ran;
+  }
 }
 
 bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
                      ctx_error *error) {
-  static const struct timespec pause = {0, 20000000}; /* before a second try, as in Python */
   ctx_compiled *compiled = atomic_load(&p->fallback);
-  ctx_error second;
-  int code = NN_NO_ERROR;
   if (compiled == NULL) {
-    if (ctx_execute(p->chosen, inputs, outputs, &code, error)) return true;
-    if (is_transient(code)) {
-      nanosleep(&pause, NULL);
-      if (ctx_execute(p->chosen, inputs, outputs, &code, error)) return true;
-    }
-    compiled = fall_back(p, error, &second);
+    if (run_on_chosen(p, inputs, outputs, error)) return true;
+    compiled = fall_back(p, error);
     if (compiled == NULL) return false;
   }
-  return ctx_execute(compiled, inputs, outputs, &code, error);
+  return ctx_execute(compiled, inputs, outputs, error);
 }
 
 const ctx_device *ctx_program_device(ctx_program *p) {
