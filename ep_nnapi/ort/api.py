@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ep_nnapi.errors import NnapiError
@@ -24,6 +26,9 @@ _DTYPES = {
     25: DType.INT2,
     26: DType.FLOAT8E8M0,
 }
+
+
+_INFO, _WARNING = 1, 2  # Source: OrtLoggingLevel.
 
 
 def dtype(code: int) -> DType:
@@ -52,13 +57,32 @@ def status_of(error: BaseException) -> CData:
     return lib.create_status(message.encode("utf-8", "replace"))
 
 
+def log(logger: int, message: str, *, warning: bool = False) -> None:
+    """Logs a line through an OrtLogger, at INFO or WARNING."""
+    severity = _WARNING if warning else _INFO
+    check(lib.log_message(logger, severity, message.encode("utf-8", "replace")))
+
+
 def config_entries(options: CData) -> dict[str, str]:
     """Returns all configuration entries of an OrtSessionOptions."""
     pairs = ffi.new("OrtKeyValuePairs **")
     keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")
     count = ffi.new("size_t *")
-    check(lib.read_config(options, pairs, keys, values, count))
+    check(lib.read_config(options, pairs))
     try:
+        lib.list_pairs(pairs[0], keys, values, count)
         return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}
     finally:
-        lib.release_config(pairs[0])
+        lib.release_pairs(pairs[0])
+
+
+@contextmanager
+def key_value_pairs(entries: Mapping[str, str]) -> Iterator[CData]:
+    """Yields an OrtKeyValuePairs with these entries."""
+    keys = [ffi.new("char[]", name.encode()) for name in entries]
+    values = [ffi.new("char[]", v.encode("utf-8", "surrogateescape")) for v in entries.values()]
+    pairs = lib.new_pairs(keys, values, len(keys))
+    try:
+        yield pairs
+    finally:
+        lib.release_pairs(pairs)

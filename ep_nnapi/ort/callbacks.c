@@ -162,11 +162,9 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
   int by_policy, failed;
   if (probing) return create_status("ep_nnapi: this session only asks for the selection policy");
   by_policy = selected_by_policy(options);
-  failed = py_create_ep(((PyFactory *)factory)->self, options, by_policy, (uintptr_t)logger,
-                        (PyEp **)ep, &status);
-  (void)hardware;
+  failed = py_create_ep(((PyFactory *)factory)->self, hardware, count, options, by_policy,
+                        (uintptr_t)logger, (PyEp **)ep, &status);
   (void)metadata;
-  (void)count;
   return outcome(failed, status);
 }
 
@@ -186,14 +184,14 @@ static OrtStatus *Factory_ValidateCompiledModelCompatibilityInfo(
     OrtEpFactory *factory, const OrtHardwareDevice *const *hardware, size_t count, const char *info,
     int *answer) {
   OrtStatus *status = NULL;
-  int failed = py_validate_compatibility(((PyFactory *)factory)->self, info, answer, &status);
-  (void)hardware;
-  (void)count;
+  int failed = py_validate_compatibility(((PyFactory *)factory)->self, hardware, count, info, answer,
+                                         &status);
   return outcome(failed, status);
 }
 
-OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, OrtEpDevice **device) {
-  return ep_api->CreateEpDevice(&factory->base, hardware, NULL, NULL, device);
+OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware,
+                      const OrtKeyValuePairs *metadata, OrtEpDevice **device) {
+  return ep_api->CreateEpDevice(&factory->base, hardware, metadata, NULL, device);
 }
 
 PyFactory *new_factory(void *self, const char *name, const char *vendor, const char *version) {
@@ -217,6 +215,8 @@ PyFactory *new_factory(void *self, const char *name, const char *vendor, const c
   return factory;
 }
 
+void *factory_self(PyFactory *factory) { return factory->self; }
+
 static OrtStatus *refuse(const OrtApiBase *base, const char *message) {
   return base->GetApi(1)->CreateStatus(EXECUTE_FAIL, message);
 }
@@ -226,18 +226,16 @@ static OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
                                     size_t capacity, size_t *count) {
   OrtStatus *status = NULL;
   int failed;
-  (void)registered_name;
-  (void)logger;
   *count = 0;
   if (!use_api(base)) return refuse(base, "ep_nnapi needs onnxruntime 1.25 or newer");
   if (capacity < 1) return refuse(base, "ep_nnapi: there is no room for its factory");
-  failed = py_create_factory((PyFactory **)factories, &status);
-  if (!failed) *count = 1;
+  failed = py_create_factories(registered_name, (uintptr_t)logger, (PyFactory **)factories, capacity,
+                               count, &status);
   return outcome(failed, status);
 }
 
 /* Sessions may outlive their library's registration and still call ReleaseEp on the factory, so it
- * stays; there is one for the life of the process. */
+ * stays; the next registration gets the same one. */
 static OrtStatus *ReleaseEpFactory(OrtEpFactory *factory) {
   (void)factory;
   return NULL;

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import OrtError, check
+from ep_nnapi.ort.api import OrtError, check, log
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import ContextOptions, create_context_node
 from ep_nnapi.ort.contract import Cluster, Provider
@@ -22,9 +22,6 @@ from ep_nnapi.ort.reader import Reader, first_name
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
-
-
-_INFO, _WARNING = 1, 2  # Source: OrtLoggingLevel.
 
 
 class Ep:
@@ -94,8 +91,7 @@ class Ep:
         """
         if self._provider.error is None:
             notice = self._provider.notice()
-            severity = _WARNING if notice.warning else _INFO
-            check(lib.log_message(self._logger, severity, notice.text.encode("utf-8", "replace")))
+            log(self._logger, notice.text, warning=notice.warning)
 
     def _with_unique_key(self, graph: Graph) -> Graph:
         """Returns `graph` with a unique key that is the same in each pass over the graphs.

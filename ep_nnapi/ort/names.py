@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 EP_NAME = "NnapiPluginExecutionProvider"
 VENDOR = "ep-nnapi"
+_VIRTUAL = ".virtual"  # Source: OrtApi::RegisterExecutionProviderLibrary.
 _OPTION_PREFIX = f"ep.{EP_NAME.lower()}."
 
 
@@ -28,6 +29,15 @@ def provider_options(entries: Mapping[str, str]) -> dict[str, str]:
     """
     start = len(_OPTION_PREFIX)
     return {k[start:]: v for k, v in entries.items() if k.startswith(_OPTION_PREFIX)}
+
+
+def is_virtual(registered_name: str) -> bool:
+    """Returns True if a library that is registered under this name offers virtual devices.
+
+    >>> is_virtual("nnapi.virtual"), is_virtual("nnapi")
+    (True, False)
+    """
+    return registered_name.endswith(_VIRTUAL)
 
 
 def without_prefix(name: str) -> str:

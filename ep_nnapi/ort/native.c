@@ -50,15 +50,30 @@ OrtStatus *log_message(uintptr_t logger, int severity, const char *message) {
 
 int has_initialization_end(void) { return implemented >= INITIALIZATION_END; }
 
-OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs,
-                       const char *const **keys, const char *const **values, size_t *count) {
-  TRY(api->GetSessionOptionsConfigEntries(options, pairs));
-  api->GetKeyValuePairs(*pairs, keys, values, count);
-  return NULL;
+OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs) {
+  return api->GetSessionOptionsConfigEntries(options, pairs);
 }
 
-void release_config(OrtKeyValuePairs *pairs) { api->ReleaseKeyValuePairs(pairs); }
+void list_pairs(const OrtKeyValuePairs *pairs, const char *const **keys,
+                const char *const **values, size_t *count) {
+  api->GetKeyValuePairs(pairs, keys, values, count);
+}
+
+OrtKeyValuePairs *new_pairs(const char *const *keys, const char *const *values, size_t count) {
+  OrtKeyValuePairs *pairs = NULL;
+  size_t i;
+  api->CreateKeyValuePairs(&pairs);
+  for (i = 0; i < count; i++) api->AddKeyValuePair(pairs, keys[i], values[i]);
+  return pairs;
+}
+
+void release_pairs(OrtKeyValuePairs *pairs) { api->ReleaseKeyValuePairs(pairs); }
 int hardware_type(const OrtHardwareDevice *device) { return api->HardwareDevice_Type(device); }
+
+OrtStatus *new_hardware(int type, const char *vendor, const OrtKeyValuePairs *metadata,
+                        OrtHardwareDevice **device) {
+  return ep_api->CreateHardwareDevice(type, 0, 0, vendor, metadata, device);
+}
 
 OrtStatus *read_graph(uintptr_t handle, GraphFacts *facts) {
   const OrtGraph *graph = (const OrtGraph *)handle;

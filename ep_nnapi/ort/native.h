@@ -102,11 +102,19 @@ OrtStatus *log_message(uintptr_t logger, int severity, const char *message);
 /* 1 if ONNX Runtime calls the provider at the end of a session's initialization (1.27 and newer). */
 int has_initialization_end(void);
 
-OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs,
-                       const char *const **keys, const char *const **values, size_t *count);
-void release_config(OrtKeyValuePairs *pairs);
+/* The configuration entries of session options, which the receiver releases. */
+OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs);
+void list_pairs(const OrtKeyValuePairs *pairs, const char *const **keys,
+                const char *const **values, size_t *count);
+OrtKeyValuePairs *new_pairs(const char *const *keys, const char *const *values, size_t count);
+void release_pairs(OrtKeyValuePairs *pairs);
+
 int hardware_type(const OrtHardwareDevice *device);
-OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware, OrtEpDevice **device);
+/* Makes a hardware device of an OrtHardwareDeviceType; ONNX Runtime copies the metadata. */
+OrtStatus *new_hardware(int type, const char *vendor, const OrtKeyValuePairs *metadata,
+                        OrtHardwareDevice **device);
+OrtStatus *add_device(PyFactory *factory, const OrtHardwareDevice *hardware,
+                      const OrtKeyValuePairs *metadata, OrtEpDevice **device);
 
 OrtStatus *read_graph(uintptr_t graph, GraphFacts *facts);
 OrtStatus *list_graph(uintptr_t graph, const GraphFacts *facts, uintptr_t *members,
@@ -141,3 +149,4 @@ void free_ep(PyEp *ep);
 void free_compute(PyCompute *compute);
 void free_profiler(PyProfiler *profiler);
 void *compute_self(PyCompute *compute);
+void *factory_self(PyFactory *factory);

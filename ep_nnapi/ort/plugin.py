@@ -6,101 +6,21 @@ fails before the callback's code runs, cffi returns FAILED and the C code create
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.interrupts import hold
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, config_entries, status_of, text
+from ep_nnapi.ort.api import check, config_entries, key_value_pairs, log, status_of, text
 from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, live_objects, new_struct, with_status
 from ep_nnapi.ort.compute import FusedNode
-from ep_nnapi.ort.context import context_options
-from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
-from ep_nnapi.ort.names import EP_NAME, VENDOR, provider_options, semantic_version, with_prefix
+from ep_nnapi.ort.factory import Factory, open_provider
+from ep_nnapi.ort.names import EP_NAME, VENDOR, is_virtual, semantic_version, with_prefix
 from ep_nnapi.ort.profiler import Profiler
-from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report import Notice
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
-
-_CPU = 0  # Source: OrtHardwareDeviceType.
-
-_CHOSEN_BY_POLICY = (
-    f"a selection policy has chosen {EP_NAME}, whose device is a reference and slower than the CPU "
-    "provider: it leaves all nodes to that; ep_nnapi.append_execution_provider or providers= "
-    "selects it"
-)
-
-
-def _open_provider(entries: Mapping[str, str]) -> Provider:
-    from ep_nnapi.provider.provider import (
-        open_provider,  # imports the whole package, which is not needed before a session exists
-    )
-
-    return open_provider(entries)
-
-
-class Factory:
-    """Creates the execution provider of each session; `open_provider` may be replaced."""
-
-    def __init__(self, open_provider: OpenProvider) -> None:
-        self.open_provider = open_provider
-
-    def create_ep(self, options: CData, by_policy: bool, logger: int) -> Ep:
-        """Returns the execution provider for a session with these OrtSessionOptions and OrtLogger.
-
-        ONNX Runtime's selection policies prefer the CPU device of any plugin to its own CPU
-        provider. If a policy selected this provider (`by_policy`) and none of its options is set,
-        all nodes are left to the CPU provider.
-        """
-        entries = config_entries(options)
-        own = provider_options(entries)
-        if by_policy and not own:
-            return Ep(NoNodesProvider(), logger)
-        context = context_options(entries)
-        if context is not None:
-            own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
-        return Ep(self.open_provider(own), logger, context)
-
-
-class NoNodesProvider:
-    """A provider that takes no nodes, for sessions that did not select it explicitly."""
-
-    error: Exception | None = None
-
-    def __init__(self) -> None:
-        self.listeners: list[Listener] = []  # there are no events
-
-    def plan(self, graph: Graph) -> Sequence[Cluster]:
-        """Returns no clusters."""
-        return ()
-
-    def notice(self) -> Notice:
-        """Returns the reason why no node is taken."""
-        return Notice(_CHOSEN_BY_POLICY, warning=True)
-
-    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
-        """Does nothing: no node runs here."""
-
-    def start_run(self, given: Mapping[str, str]) -> None:
-        """Does nothing, as `set_dynamic_options`."""
-
-    def end_run(self) -> None:
-        """Does nothing, as `start_run`."""
-
-    @property
-    def compatibility_info(self) -> str:
-        """The empty string: nothing is compiled."""
-        return ""
-
-    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
-        """Yields nothing: there are no clusters."""
-        return iter(())
 
 
 @cache
@@ -109,7 +29,7 @@ def _name_run_options() -> tuple[CData, list[CData]]:
 
     Returns what C refers to.
     """
-    from ep_nnapi.options import OPTIONS  # as in _open_provider
+    from ep_nnapi.options import OPTIONS  # not needed before a session exists
 
     names = [ffi.new("char[]", with_prefix(o.name).encode()) for o in OPTIONS]
     array = ffi.new("const char *[]", names)
@@ -117,15 +37,37 @@ def _name_run_options() -> tuple[CData, list[CData]]:
     return array, names
 
 
-factory = Factory(_open_provider)
+factory = Factory(open_provider)
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)
 @with_status
-def py_create_factory(out: CData, status: CData) -> None:
-    """Returns the only factory of this library, which is never freed."""
-    out[0] = new_struct(lib.new_factory, factory, *_strings)
+def py_create_factories(
+    registered_name: CData, logger: int, out: CData, capacity: int, count: CData, status: CData
+) -> None:
+    """Returns the factory of this library, or those of virtual devices; none is ever freed."""
+    chosen: list[Factory] = [factory]
+    if is_virtual(text(registered_name)):
+        from ep_nnapi.ort.virtual_factory import (
+            virtual_factories,  # imports the whole package
+        )
+
+        chosen, problems = virtual_factories(capacity)
+        for problem in problems:
+            log(logger, problem, warning=True)
+    for i, each in enumerate(chosen):
+        out[i] = _struct_of(each)
+    count[0] = len(chosen)
+
+
+@cache
+def _struct_of(this: Factory) -> CData:
+    return new_struct(lib.new_factory, this, *_strings)
+
+
+def _listed(pointers: CData, count: int) -> list[CData]:
+    return [pointers[i] for i in range(count)]
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)
@@ -139,22 +81,32 @@ def py_supported_devices(
     count: CData,
     status: CData,
 ) -> None:
-    """Registers the provider for the CPU hardware device."""
-    for i in range(hardware_count):
-        if count[0] < capacity and lib.hardware_type(hardware[i]) == _CPU:
-            check(lib.add_device(this, hardware[i], devices + count[0]))
-            count[0] += 1
+    """Registers the provider for hardware devices."""
+    this_factory: Factory = ffi.from_handle(lib.factory_self(this))
+    found = this_factory.devices(_listed(hardware, hardware_count))
+    for device, metadata in found[:capacity]:
+        with key_value_pairs(metadata) as pairs:
+            check(lib.add_device(this, device, pairs, devices + count[0]))
+        count[0] += 1
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)
 @with_status
 def py_create_ep(
-    this: CData, options: CData, by_policy: int, logger: int, out: CData, status: CData
+    this: CData,
+    hardware: CData,
+    hardware_count: int,
+    options: CData,
+    by_policy: int,
+    logger: int,
+    out: CData,
+    status: CData,
 ) -> None:
     """Creates the execution provider of one session."""
     _name_run_options()
     this_factory: Factory = ffi.from_handle(this)
-    ep = this_factory.create_ep(options, bool(by_policy), logger)
+    devices = _listed(hardware, hardware_count)
+    ep = this_factory.create_ep(devices, config_entries(options), bool(by_policy), logger)
     out[0] = new_struct(lib.new_ep, ep, _strings[0])
 
 
@@ -235,11 +187,12 @@ def py_compatibility_info(this: CData) -> CData:
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)
 @with_status
-def py_validate_compatibility(this: CData, info: CData, answer: CData, status: CData) -> None:
+def py_validate_compatibility(
+    this: CData, hardware: CData, count: int, info: CData, answer: CData, status: CData
+) -> None:
     """Answers if a model that was compiled under these conditions runs here."""
-    from ep_nnapi.provider.compatibility import validate  # as in _open_provider
-
-    answer[0] = validate(text(info))
+    this_factory: Factory = ffi.from_handle(this)
+    answer[0] = this_factory.validate(_listed(hardware, count), text(info))
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)

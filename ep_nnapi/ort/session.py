@@ -112,4 +112,6 @@ def _chooses_cpu(session_options: SessionOptions, path: object) -> bool:
 
 
 def _devices() -> Sequence[OrtEpDevice]:
-    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP_NAME]
+    """Returns the provider's devices of this machine, not virtual ones."""
+    found = [device for device in onnxruntime.get_ep_devices() if device.ep_name == EP_NAME]
+    return [device for device in found if device.device.metadata.get("is_virtual") != "1"]

@@ -7,13 +7,13 @@ provider about it: `get_model_compatibility_for_ep_devices` in Python.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import Options
-from ep_nnapi.provider.devices import choose_device, open_runtime
+from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
 
 
 class Compatibility(IntEnum):
@@ -74,10 +74,17 @@ def parse(info: str) -> CompiledFor | None:
     return CompiledFor(written, level, needed, match.group(4))
 
 
-def validate(info: str) -> Compatibility:
-    """Returns the compatibility with the default device; NOT_APPLICABLE for a foreign string."""
+def validate(info: str, options: Options | None = None) -> Compatibility:
+    """Returns the compatibility with the device of a session that has these options.
+
+    NOT_APPLICABLE for a foreign string. Without options it is the default device.
+    """
     compiled = parse(info)
     if compiled is None:
         return Compatibility.NOT_APPLICABLE
-    options = Options()
-    return compiled.on(choose_device(open_runtime(options.runtime), options.device, options.flags))
+    options = options or Options()
+    runtime = runtime_of(options)
+    name = options.device or default_device(runtime, options.flags)
+    device = choose_device(runtime, name, options.flags)
+    level = options.lowering_target(device.feature_level).feature_level
+    return compiled.on(replace(device, feature_level=level))

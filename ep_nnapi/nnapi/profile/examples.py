@@ -38,6 +38,11 @@ def path_of(name: str) -> Path:
     return FOLDER / f"{name}.json.gz"
 
 
+def sample_profiles() -> list[Path]:
+    """The files of the sample devices, which support part of the operations."""
+    return [path_of(name) for name in RULES]
+
+
 if __name__ == "__main__":
     for profile in profiles():
         write(profile, path_of(profile.device.name))

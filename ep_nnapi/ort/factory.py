@@ -1,0 +1,120 @@
+"""The factory of execution providers: its devices, and the provider of each session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.options import Options
+from ep_nnapi.ort._native import lib
+from ep_nnapi.ort.context import context_options
+from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
+from ep_nnapi.ort.ep import Ep
+from ep_nnapi.ort.names import EP_NAME, provider_options
+from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.report import Notice
+
+if TYPE_CHECKING:
+    from ep_nnapi.ort._native import CData
+
+CPU = 0  # Source: OrtHardwareDeviceType.
+
+_CHOSEN_BY_POLICY = (
+    f"a selection policy has chosen {EP_NAME}, whose device is a reference and slower than the CPU "
+    "provider: it leaves all nodes to that; ep_nnapi.append_execution_provider or providers= "
+    "selects it"
+)
+
+
+def open_provider(entries: Mapping[str, str]) -> Provider:
+    """Returns the provider of a session with these options."""
+    from ep_nnapi.provider.provider import (
+        open_provider,  # imports the whole package, which is not needed before a session exists
+    )
+
+    return open_provider(entries)
+
+
+class Factory:
+    """Creates the execution provider of each session; `open_provider` may be replaced."""
+
+    def __init__(self, open_provider: OpenProvider) -> None:
+        self.open_provider = open_provider
+
+    def devices(self, hardware: Sequence[CData]) -> list[tuple[CData, Mapping[str, str]]]:
+        """Returns the OrtHardwareDevices that sessions can run on, with metadata.
+
+        hardware   those that ONNX Runtime has found
+        """
+        return [(device, {}) for device in hardware if lib.hardware_type(device) == CPU]
+
+    def create_ep(
+        self, hardware: Sequence[CData], entries: Mapping[str, str], by_policy: bool, logger: int
+    ) -> Ep:
+        """Returns the execution provider for a session with these configuration entries.
+
+        ONNX Runtime's selection policies prefer the CPU device of any plugin to its own CPU
+        provider. If a policy selected this provider (`by_policy`) and none of its options is set,
+        all nodes are left to the CPU provider.
+        """
+        own = provider_options(entries)
+        if by_policy and not own:
+            return Ep(NoNodesProvider(), logger)
+        own = self.options_on(hardware, own)
+        context = context_options(entries)
+        if context is not None:
+            own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
+        return Ep(self.open_provider(own), logger, context)
+
+    def options_on(self, hardware: Sequence[CData], given: Mapping[str, str]) -> dict[str, str]:
+        """Returns the provider's options for a session on these hardware devices."""
+        del hardware
+        return dict(given)
+
+    def validate(self, hardware: Sequence[CData], info: str) -> int:
+        """Returns the OrtCompiledModelCompatibility of these devices with a compiled model."""
+        from ep_nnapi.provider.compatibility import validate  # as in open_provider
+
+        return validate(info, self.validated_options(hardware))
+
+    def validated_options(self, hardware: Sequence[CData]) -> Options | None:
+        """Returns the options of a session on these devices; None for the default ones."""
+        del hardware
+        return None
+
+
+class NoNodesProvider:
+    """A provider that takes no nodes, for sessions that did not select it explicitly."""
+
+    error: Exception | None = None
+
+    def __init__(self) -> None:
+        self.listeners: list[Listener] = []  # there are no events
+
+    def plan(self, graph: Graph) -> Sequence[Cluster]:
+        """Returns no clusters."""
+        return ()
+
+    def notice(self) -> Notice:
+        """Returns the reason why no node is taken."""
+        return Notice(_CHOSEN_BY_POLICY, warning=True)
+
+    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
+        """Does nothing: no node runs here."""
+
+    def start_run(self, given: Mapping[str, str]) -> None:
+        """Does nothing, as `set_dynamic_options`."""
+
+    def end_run(self) -> None:
+        """Does nothing, as `start_run`."""
+
+    @property
+    def compatibility_info(self) -> str:
+        """The empty string: nothing is compiled."""
+        return ""
+
+    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+        """Yields nothing: there are no clusters."""
+        return iter(())
