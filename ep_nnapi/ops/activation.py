@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.spec import (
     SELECT,
     SUB,
 )
+from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import compute, full
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.piecewise_linear import (
@@ -118,7 +119,10 @@ def prelu(n: Node) -> Iterator[Call]:
 
     Source: ONNX PRelu-7, PRelu-9, PRelu-16; NDK ANEURALNETWORKS_PRELU.
     """
-    yield from write_prelu(n, n.input(0), n.input(1), n.output())
+    x, slope = n.input(0), n.input(1)
+    detail = f"slopes {list(slope.shape)} do not broadcast to {list(x.shape)}"
+    n.require(broadcast_shape(x.shape, slope.shape) == x.shape, Reason.SHAPE, detail)
+    yield from write_prelu(n, x, slope, n.output())
 
 
 @op("ThresholdedRelu", since=10, emits=(SELECT,))

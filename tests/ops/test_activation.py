@@ -80,6 +80,13 @@ def test_prelu_matches(shape, slope, target):
     matches(node("PRelu", f32(*shape), f32(*slope)), target)
 
 
+@pytest.mark.parametrize("target", [FL1, FL8], ids=["composed", "PRELU"])
+def test_prelu_with_slopes_of_more_elements_is_refused(target):
+    """ONNX's inference gives the output the input's shape; ONNX Runtime's kernel enlarges it."""
+    case = node("PRelu", f32(1), f32(2))
+    rejects(case, target, Reason.SHAPE, "slopes [2] do not broadcast to [1]")
+
+
 def test_prelu_is_one_operation_where_the_level_has_it():
     case = node("PRelu", f32(2, 3), f32(3))
     assert emitted(case, FL3) == ["PRELU"]
