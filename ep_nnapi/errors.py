@@ -80,8 +80,17 @@ class SourceLine:
 
     def __str__(self) -> str:
         """`layers.0.conv at net.py:12`."""
-        place = f"{self.file}:{self.line}" if self.file else ""
-        return " at ".join(part for part in (self.module, place) if part)
+        return " at ".join(part for part in (self.module, self._place) if part)
+
+    @property
+    def _place(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+    @property
+    def clause(self) -> str:
+        """The end of a clause about the node, ` in layers.0.conv at net.py:12`; "" if unknown."""
+        module = f" in {self.module}" if self.module else ""
+        return module + (f" at {self._place}" if self.file else "")
 
     def to_json(self) -> dict[str, object]:
         """Plain data for JSON."""

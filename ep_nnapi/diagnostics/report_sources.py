@@ -12,7 +12,11 @@ from ep_nnapi.report import GraphReport, Report
 
 def with_sources(report: Report, model: str | bytes) -> Report:
     """Returns the report on `model` with the source lines that the model's metadata has."""
-    lines = source_lines(model)
+    return with_lines(report, source_lines(model))
+
+
+def with_lines(report: Report, lines: SourceLines) -> Report:
+    """Returns the report with these source lines of its nodes."""
     if not lines.by_output:
         return report
     graphs = tuple(_graph(graph, lines) for graph in report.graphs)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from ep_nnapi.errors import SourceLine
 from ep_nnapi.graph.onnx_io import graphs, mentions
 
 _MARKS = (b"pkg.torch.onnx.", b"namespace")
 _FRAME = re.compile(r'File "([^"\n]+)", line (\d{1,9}), in [^\n]*(?:\n +([^\n]*))?')
-_OF_TORCH = ("/site-packages/torch/", "/dist-packages/torch/")
+_OF_LIBRARY = re.compile(
+    r"[/\\](?:(?:site|dist)-packages[/\\]torch|ep_nnapi[/\\]torch"
+    r"|lib[/\\]python[\d.]+(?![/\\](?:site|dist)-packages[/\\]))[/\\]"
+)  # frames of PyTorch, of this package and of Python itself
+_NO_MODULE = "_empty_nn_module_stack"  # in the exporter's name of an operation outside any module
 _LONGEST = 1 << 16  # characters of an entry that are read; a stack trace has a few thousand
 
 
@@ -37,7 +41,7 @@ class SourceLines:
 
     def of(self, name: str, outputs: Iterable[str] = ()) -> SourceLine | None:
         """The source line of the node with this name or one of these outputs, if it is known."""
-        found = (self.by_output.get(output) for output in outputs)
+        found = (self.by_output.get(output) for output in (*outputs, name))
         return self.by_node.get(name) or next((line for line in found if line is not None), None)
 
 
@@ -59,32 +63,42 @@ def source_lines(model: str | bytes) -> SourceLines:
             proto = onnx.load(model, load_external_data=False)
     except (DecodeError, UnicodeDecodeError, OSError):
         return SourceLines()
-    return _of_nodes(proto)
+    return lines_of_nodes(_nodes(proto))
 
 
-def _of_nodes(proto: ModelProto) -> SourceLines:
+def lines_of_nodes(
+    nodes: Iterable[tuple[str, Iterable[str], Mapping[str, str]]],
+) -> SourceLines:
+    """The source lines of nodes: of each the name, the names of its outputs and its metadata."""
     by_node: dict[str, SourceLine] = {}
     by_output: dict[str, SourceLine] = {}
-    for graph in graphs(proto.graph):
-        for node in graph.node:
-            line = _line(node)
-            if line is not None:
-                by_node.setdefault(node.name, line)
-                by_output.update((name, line) for name in node.output if name)
+    for name, outputs, metadata in nodes:
+        entries = {key: value for key, value in metadata.items() if len(value) <= _LONGEST}
+        line = source_line(_module(entries), entries.get("pkg.torch.onnx.stack_trace", ""))
+        if line is not None:
+            by_node.setdefault(name, line)
+            by_output.update((output, line) for output in outputs if output)
     by_node.pop("", None)
     return SourceLines(by_node, by_output)
 
 
-def _line(node: NodeProto) -> SourceLine | None:
-    """The module and the innermost line outside of PyTorch itself; None if neither is recorded."""
-    entries = {e.key: e.value for e in node.metadata_props if len(e.value) <= _LONGEST}
-    module = _module(entries)
-    frames = _FRAME.findall(entries.get("pkg.torch.onnx.stack_trace", ""))
-    own = [f for f in frames if not any(p in f[0].replace("\\", "/") for p in _OF_TORCH)]
+def source_line(module: str, stack_trace: str) -> SourceLine | None:
+    """The module's path with the innermost line of the user's code in a Python stack.
+
+    Where all of the stack is in PyTorch, its innermost line; None if nothing is known.
+    """
+    frames = _FRAME.findall(stack_trace)
+    own = [frame for frame in frames if not _OF_LIBRARY.search(frame[0])]
     if not frames:
         return SourceLine(module) if module else None
     file, number, code = (own or frames)[-1]
     return SourceLine(module, file, int(number), code.strip())
+
+
+def _nodes(proto: ModelProto) -> Iterator[tuple[str, Iterable[str], Mapping[str, str]]]:
+    for graph in graphs(proto.graph):
+        for node in graph.node:
+            yield node.name, node.output, {e.key: e.value for e in node.metadata_props}
 
 
 def _module(entries: Mapping[str, str]) -> str:
@@ -98,4 +112,5 @@ def _module(entries: Mapping[str, str]) -> str:
         scopes = []
     if not isinstance(scopes, list) or not all(isinstance(s, str) for s in scopes) or not scopes:
         scopes = [s.partition(":")[0].strip() for s in entries.get("namespace", "").split("/")]
-    return str(scopes[-2]) if len(scopes) > 1 else ""
+    module = str(scopes[-2]) if len(scopes) > 1 else ""
+    return "" if module.startswith(_NO_MODULE) else module

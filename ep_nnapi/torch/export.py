@@ -13,9 +13,9 @@ from traceback import walk_tb
 import torch
 from torch.utils._pytree import TreeSpec
 
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.exporter_origin import Origin, origin
+from ep_nnapi.errors import ModelError, SourceLine
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
+from ep_nnapi.graph.source_lines import source_line
 from ep_nnapi.torch.structure import Leaf, Results, flatten, leaves_of
 
 _ROOT = re.compile(r"^L\['\w+'\]\.?")  # as Dynamo calls the module that it compiles
@@ -94,7 +94,7 @@ def traced(
         raise
     except Exception as error:  # any type: the module's own code runs here
         said, _, user_code = str(error).partition("The following call raised this error:")
-        where = origin("", user_code).clause
+        where = _clause(source_line("", user_code))
         raise ModelError(f"torch.export cannot trace the module{where}: {_first(said)}") from error
     finally:
         hook.remove()
@@ -146,7 +146,7 @@ def _require_inference(exported: torch.export.ExportedProgram) -> None:
         if training or (node.target is torch.ops.aten.batch_norm.default and node.args[5]):
             raise ModelError(
                 f"the module is in training mode ({str(node.target).split('.')[1]}"
-                f"{origin_of(node).clause}); call its eval() first"
+                f"{_clause(line_of(node))}); call its eval() first"
             )
 
 
@@ -173,7 +173,7 @@ def _unconverted(error: BaseException) -> str:
     if not nodes:
         return f"torch.onnx cannot convert the module: {why}"
     target = str(nodes[-1].target)
-    said = f"torch.onnx cannot convert {target}{origin_of(nodes[-1]).clause}: {why}"
+    said = f"torch.onnx cannot convert {target}{_clause(line_of(nodes[-1]))}: {why}"
     return said + ("; " + _ADVICE[target] if target in _ADVICE else "")
 
 
@@ -184,11 +184,15 @@ def _nodes_of(error: BaseException) -> list[torch.fx.Node]:
     return [node for node in found if isinstance(node, torch.fx.Node)]
 
 
-def origin_of(node: torch.fx.Node) -> Origin:
-    """Returns the module and the line of source code that a node of a traced graph is of."""
+def line_of(node: torch.fx.Node) -> SourceLine | None:
+    """Returns the module and the source line that a node of a traced graph comes from."""
     stack = node.meta.get("nn_module_stack") or {}
     path = [_ROOT.sub("", str(name)) for name, _ in stack.values()]
-    return origin(path[-1] if path else "", str(node.meta.get("stack_trace") or ""))
+    return source_line(path[-1] if path else "", str(node.meta.get("stack_trace") or ""))
+
+
+def _clause(line: SourceLine | None) -> str:
+    return line.clause if line is not None else ""
 
 
 def _said(error: BaseException) -> str:

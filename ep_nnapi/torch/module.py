@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
 
 from ep_nnapi.diagnostics.check import source
+from ep_nnapi.diagnostics.report_sources import with_lines
 from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.exporter_origin import Origin, origin_of_metadata
+from ep_nnapi.graph.source_lines import lines_of_nodes
 from ep_nnapi.preparation.batch import prepare
 from ep_nnapi.report import Report
 from ep_nnapi.torch.export import model_of, write
@@ -20,9 +20,6 @@ from ep_nnapi.torch.structure import Arguments, Results, from_json, to_json
 from ep_nnapi.torch.tensor_session import TensorSession
 
 _METADATA = "ep_nnapi.torch"
-_LARGE = (
-    1 << 30
-)  # bytes of weights above which they get a file of their own (Protocol Buffers: 2 GB)
 
 
 class NnapiModule(torch.nn.Module):
@@ -67,16 +64,13 @@ class NnapiModule(torch.nn.Module):
 
     @property
     def report(self) -> Report:
-        """Report of the partitioning; rejections name the module and the source line."""
+        """Report of the partitioning; rejections have the module and the source line."""
         report = self._session.report
         if self._program is None:
             return report
-        origins = _origins(self._program)
-        rejections = tuple(
-            replace(r, detail=r.detail + origins.get(r.node, Origin()).remark)
-            for r in report.rejections
-        )
-        return replace(report, rejections=rejections)
+        nodes = self._program.model.graph.all_nodes()
+        found = ((n.name or "", [v.name for v in n.outputs], n.metadata_props) for n in nodes)
+        return with_lines(report, lines_of_nodes(found))
 
     def extra_repr(self) -> str:
         """Returns what NNAPI takes."""
@@ -117,13 +111,3 @@ def load(path: str | os.PathLike[str], **options: object) -> NnapiModule:
             "onnxruntime.InferenceSession"
         )
     return NnapiModule(session, *from_json(text))
-
-
-def _origins(program: torch.onnx.ONNXProgram) -> dict[str, Origin]:
-    """Returns the origins of the nodes by their names and by those of their outputs."""
-    found: dict[str, Origin] = {}
-    for node in program.model.graph:
-        origin = origin_of_metadata(node.metadata_props)
-        names = [node.name, *(value.name for value in node.outputs)]
-        found.update((name, origin) for name in names if name)
-    return found

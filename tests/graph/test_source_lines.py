@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from ep_nnapi.errors import SourceLine
-from ep_nnapi.graph.source_lines import SourceLines, source_lines
+from ep_nnapi.graph.source_lines import SourceLines, source_line, source_lines
 from tests.provider.test_planner import model
 from tests.source_lines import add, recorded
 
@@ -58,6 +58,36 @@ def test_pytorch_alone_is_better_than_nothing():
     stack = 'File "/x/site-packages/torch/nn/modules/conv.py", line 5, in forward\n    return y'
     found = one(pkg__torch__onnx__stack_trace=stack)
     assert found == SourceLine("", "/x/site-packages/torch/nn/modules/conv.py", 5, "return y")
+
+
+@pytest.mark.parametrize(
+    "library", ["lib/python3.11/collections/__init__.py", "src/ep_nnapi/torch/inference_graph.py"]
+)
+def test_python_and_this_package_are_not_the_users_code(library: str):
+    stack = f'File "{FILE}", line 3, in forward\n    return f(x)\n  File "/{library}", line 9, in f'
+    assert source_line("", stack) == SourceLine("", FILE, 3, "return f(x)")
+
+
+def test_a_network_of_an_installed_package_has_lines_there():
+    network = "/env/lib/python3.11/site-packages/torchvision/models/resnet.py"
+    stack = f'File "{FILE}", line 3, in forward\n    y\n  File "{network}", line 9, in f\n    x'
+    assert source_line("net", stack) == SourceLine("net", network, 9, "x")
+
+
+def test_clauses():
+    assert LINE.clause == " in layers.0 at /home/me/net.py:12"
+    assert SourceLine("", FILE, 3).clause == " at /home/me/net.py:3"
+    assert SourceLine("encoder").clause == " in encoder"
+    assert SourceLine("").clause == ""
+
+
+def test_an_operation_outside_of_any_module():
+    scopes = "['_empty_nn_module_stack_from_metadata_hook_x', 'relu']"
+    assert one(pkg__torch__onnx__name_scopes=scopes) is None
+
+
+def test_a_node_without_a_name_is_found_by_its_first_output():
+    assert SourceLines({}, {"b": LINE}).of("b") == LINE
 
 
 def test_a_namespace_alone_names_the_module():
