@@ -31,6 +31,21 @@ def new_struct(make: Callable[..., CData], itself: object, *arguments: object) -
     return struct
 
 
+def release_of(free: Callable[[CData], None]) -> Callable[[CData], None]:
+    """Returns the function that drops the object of a C struct and frees the struct by `free`.
+
+    It refers to no global name: Python, as it shuts down, sets those of a module to None before
+    the last sessions are released.
+    """
+    objects = live_objects
+
+    def release(struct: CData) -> None:
+        del objects[struct]
+        free(struct)
+
+    return release
+
+
 def with_status(function: Callable[_P, None]) -> Callable[_P, int]:
     """Decorator for callbacks: stores an OrtStatus for exceptions in the last argument."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.nnapi.interrupts import hold
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, config_entries, key_value_pairs, log, status_of, text
-from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, live_objects, new_struct, with_status
+from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, new_struct, release_of, with_status
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.factory import Factory, open_provider
@@ -108,13 +108,6 @@ def py_create_ep(
     devices = _listed(hardware, hardware_count)
     ep = this_factory.create_ep(devices, config_entries(options), bool(by_policy), logger)
     out[0] = new_struct(lib.new_ep, ep, _strings[0])
-
-
-@ffi.def_extern(onerror=ESCAPED)
-def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
-    """Releases the execution provider of a session."""
-    del live_objects[struct]
-    lib.free_ep(struct)
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)
@@ -219,20 +212,27 @@ def py_end_profiling(this: CData, events: int, status: CData) -> None:
     profiler.end(events)
 
 
-@ffi.def_extern(onerror=ESCAPED)
-def py_release_profiler(this: CData, struct: CData) -> None:
-    """Releases a profiler."""
-    del live_objects[struct]
-    lib.free_profiler(struct)
+def _define_releases() -> None:
+    """Defines the callbacks that release structs, with what they need as their own variables."""
+    release_ep, release_profiler = release_of(lib.free_ep), release_of(lib.free_profiler)
+    release_compute = release_of(lib.free_compute)
+
+    @ffi.def_extern(onerror=ESCAPED)
+    def py_release_ep(this: CData, ep: CData, struct: CData) -> None:
+        release_ep(struct)
+
+    @ffi.def_extern(onerror=ESCAPED)
+    def py_release_profiler(this: CData, struct: CData) -> None:
+        release_profiler(struct)
+
+    @ffi.def_extern(onerror=ESCAPED)
+    def py_release_computes(this: CData, structs: CData, count: int) -> None:
+        for i in range(count):
+            if structs[i]:
+                release_compute(structs[i])
 
 
-@ffi.def_extern(onerror=ESCAPED)
-def py_release_computes(this: CData, structs: CData, count: int) -> None:
-    """Releases fused nodes."""
-    for i in range(count):
-        if structs[i]:
-            del live_objects[structs[i]]
-            lib.free_compute(structs[i])
+_define_releases()
 
 
 @ffi.def_extern(error=FAILED, onerror=ESCAPED)

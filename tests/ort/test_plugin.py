@@ -208,6 +208,22 @@ except Exception as error:
     ), done.stdout + done.stderr
 
 
+def test_a_session_may_outlive_the_globals_of_the_plugin():
+    """Python clears modules that something still holds, the one that was imported last first."""
+    code = f"""
+import sys, types
+early = sys.modules["early"] = types.ModuleType("early")
+import onnxruntime, ep_nnapi
+options = onnxruntime.SessionOptions()
+ep_nnapi.append_execution_provider(options)
+early.session = onnxruntime.InferenceSession({str(ROOT / "models" / "digits.onnx")!r}, options)
+from ep_nnapi.ort import plugin
+sys.held = [early, plugin]
+"""
+    done = run_python(code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("ending", ["", "del session", "del graph", "sys.exit(3)"])
 def test_the_process_ends_cleanly(ending: str):
     """With a session alive, dropped, or unregistered under it."""
