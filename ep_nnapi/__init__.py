@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ep_nnapi.bundling.bundle import bundle as bundle
     from ep_nnapi.costs.calibration import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
     from ep_nnapi.diagnostics.check import check as check
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "append_execution_provider": "ort.session",
+    "bundle": "bundling.bundle",
     "calibrate": "diagnostics.calibrate",
     "Calibration": "costs.calibration",
     "check": "diagnostics.check",

@@ -127,13 +127,15 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
   const ctx_container *c = &j->container;
   uint32_t i;
   if (equals == NULL) return ctx_fail(error, "--input is '%.100s'; NAME=FILE.npy is meant", argument);
-  for (i = 0; i < c->header->inputs.count; i++) {
+  for (i = 0; i < c->header->inputs.count; i++) { /* names may have a '=' themselves */
     const ctx_crossing *crossing = &c->inputs[i];
-    if (crossing->name.count != (size_t)(equals - argument) ||
-        memcmp(c->text + crossing->name.first, argument, crossing->name.count) != 0)
+    const size_t length = crossing->name.count;
+    if (strlen(argument) <= length || argument[length] != '=' ||
+        memcmp(c->text + crossing->name.first, argument, length) != 0)
       continue;
-    return ctx_npy_read(equals + 1, crossing->element_type, c->sizes + crossing->shape.first,
-                        crossing->shape.count, j->inputs[i], bytes_of(j, crossing), error);
+    return ctx_npy_read(argument + length + 1, crossing->element_type,
+                        c->sizes + crossing->shape.first, crossing->shape.count, j->inputs[i],
+                        bytes_of(j, crossing), error);
   }
   return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
 }

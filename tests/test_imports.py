@@ -65,19 +65,20 @@ ALLOWED = {
     " PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
     " report sessions settings sizes google networkx numpy onnx onnxruntime",
+    "bundling": "diagnostics epcontext errors files graph target google numpy onnx",
     "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
     " provider report sessions settings target onnxruntime",
     "rewriting": "diagnostics errors files graph options preparation report sessions numpy onnx",
     "report_formats": "errors files graph report google onnx",
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
-    "cli": "costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime ops"
-    " option_parsers options preparation provider report report_formats rewriting tuning"
+    "cli": "bundling costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime"
+    " ops option_parsers options preparation provider report report_formats rewriting tuning"
     " argcomplete rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
-    "": "costs diagnostics errors html_report nnapi.capi ops ort preparation provider report"
-    " rewriting target tuning",
+    "": "bundling costs diagnostics errors html_report nnapi.capi ops ort preparation provider"
+    " report rewriting target tuning",
     # NNAPI
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ep_nnapi.cli import (
     arguments,
+    bundle_command,
     check_formats,
     compare_command,
     fix_command,
@@ -64,6 +65,9 @@ def _parser() -> argparse.ArgumentParser:
         command.add(_verb(verbs.add_parser, name, command.run, command.HELP))
     preparing = _verb(verbs.add_parser, "prepare", _prepare, "optimize and save, for use offline")
     prepare_arguments.add(preparing)
+    bundle_command.add(
+        _plain(verbs.add_parser("bundle", help=bundle_command.HELP), bundle_command.run)
+    )
     report_help = "write a page that shows the graph, every decision and all levels"
     report_command.add(_verb(verbs.add_parser, "report", report_command.run, report_help))
     listing_help = "the NNAPI models that a model is lowered to"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,11 +59,17 @@ def contents(model: str | os.PathLike[str] | bytes) -> tuple[Content, ...]:
     """
     folder = None if isinstance(model, bytes) else Path(model).parent
     return tuple(
-        _content(node.name, unpack(_attribute(node, "ep_cache_context"), folder, MAX_FEATURE_LEVEL))
-        for graph in graphs(_proto(model).graph)
-        for node in graph.node
-        if _is_own(node)
+        _content(name, unpack(data, folder, MAX_FEATURE_LEVEL))
+        for name, data in containers(_proto(model))
     )
+
+
+def containers(proto: ModelProto) -> Iterator[tuple[str, bytes]]:
+    """Yields name and container of each EPContext node of this provider, in graph order."""
+    for graph in graphs(proto.graph):
+        for node in graph.node:
+            if _is_own(node):
+                yield node.name, _attribute(node, "ep_cache_context")
 
 
 def _proto(model: str | os.PathLike[str] | bytes) -> ModelProto:

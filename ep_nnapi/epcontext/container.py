@@ -136,7 +136,7 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerCon
     Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
     newer format, needs a higher feature level, or has weights outside of the folder.
     """
-    version = _version(data)
+    version = version_of(data)
     try:
         if version == 1:
             content = _unpack_version1(data, folder, feature_level)
@@ -166,7 +166,8 @@ def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     return header, program, rest[: -len(TERMINATOR)]
 
 
-def _version(data: bytes) -> int:
+def version_of(data: bytes) -> int:
+    """Returns the format version of a container; raises ModelError if it cannot be read here."""
     if len(data) < _VERSION.size or not data.startswith(MAGIC):
         raise ModelError(
             "the data is not an ep-nnapi context, or is corrupt; prepare the model again"

@@ -41,6 +41,7 @@ def completed(line: str, folder: Path) -> set[str]:
     ("line", "found"),
     [
         ("ep-nnapi rep", {"report"}),
+        ("ep-nnapi bundle --abi arm", {"arm64-v8a", "armeabi-v7a"}),
         ("ep-nnapi check --lev", {"--levels"}),
         ("ep-nnapi check --optimization-level n", {"nnapi-aware"}),
         ("ep-nnapi check --format ", {"model-explorer", "netron"}),

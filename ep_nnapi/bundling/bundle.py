@@ -1,0 +1,243 @@
+"""Layout of a prepared model with what it takes to run it on a phone: `bundle`."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from ep_nnapi.bundling.binaries import PLUGIN, PROGRAM, find_binary, folder_of
+from ep_nnapi.bundling.prepared_model import PreparedModel, read_prepared_model
+from ep_nnapi.bundling.scripts import (
+    DEVICE_SCRIPT,
+    DIGESTS,
+    REMOTE,
+    device_script,
+    push_script,
+    readme,
+    run_script,
+)
+from ep_nnapi.diagnostics.inputs import InputSpec, given_feeds
+from ep_nnapi.diagnostics.model_sources import Inputs
+from ep_nnapi.errors import OptionError
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
+
+DEFAULT_ABI = "arm64-v8a"
+_EXECUTABLE = {PROGRAM, DEVICE_SCRIPT, "push.sh", "run.sh"}
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # the same bytes for the same files
+
+
+@dataclass(frozen=True, slots=True)
+class BundledFile:
+    """A file of a bundle, by its path in it."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A bundle that was written.
+
+    out            the folder or .zip file
+    abi            Android's name of the processor that it is for
+    feature_level  the lowest NNAPI feature level that can run the model
+    remote         folder on the phone; None if only applications with ONNX Runtime can run it
+    notes          what the user should know
+    """
+
+    out: str
+    abi: str
+    feature_level: int
+    remote: str | None
+    files: tuple[BundledFile, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain data for JSON."""
+        return asdict(self)
+
+
+def bundle(
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    abi: str = DEFAULT_ABI,
+    native: str | os.PathLike[str] | None = None,
+    inputs: Inputs = (),
+    seed: int = 0,
+) -> Bundle:
+    """Writes a prepared model, the C parts, inputs and scripts for adb to a folder or .zip file.
+
+    model   written by `prepare` with format context; the digests of its files are checked
+    out     folder that is not there or empty, or a file that ends with .zip, which is replaced
+    abi     Android's name of the processor: arm64-v8a, armeabi-v7a, x86_64 or x86
+    native  folder with nnapi_run and the plugin (default: build/android/ABI)
+    inputs  for nnapi_run, as for `run` (default: random numbers from `seed`)
+    The bundle is written whole or not at all. Raises ModelError or OptionError.
+    """
+    path, target = Path(model), Path(out)
+    _check_target(target)
+    try:
+        with _staging(target) as folder:
+            prepared, notes = _fill(folder, path, abi, folder_of(native, abi), inputs, seed)
+            files = tuple(_listed(folder))
+            _publish(folder, target)
+    except OSError as error:
+        raise OptionError(f"{target} cannot be written: {error.strerror}") from None
+    remote = None if prepared.inputs is None else str(_remote(path))
+    return Bundle(str(target), abi, prepared.feature_level, remote, files, tuple(notes))
+
+
+def _check_target(out: Path) -> None:
+    zipped = out.suffix.lower() == ".zip"
+    if zipped and out.is_dir():
+        raise OptionError(f"{out} is a folder; name another file")
+    if not zipped and out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise OptionError(f"{out} is there already; remove it or name another folder")
+
+
+@contextmanager
+def _staging(out: Path) -> Iterator[Path]:
+    """Makes a temporary folder beside `out`, which is removed in the end."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    folder = out.parent / f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fill(
+    folder: Path, model: Path, abi: str, native: Path, inputs: Inputs, seed: int
+) -> tuple[PreparedModel, list[str]]:
+    """Writes all files of a bundle to `folder`; returns what the model is and what to note."""
+    prepared = read_prepared_model(model)
+    plugin, _ = find_binary(native, PLUGIN, abi)
+    device = folder / "device"
+    device.mkdir()
+    for name in prepared.files:
+        _check_name(name)
+        _copy(model.parent / name, device / name)
+    read_prepared_model(device / model.name)  # the copies have the bytes that were checked
+    home = folder / "jniLibs" / abi
+    home.mkdir(parents=True)
+    _copy(plugin, home / PLUGIN)
+    remote, notes = None, []
+    if prepared.inputs is None:
+        notes.append(
+            f"{prepared.cpu_nodes} nodes are left to the CPU, or there are several clusters: "
+            f"{PROGRAM} cannot run the model, applications with ONNX Runtime can"
+        )
+    else:
+        remote = _remote(model)
+        notes += _add_program(device, native, abi)
+        notes += _add_inputs(device, model.name, prepared.inputs, inputs, seed)
+        _add_scripts(folder, remote)
+    text = readme(model.name, prepared.files, abi, prepared.feature_level, remote)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    return prepared, notes
+
+
+def _add_program(device: Path, native: Path, abi: str) -> list[str]:
+    """Copies nnapi_run; returns a note if Android cannot start it."""
+    path, found = find_binary(native, PROGRAM, abi)
+    _copy(path, device / PROGRAM)
+    if found.for_android:
+        return []
+    loader = found.loader.decode(errors="replace")
+    return [f"{path} is built for Linux (it asks for {loader}); Android cannot start it"]
+
+
+def _add_inputs(
+    device: Path, model: str, specs: Sequence[InputSpec], inputs: Inputs, seed: int
+) -> list[str]:
+    """Writes the inputs of one run, and the script that names them; returns a note on the rest."""
+    runs = given_feeds(inputs, specs, seed).runs
+    files: dict[str, str] = {}
+    (device / "inputs").mkdir()
+    for name, array in runs[0].items():
+        plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
+        file = f"inputs/{plain}.npy"
+        if file in files.values():
+            file = f"inputs/{plain}-{len(files)}.npy"
+        np.save(device / file, np.ascontiguousarray(array).reshape(array.shape))
+        files[name] = file
+    (device / DEVICE_SCRIPT).write_text(device_script(model, files), encoding="utf-8")
+    if len(runs) == 1:
+        return []
+    return [f"the inputs have rows for {len(runs)} runs; the bundle has the first"]
+
+
+def _add_scripts(folder: Path, remote: PurePosixPath) -> None:
+    """Writes the digests of all files for the phone, and the scripts for adb."""
+    device = folder / "device"
+    names = sorted(p.relative_to(device).as_posix() for p in device.rglob("*") if p.is_file())
+    digests = "".join(f"{digest_of(device / name)}  {name}\n" for name in names)
+    texts = {
+        DIGESTS: digests,
+        "push.sh": push_script(remote, names),
+        "run.sh": run_script(remote),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _check_name(name: str) -> None:
+    """Refuses names that digests of `sha256sum` do not have as they are."""
+    if not name.isprintable() or "\\" in name or name.startswith("-"):
+        raise OptionError(
+            f"the file name {name!r} begins with a dash, or has a backslash or a control "
+            "character; prepare the model under another name"
+        )
+
+
+def _remote(model: Path) -> PurePosixPath:
+    return REMOTE / (re.sub(r"[^A-Za-z0-9._-]", "_", model.stem).lstrip(".") or "_")
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(source, target)
+    except OSError as error:
+        raise OptionError(f"{source} cannot be copied: {error.strerror}") from None
+
+
+def _listed(folder: Path) -> Iterator[BundledFile]:
+    """Makes what is to be started executable; yields all files."""
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        path.chmod(0o755 if path.name in _EXECUTABLE else 0o644)
+        name = path.relative_to(folder).as_posix()
+        yield BundledFile(name, path.stat().st_size, digest_of(path))
+
+
+def _publish(folder: Path, out: Path) -> None:
+    """Moves the folder to `out`, or packs it there; raises OSError and leaves nothing half done."""
+    if out.suffix.lower() != ".zip":
+        folder.chmod(0o755)
+        os.rename(folder, out)
+        return
+    packed = folder.with_name(f"{folder.name}.zip")
+    try:
+        with zipfile.ZipFile(packed, "x", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+                name = f"{out.stem}/{path.relative_to(folder).as_posix()}"
+                facts = zipfile.ZipInfo(name, _ZIP_TIME)
+                facts.compress_type = zipfile.ZIP_DEFLATED
+                facts.external_attr = (0o100000 | path.stat().st_mode & 0o777) << 16
+                facts.file_size = path.stat().st_size
+                with path.open("rb") as source, archive.open(facts, "w") as target:
+                    shutil.copyfileobj(source, target)
+        os.replace(packed, out)
+    finally:
+        packed.unlink(missing_ok=True)

@@ -1,0 +1,71 @@
+"""The command `bundle`: its arguments, the call to the library function, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from ep_nnapi.bundling.binaries import ABIS
+from ep_nnapi.cli import arguments
+from ep_nnapi.cli.terminal import DONE, line, print_json
+
+if TYPE_CHECKING:
+    from ep_nnapi.bundling.bundle import Bundle
+
+HELP = "put a prepared model, its C programs and scripts for adb into one folder"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `bundle`; it takes no options of the provider."""
+    parser.add_argument("model", help="an .onnx file of prepare --format context")
+    parser.add_argument(
+        "-o", "--out", required=True, metavar="OUT", help="folder to make, or .zip file"
+    )
+    parser.add_argument(
+        "--abi",
+        choices=list(ABIS),
+        default="arm64-v8a",
+        help="processor of the phone (default: arm64-v8a)",
+    )
+    parser.add_argument(
+        "--native",
+        metavar="DIR",
+        help="folder of nnapi_run and the plugin, built with the NDK (default: build/android/ABI)",
+    )
+    arguments.add_inputs(parser)
+    arguments.add_json(parser)
+
+
+def run(given: argparse.Namespace) -> int:
+    """Writes the bundle and prints what to do with it."""
+    from ep_nnapi.bundling.bundle import bundle
+
+    made = bundle(
+        given.model,
+        given.out,
+        abi=given.abi,
+        native=given.native,
+        inputs=given.input,
+        seed=given.seed,
+    )
+    if given.json:
+        print_json(made.to_json())
+    else:
+        show(made)
+    for note in made.notes:
+        line(f"ep-nnapi: {note}", error=True)
+    return DONE
+
+
+def show(made: Bundle) -> None:
+    """Prints where the bundle is and the commands that use it."""
+    size = sum(file.bytes for file in made.files)
+    line(
+        f"{made.out}: {len(made.files)} files, {size} bytes, for {made.abi} and NNAPI feature "
+        f"level {made.feature_level} or higher"
+    )
+    if made.remote is None:
+        return
+    where = f"in {made.out}, unpacked: " if made.out.lower().endswith(".zip") else f"{made.out}/"
+    line(f"{where}push.sh copies it to {made.remote} on the phone by adb")
+    line(f"{where}run.sh runs it there and brings the outputs")
