@@ -73,7 +73,7 @@ def nhwc(value: Value) -> View:
     return View(value, NHWC)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: thousands are created, which would take three times as long
 class _TypedArg:
     """Adapter from a call's argument to the `Typed` interface of signatures."""
 
@@ -274,7 +274,7 @@ def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int | None:
 
 
 def _args(param: Param, given: Given) -> Sequence[Arg]:
-    if isinstance(given, Value):
+    if isinstance(given, Value | View | int | float):  # most are; Sequence is slow to check
         return (given,)
     if isinstance(given, Constant):
         return (Value(f"constant {param.name}", given.dtype, given.shape, constant=given),)

@@ -95,8 +95,16 @@ class Operand:
         flat = self.value.bytes.view(self.type.numpy)
         return flat.reshape(self.dimensions if self.type.tensor else ())
 
+    @property
+    def item(self) -> bool | int | float:
+        """The only element of a constant; raises ValueError if it has more or none."""
+        if not isinstance(self.value, Data):
+            raise ValueError(f"{self.type.name} operand has no constant value")
+        element: bool | int | float = self.value.bytes.view(self.type.numpy).item()
+        return element
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)  # not frozen: thousands are created, which would take three times as long
 class TypedOperand:
     """Adapter from a model's operand to the `Typed` interface of signatures."""
 

@@ -179,7 +179,9 @@ class OperationSpec:
             named.setdefault(param.name, []).append(operand)
         application = RuleOperands(self.name, found.typing, named)
         needs = [need for rule in self.rules if (need := rule(application)) is not None]
-        most = max(needs, key=lambda need: need.level, default=RequiredLevel(self.level, ""))
+        if not needs:
+            return self.level
+        most = max(needs, key=lambda need: need.level)
         if most.level > feature_level:
             raise _newer(f"{self.name} {most.what}", most.level, feature_level)
         return most.level

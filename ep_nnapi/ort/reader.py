@@ -29,6 +29,7 @@ class Reader:
         self._open = True
         self._values: dict[int, Value | None] = {0: None}
         self._by_name: dict[str, Value | None] = {"": None}
+        self._loaded: dict[str, Array] = {}  # constants by name
         self._node: NodeFacts = ffi.new("NodeFacts *")
         self._value: ValueFacts = ffi.new("ValueFacts *")
         self._attributes = AttributeReader()
@@ -41,6 +42,7 @@ class Reader:
     def close(self) -> None:
         """Disallows loading of constants from now on."""
         self._open = False
+        self._loaded.clear()
 
     def node(self, handle: int) -> GraphNode:
         """Returns the node behind a handle; an unnamed one is named after its first output."""
@@ -111,9 +113,11 @@ class Reader:
     def _load(self, name: str, handle: int) -> Array:
         if not self._open:
             raise OrtError(f"constant {name} is read after ONNX Runtime's callback has returned")
-        tensor: Tensor = ffi.new("Tensor *")
-        check(lib.read_initializer(handle, tensor))
-        return view(tensor)
+        if name not in self._loaded:
+            tensor: Tensor = ffi.new("Tensor *")
+            check(lib.read_initializer(handle, tensor))
+            self._loaded[name] = view(tensor)
+        return self._loaded[name]
 
 
 def first_name(outputs: Sequence[Value | None]) -> str:

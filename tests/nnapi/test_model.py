@@ -38,3 +38,20 @@ def test_a_shape_is_known_with_all_its_sizes(operand: Operand, known: bool):
 def test_a_computed_operand_has_no_array():
     with pytest.raises(ValueError, match="no constant value"):
         _ = Operand(F32, (2,)).array
+
+
+@pytest.mark.parametrize(
+    ("code", "number"),
+    [(OperandCode.INT32, -3), (OperandCode.FLOAT32, 0.5), (OperandCode.BOOL, True)],
+)
+def test_an_item_is_the_number_of_a_scalar(code: OperandCode, number: float):
+    item = Operand(code, value=Data.of(np.array(number, code.numpy))).item
+    assert (type(item), item) == (type(number), number)
+
+
+def test_only_constants_of_one_element_have_an_item():
+    assert Operand(F32, (1,), value=Data.of(np.ones(1, np.float32))).item == 1
+    with pytest.raises(ValueError, match="size 1"):
+        _ = Operand(F32, (2,), value=Data.of(np.ones(2, np.float32))).item
+    with pytest.raises(ValueError, match="no constant value"):
+        _ = Operand(F32, (1,)).item

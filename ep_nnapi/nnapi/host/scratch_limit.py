@@ -52,5 +52,4 @@ def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
 def _known(operand: Operand) -> Known:
     if operand.type.tensor:
         return Tensor(operand.dimensions)
-    number: bool | int | float = operand.array.item()
-    return number
+    return operand.item

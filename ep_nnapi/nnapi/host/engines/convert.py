@@ -210,8 +210,7 @@ def _fact(operand: Operand, dims: Dims | None) -> Known:
     if isinstance(operand.value, Data):
         if operand.type.tensor:
             return Tensor.of(operand.array)
-        number: bool | int | float = operand.array.item()
-        return number
+        return operand.item
     if not operand.type.tensor:
         return Pending.PENDING
     return Tensor(dims)

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+)
 
 from ep_nnapi.graph.value import Array
 
@@ -71,6 +79,16 @@ class Constants:
         return tensors, weights
 
 
+def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
+    """Add an attribute; `helper.make_attribute` takes five times as long for integers."""
+    if type(value) is int:
+        node.attribute.add(name=name, type=AttributeProto.INT, i=value)
+    elif type(value) is tuple and value and set(map(type, value)) == {int}:
+        node.attribute.add(name=name, type=AttributeProto.INTS, ints=value)
+    else:
+        node.attribute.append(helper.make_attribute(name, value))
+
+
 class OnnxGraph:
     """A graph to which nodes are added in topological order; subgraphs share its constants."""
 
@@ -100,7 +118,8 @@ class OnnxGraph:
         """Add a node with that many outputs; returns their names."""
         names = [self.name() for _ in range(outputs)]
         node = NodeProto(op_type=op_type, domain=domain, input=inputs, output=names)
-        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        for key, value in attributes.items():
+            _add_attribute(node, key, value)
         self.nodes.append(node)
         return names
 

@@ -13,6 +13,7 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.graph import CONTRIB, Attribute, OnnxGraph
 from ep_nnapi.nnapi.host.engines.scope import (
+    Inexpressible,
     OperandFacts,
     Perm,
     Scope,
@@ -59,8 +60,9 @@ class OperandAccess:
     def index(self, name: str) -> int:
         """Index of the operand of that name, an input or an output, which must not be repeated."""
         found = self.named.inputs.get(name, self.named.outputs.get(name))
-        require(isinstance(found, int), f"operand {name} is missing")
-        return found if isinstance(found, int) else found[0] if found else -1
+        if not isinstance(found, int):
+            raise Inexpressible(f"operand {name} is missing")
+        return found
 
     def indexes(self, name: str) -> tuple[int, ...]:
         """Indexes of the operands of a repeated name, or of one."""
@@ -90,9 +92,14 @@ class OperandAccess:
 
     def constant(self, name: str) -> Array:
         """Elements of a constant operand; Inexpressible if it is not constant."""
+        return self._constant_operand(name).array
+
+    def _constant_operand(self, name: str) -> Operand:
+        """A constant operand; raises Inexpressible if it is not constant."""
         operand = self.operand(name)
-        require(isinstance(operand.value, Data), f"operand {name} is not constant")
-        return operand.array
+        if not isinstance(operand.value, Data):
+            raise Inexpressible(f"operand {name} is not constant")
+        return operand
 
     def ints(self, name: str) -> tuple[int, ...]:
         """Elements of a constant integer tensor in row-major order."""
@@ -102,8 +109,7 @@ class OperandAccess:
         """Value of a constant scalar; `default` if it is left out."""
         if default is not None and not self.given(name):
             return default
-        number: Scalar = self.constant(name).item()
-        return number
+        return self._constant_operand(name).item
 
     def scalars(self) -> dict[str, Scalar]:
         """All scalar operands by name."""

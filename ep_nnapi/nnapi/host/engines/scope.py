@@ -90,16 +90,19 @@ class OperandFacts:
     def shape(self, index: int) -> Shape:
         """Shape of an operand; raises Inexpressible if it is unknown or has no elements."""
         found = self.dims.get(index, (None,))
-        require(None not in found, f"the shape of operand {index} is unknown")
-        require(0 not in found, f"operand {index} has no elements")
-        return tuple(size or 0 for size in found)
+        sizes = tuple([size for size in found if size])
+        if len(sizes) < len(found):
+            require(None not in found, f"the shape of operand {index} is unknown")
+            raise Inexpressible(f"operand {index} has no elements")
+        return sizes
 
     def rank(self, index: int) -> int:
         """Rank of an operand; raises Inexpressible if it is unknown or there are no elements."""
         found = self.dims.get(index)
         if found is None:
             raise Inexpressible(f"the shape of operand {index} is unknown")
-        require(0 not in found, f"operand {index} has no elements")
+        if 0 in found:
+            raise Inexpressible(f"operand {index} has no elements")
         return len(found)
 
     def operand(self, index: int) -> Operand:

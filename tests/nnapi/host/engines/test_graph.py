@@ -80,3 +80,13 @@ def test_subgraphs_have_names_of_their_own_and_share_constants():
     (proto,) = [inner.proto([], [])]
     assert not proto.initializer
     assert len(outer.build([], []).proto.graph.initializer) == 1
+
+
+@pytest.mark.parametrize(
+    "attribute", [3, (1, 2), [1, 2], True, 0.5, (0.5, 1.0), "SAME", np.int64(7)], ids=repr
+)
+def test_attributes_are_those_of_onnx(attribute):
+    """Integers are added without ONNX's helper, which must make the same of them."""
+    graph = OnnxGraph()
+    graph.node("Any", "x", given=attribute)
+    assert list(graph.nodes[0].attribute) == [helper.make_attribute("given", attribute)]
