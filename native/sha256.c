@@ -106,13 +106,27 @@ static bool has_instructions(void) {
   return (getauxval(AT_HWCAP) & SHA2) != 0;
 }
 
-#if defined(__clang__)
-#define WITH_SHA2 __attribute__((target("sha2")))
-#else
-#define WITH_SHA2 __attribute__((target("+crypto")))
-#endif
-WITH_SHA2 static void blocks_fast(uint32_t state[8], const uint8_t *data,
-                                                         size_t count) {
+/* In assembler: clang before 16 has the intrinsics only where every processor meant has them. */
+#define EXTENSION ".arch_extension sha2\n"
+
+static uint32x4_t hash_abcd(uint32x4_t abcd, uint32x4_t efgh, uint32x4_t sum) {
+  __asm__(EXTENSION "sha256h %q0, %q1, %2.4s" : "+w"(abcd) : "w"(efgh), "w"(sum));
+  return abcd;
+}
+
+static uint32x4_t hash_efgh(uint32x4_t efgh, uint32x4_t abcd, uint32x4_t sum) {
+  __asm__(EXTENSION "sha256h2 %q0, %q1, %2.4s" : "+w"(efgh) : "w"(abcd), "w"(sum));
+  return efgh;
+}
+
+/* The four words of the schedule that follow w0, w1, w2 and w3. */
+static uint32x4_t next_words(uint32x4_t w0, uint32x4_t w1, uint32x4_t w2, uint32x4_t w3) {
+  __asm__(EXTENSION "sha256su0 %0.4s, %1.4s" : "+w"(w0) : "w"(w1));
+  __asm__(EXTENSION "sha256su1 %0.4s, %1.4s, %2.4s" : "+w"(w0) : "w"(w2), "w"(w3));
+  return w0;
+}
+
+static void blocks_fast(uint32_t state[8], const uint8_t *data, size_t count) {
   uint32x4_t abcd = vld1q_u32(state), efgh = vld1q_u32(state + 4);
   for (; count > 0; count--, data += 64) {
     uint32x4_t w[4], saved_abcd = abcd, saved_efgh = efgh;
@@ -121,11 +135,10 @@ WITH_SHA2 static void blocks_fast(uint32_t state[8], const uint8_t *data,
       w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(data + 16 * i)));
     for (i = 0; i < 16; i++) {
       uint32x4_t sum = vaddq_u32(w[i & 3], vld1q_u32(K + 4 * i)), before = abcd;
-      abcd = vsha256hq_u32(abcd, efgh, sum);
-      efgh = vsha256h2q_u32(efgh, before, sum);
+      abcd = hash_abcd(abcd, efgh, sum);
+      efgh = hash_efgh(efgh, before, sum);
       if (i < 12)
-        w[i & 3] = vsha256su1q_u32(vsha256su0q_u32(w[i & 3], w[(i + 1) & 3]), w[(i + 2) & 3],
-                                   w[(i + 3) & 3]);
+        w[i & 3] = next_words(w[i & 3], w[(i + 1) & 3], w[(i + 2) & 3], w[(i + 3) & 3]);
     }
     abcd = vaddq_u32(abcd, saved_abcd);
     efgh = vaddq_u32(efgh, saved_efgh);

@@ -14,7 +14,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "native"
 HERE = Path(__file__).parent
-PROGRAMS = {"nnapi_run": ("nnapi_run", "onnx_file", "npy"), "read_many": ()}
+PROGRAMS = {
+    "nnapi_run": ("nnapi_run", "onnx_file", "npy"),
+    "read_many": (),
+}
 PLUGIN = ("ep", "plugin", *PROGRAMS["nnapi_run"])
 """Sources that are not part of every program."""
 
@@ -24,8 +27,33 @@ SANITIZED = (
 )
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
+WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
 ARM64 = shutil.which("aarch64-linux-gnu-gcc")
+ARM64_ROOT = "/usr/aarch64-linux-gnu"
 EMULATOR = shutil.which("qemu-aarch64-static") or shutil.which("qemu-aarch64")
+CLANG_ARM64 = ("clang", "--target=aarch64-linux-gnu")
+COMPILERS = (("gcc",), ("clang",), ("aarch64-linux-gnu-gcc",), CLANG_ARM64)
+"""Commands without files: for this machine, and for ARM64."""
+
+
+def is_arm64(compiler: tuple[str, ...]) -> bool:
+    """True for those that compile for ARM64 on another machine."""
+    return "aarch64-linux-gnu" in compiler[-1]
+
+
+def skip_without(compiler: tuple[str, ...]) -> None:
+    """Skips the test where the compiler is not installed; clang takes the C library of gcc's."""
+    if shutil.which(compiler[0]) is None or (is_arm64(compiler) and ARM64 is None):
+        pytest.skip(f"{' '.join(compiler)} is not installed, or has no C library")
+
+
+def starter(compiler: tuple[str, ...]) -> tuple[str, ...]:
+    """What starts programs of a compiler here; skips the test without an emulator for ARM64."""
+    if not is_arm64(compiler):
+        return ()
+    if EMULATOR is None:
+        pytest.skip("needs qemu-aarch64")
+    return (EMULATOR, "-L", ARM64_ROOT)
 
 
 @dataclass(frozen=True)
@@ -40,17 +68,17 @@ class Build:
         """`nnapi_run`, or a test program of this folder."""
         own = [NATIVE / f"{source}.c" for source in PROGRAMS[name]] or [HERE / f"{name}.c"]
         shared = [p for p in sorted(NATIVE.glob("*.c")) if p.stem not in PLUGIN]
-        return self._compiled(name, *own, *shared)
+        return self.compiled(name, *own, *shared)
 
     @cached_property
     def stand_in(self) -> Path:
         """The small NNAPI library."""
-        return self._compiled("libneuralnetworks.so", HERE / "stand_in.c", "-shared", "-fPIC")
+        return self.compiled("libneuralnetworks.so", HERE / "stand_in.c", "-shared", "-fPIC")
 
-    def _compiled(self, name: str, *words: object) -> Path:
+    def compiled(self, name: str, *words: object) -> Path:
+        """A program or library of that name, of these files and flags."""
         out = self.folder / name
-        warnings = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror")
-        command = [self.compiler, "-std=c11", *self.flags, *warnings, "-fvisibility=hidden"]
+        command = [self.compiler, "-std=c11", *self.flags, *WARNINGS, "-fvisibility=hidden"]
         command += [str(word) for word in words]
         command += [f"-I{NATIVE}", "-o", str(out), "-ldl", "-pthread"]
         subprocess.run(command, check=True, timeout=300)

@@ -86,7 +86,7 @@ int main(int count, char **words) {
   const ctx_settings settings = {.runtime = count > 1 ? words[1] : NULL};
   FILE *file = count > 2 ? fopen(words[2], "rb") : NULL;
   long refused = 0, ran = 0;
-  ctx_error error = {""};
+  ctx_error error = {0};
   ctx_nnapi nnapi;
   ctx_devices devices;
   uint8_t *data;
