@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-library test-ort-floor test-torch test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-library test-ort-floor test-torch test-litert test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -38,6 +38,11 @@ test-torch: $(READY)
 	.venv-torch/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	.venv-torch/bin/python -m pip install --quiet "$(TORCH)" --editable ".[torch]" --group test
 	.venv-torch/bin/python -m pytest $(SPREAD) -m torch tests/capi tests/partitioner/test_families.py tests/test_journeys.py tests/torch
+
+# The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
+test-litert: $(READY)
+	$(PIP) --editable ".[litert]"
+	$(BIN)/python -m pytest $(SPREAD) tests/nnapi/host/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
 
 # The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)

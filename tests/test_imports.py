@@ -63,8 +63,9 @@ ALLOWED = {
     "diagnostics": "costs epcontext errors files graph lowering nnapi.profile nnapi.runtime"
     " option_parsers option_values options ort provider quantization report sessions sizes target"
     " PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors files graph option_values options ort provider"
-    " report sessions settings sizes google networkx numpy onnx onnxruntime",
+    "preparation": "diagnostics epcontext errors files graph lowering.border nnapi.host.engines"
+    " nnapi.host.litert nnapi.runtime option_values options ort provider report sessions settings"
+    " sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext errors files graph target google numpy onnx",
     "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
     " provider report sessions settings target onnxruntime",
@@ -88,6 +89,7 @@ ALLOWED = {
     " nnapi.signature nnapi.spec nnapi.validate numpy threadpoolctl",
     "nnapi.library": "errors graph.value nnapi.codes nnapi.forks nnapi.functions nnapi.model"
     " nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
+    "nnapi.host.litert": "errors graph.value nnapi numpy",
     "nnapi.host.engines": "errors graph.value nnapi sessions numpy onnx onnxruntime",
     "nnapi.profile": "errors files graph.value nnapi.codes nnapi.digest nnapi.host nnapi.model"
     " nnapi.operand nnapi.params nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec"

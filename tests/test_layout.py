@@ -20,6 +20,7 @@ FOLDERS = {
     "ep_nnapi/nnapi/host/kernels": "tests/nnapi/host",
     # tested operation by operation too: conversions of a family through the device host-cpu
     "ep_nnapi/nnapi/host/engines/lowering": "tests/nnapi/host/engines",
+    "ep_nnapi/nnapi/host/litert/lowering": "tests/nnapi/host/litert",
 }
 """Packages whose tests are in another folder, with files of other names."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
@@ -136,4 +136,13 @@ class Runtime(Protocol):
 
         Raises SpecError if the model is illegal, RuntimeFailure if the device fails.
         """
+        ...
+
+
+@runtime_checkable
+class ExplainingRuntime(Protocol):
+    """A runtime that knows why its device declines operations."""
+
+    def explanation(self, model: Model, declined: Iterable[int]) -> str:
+        """The reason why the device does not support these operations, for a message."""
         ...

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from math import isnan
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +17,7 @@ from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
 from ep_nnapi.preparation import manifest
-from ep_nnapi.preparation.job import TIMEOUT, Format, Job, Verification, job_of
+from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
 from ep_nnapi.preparation.task import Task, clean, failed, locked, prepare_one
 from ep_nnapi.preparation.worker_pool import Limits, WorkerPool, limits_of, workers_of
@@ -114,9 +113,7 @@ def _prepared(
         raise OptionError(f"{folder.root} cannot be made: {error.strerror}") from None
     clean(folder.root)
     known = manifest.read(folder.manifest)
-    recipe = Recipe(
-        job.to_json(), _verification_key(verification), _versions(job.options.calibration)
-    )
+    recipe = Recipe(job.to_json(), _verification_key(verification), manifest.versions_of(job))
     task = partial(Task, root=folder.root, recipe=recipe, verification=verification, limits=limits)
     models = _run_all(_tasks(source, pairs, task, known), folder, submit, progress)
     if source.is_file() and models[0].unusable:
@@ -151,7 +148,7 @@ def _job(target: Path, options: dict[str, object]) -> Job:
 
 
 def _names_file(target: Path) -> bool:
-    return target.suffix.lower() in (".onnx", ".ort") and not target.is_dir()
+    return target.suffix.lower() in (".onnx", ".ort", FLATBUFFER) and not target.is_dir()
 
 
 def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tuple[Path, str]]]:
@@ -193,7 +190,7 @@ def _outputs_of_directory(
         raise OptionError(f"{target} is one file, but {source} is a directory; give a directory")
     folder = _real(target)
     within = folder == _real(source)
-    if within and job.format is not Format.ORT:
+    if within and job.format not in (Format.ORT, Format.TFLITE):
         raise OptionError(f"format {job.format} writes .onnx files; write to another directory")
     models = [
         path
@@ -289,11 +286,3 @@ def _verification_key(verification: Verification | None) -> dict[str, object] | 
             raise OptionError(f"{file}: no such input file")
     digests = {given: digest_of(file) for given, file in files.items()}
     return {"inputs": digests, "tolerance": verification.tolerance}
-
-
-def _versions(calibration: str | None) -> dict[str, str]:
-    """Returns the packages' versions, with a digest to detect a changed calibration file."""
-    versions = {name: version(name) for name in ("ep-nnapi", "onnxruntime", "onnx")}
-    if calibration is not None and Path(calibration).is_file():
-        versions["calibration"] = digest_of(Path(calibration))
-    return versions

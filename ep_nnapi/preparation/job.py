@@ -13,6 +13,9 @@ from ep_nnapi.settings import Chosen, read_settings
 
 _Kind = TypeVar("_Kind", bound=StrEnum)
 
+FLATBUFFER = ".tflite"
+"""Suffix of LiteRT flatbuffers."""
+
 TIMEOUT = 3600.0
 """Default time limit for one model in seconds; a longer run is unlikely to finish."""
 
@@ -28,11 +31,12 @@ class Level(StrEnum):
 
 
 class Format(StrEnum):
-    """Output format: an ORT-format model, an ONNX model, or an ONNX model with EPContext nodes."""
+    """Output format: ORT-format, ONNX, ONNX with EPContext nodes, or a LiteRT flatbuffer."""
 
     ORT = "ort"
     ONNX = "onnx"
     CONTEXT = "context"
+    TFLITE = "tflite"
 
 
 class Platform(StrEnum):
@@ -69,6 +73,7 @@ class Job:
             Format.ORT: f"{recorded}.ort",
             Format.ONNX: ".onnx",
             Format.CONTEXT: "_ctx.onnx",
+            Format.TFLITE: FLATBUFFER,
         }[self.format]
 
     def to_json(self) -> dict[str, object]:
@@ -111,6 +116,8 @@ NO_VERIFY_ADVICE = "no-verify prepares it without comparing"
 """Advice in errors for models that cannot be compared or are not deterministic."""
 
 _ANY = tuple(Level)
+_UNFUSED = (Level.DISABLE, Level.BASIC, Level.NNAPI_AWARE)
+"""Levels that leave NNAPI's nodes unfused."""
 COMBINATIONS = (
     Combination(
         Format.ORT,
@@ -132,10 +139,18 @@ COMBINATIONS = (
     ),
     Combination(
         Format.CONTEXT,
-        (Level.DISABLE, Level.BASIC, Level.NNAPI_AWARE),
+        _UNFUSED,
         Style.FIXED,
         "embed",
         "`MODEL_ctx.onnx` with each cluster compiled, its weights in a file beside it or embedded",
+    ),
+    Combination(
+        Format.TFLITE,
+        _UNFUSED,
+        Style.FIXED,
+        "",
+        "`MODEL.tflite`, or `MODEL_nnapi_N.tflite` for each cluster of a model that LiteRT takes "
+        "in part (extra `litert`)",
     ),
 )
 """All valid combinations; each is valid for the target platforms arm and amd64."""
@@ -199,11 +214,12 @@ def _check(job: Job) -> None:
             raise OptionError(f"{name} is for format {owner} only, not {job.format}")
 
 
+_FUSED = ", which fuses nodes for the CPU before NNAPI sees them; nnapi-aware fuses the others"
 _WHY_NOT = {
     Format.ORT: ", which has nothing to record",
     Format.ONNX: "",
-    Format.CONTEXT: ", which fuses nodes for the CPU before NNAPI sees them; "
-    "nnapi-aware fuses the others",
+    Format.CONTEXT: _FUSED,
+    Format.TFLITE: _FUSED,
 }
 
 

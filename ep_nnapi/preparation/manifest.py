@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from ep_nnapi.errors import OptionError, printable
 from ep_nnapi.files import digest_of, write_text
+from ep_nnapi.preparation.job import Format, Job
 from ep_nnapi.preparation.required_operators import merged
 
 _VERSION = 2
@@ -84,6 +86,24 @@ class Prepared:
         data = asdict(self)
         del data["skipped"]
         return {"status": str(self.status), **data}
+
+
+def versions_of(job: Job) -> dict[str, str]:
+    """Returns the packages' versions, with a digest to detect a changed calibration file.
+
+    Raises OptionError if the job needs an extra that is not installed.
+    """
+    names = ["ep-nnapi", "onnxruntime", "onnx"]
+    if job.format is Format.TFLITE:
+        from ep_nnapi.nnapi.host.litert import extra  # slow to import
+
+        extra.require_installed()
+        names.append(extra.PACKAGE)
+    versions = {name: version(name) for name in names}
+    calibration = job.options.calibration
+    if calibration is not None and Path(calibration).is_file():
+        versions["calibration"] = digest_of(Path(calibration))
+    return versions
 
 
 def up_to_date(

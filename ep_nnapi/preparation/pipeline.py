@@ -19,6 +19,7 @@ from ep_nnapi.preparation.fix_shapes import with_static_shapes
 from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
 from ep_nnapi.preparation.write_epcontext import save_context
+from ep_nnapi.preparation.write_tflite import save_tflite
 from ep_nnapi.report import Report
 
 _MAX_MODEL_BYTES = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
@@ -39,8 +40,10 @@ class SavedModel:
     external_files: tuple[Path, ...] = ()
 
 
-def save_prepared(model: Path, out: Path, job: Job) -> SavedModel:
+def save_prepared(model: Path, out: Path, job: Job, scratch: Path | None = None) -> SavedModel:
     """Prepares `model` and writes it to `out`; external weights of EPContext nodes go next to it.
+
+    scratch   folder for what only the verification needs (default: that of `out`)
 
     Raises ModelError, and OptionError if an option names something that the model does not have.
     """
@@ -49,7 +52,8 @@ def save_prepared(model: Path, out: Path, job: Job) -> SavedModel:
     external = external_data_of(model)
     _check_size(model, external)
     with with_static_shapes(model, out, job) as (static, rest):
-        return replace(_saved(static, out, rest), external_files=external.files)
+        saved = _saved(static, out, rest, scratch or out.parent)
+        return replace(saved, external_files=external.files)
 
 
 def _check_size(model: Path, external: ExternalData) -> None:
@@ -62,9 +66,9 @@ def _check_size(model: Path, external: ExternalData) -> None:
         )
 
 
-def _saved(model: Path, out: Path, job: Job) -> SavedModel:
-    if job.format is Format.CONTEXT:
-        compiled = _context(model, out, job)
+def _saved(model: Path, out: Path, job: Job, scratch: Path) -> SavedModel:
+    if job.format in (Format.CONTEXT, Format.TFLITE):
+        compiled = _compiled(model, out, job, scratch)
         _check_names(compiled, job)
         return SavedModel(compiled, ())
     save = save_ort if job.format is Format.ORT else save_onnx
@@ -87,8 +91,8 @@ def _check_names(report: Report, job: Job) -> None:
         check_excluded(job.options, report)
 
 
-def _context(model: Path, out: Path, job: Job) -> Report:
-    """Optimizes the model, then saves it with its clusters compiled into EPContext nodes.
+def _compiled(model: Path, out: Path, job: Job, scratch: Path) -> Report:
+    """Optimizes the model, then saves it with its clusters compiled, or the clusters alone.
 
     Casts of constants that ONNX Runtime inserted for the CPU are folded first. Otherwise it would
     fold them when it loads the model, and the inputs of a compiled cluster would change.
@@ -98,6 +102,8 @@ def _context(model: Path, out: Path, job: Job) -> Report:
         if job.level is not Level.DISABLE and mentions(saved, _CAST):
             save_onnx(saved, out, Job(Level.BASIC, Format.ONNX, job.platform))
             out.replace(saved)
+        if job.format is Format.TFLITE:
+            return save_tflite(saved, out, job.options, scratch)
         return save_context(saved, out, job.options, embed=job.embed)
 
 

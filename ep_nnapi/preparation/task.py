@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
@@ -18,7 +19,7 @@ from typing import Any
 
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
-from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Verification
+from ep_nnapi.preparation.job import FLATBUFFER, NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
 
@@ -110,6 +111,7 @@ def _prepared(task: Task, runner: StepRunner) -> Prepared:
         "job": task.recipe.job,
         "model": str(task.model),
         "out": str(out),
+        "scratch": str(runner.folder),
         "recorded": str(runner.folder / "recorded.npz"),
         "verification": task.verification and asdict(task.verification),
     }
@@ -146,7 +148,7 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
     The names of weight files contain digests, so a model in place always refers to its own weights.
     """
     home = (task.root / task.output).parent
-    names = sorted((p.name for p in work.iterdir()), key=lambda name: name == main)
+    names = sorted((p.name for p in work.iterdir()), key=lambda name: (name == main, name))
     digests = _digests(work, [work / name for name in names])
     with locked(task.root):
         home.mkdir(parents=True, exist_ok=True)
@@ -154,6 +156,7 @@ def _publish(work: Path, main: str, task: Task) -> dict[str, str]:
             (work / name).replace(home / name)
         if Path(main).suffix.lower() == ".onnx":
             _delete_replaced_weights(home, Path(main).stem, digests.keys())
+        _delete_replaced_flatbuffers(home, main, digests.keys())
     folder = Path(task.output).parent
     return {str(folder / name): digest for name, digest in digests.items()}
 
@@ -164,6 +167,16 @@ def _delete_replaced_weights(home: Path, stem: str, kept: Collection[str]) -> No
         known = path.suffix in (".weights", ".data") and path.name not in kept
         digest = path.stem.removeprefix(f"{stem}.")
         if known and path.stem == f"{stem}.{digest}" and _is_digest(digest):
+            path.unlink(missing_ok=True)
+
+
+def _delete_replaced_flatbuffers(home: Path, main: str, kept: Collection[str]) -> None:
+    """Deletes flatbuffers of an earlier model with the same name: the whole one and clusters."""
+    if Path(main).suffix.lower() != FLATBUFFER:
+        return
+    cluster = re.compile(f"{re.escape(Path(main).stem)}(_nnapi_[0-9]+)?{re.escape(FLATBUFFER)}")
+    for path in home.iterdir():
+        if cluster.fullmatch(path.name) and path.name not in kept:
             path.unlink(missing_ok=True)
 
 

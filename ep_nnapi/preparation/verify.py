@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite, isnan
 from pathlib import Path
 
@@ -33,10 +34,13 @@ _MODEL, _TOLERANCE = "about.0.model", "about.0.tolerance"
 _PRODUCTS = (b"QLinear", b"QGemm", b"MatMulInteger", b"ConvInteger")
 
 
-def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | None:
+def record(
+    model: Path, how: Verification, fixed: Shapes, to: Path, exposed: Path | None = None
+) -> float | None:
     """Writes inputs and the original's outputs on the CPU provider to `to` (.npz).
 
-    fixed  static shapes of inputs in the prepared model
+    fixed    static shapes of inputs in the prepared model
+    exposed  an equal model with more outputs, to record those as well
     Returns the tolerance to apply; None for the default of each output's kind. The default for
     quantized models is raised to twice the difference between ONNX Runtime's own fused and
     unfused results, if that is larger.
@@ -49,6 +53,11 @@ def record(model: Path, how: Verification, fixed: Shapes, to: Path) -> float | N
     specs = fixed_specs(inputs, fixed)
     feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
+    if exposed is not None:
+        model = exposed
+        inner = open_session(str(model), options, [CPU])
+        more = (outputs_of(inner, fed, None) for fed in feeds.runs)
+        outputs = [{**a, **b} for a, b in zip(more, outputs, strict=True)]
     arrays: dict[str, Array] = {}
     for i, (fed, found) in enumerate(zip(feeds.runs, outputs, strict=True)):
         arrays |= _numbered("in", i, fed) | _numbered("out", i, found)
@@ -81,22 +90,41 @@ def _difference_of_levels(model: Path, feeds: Feeds, fused: Sequence[Mapping[str
     return 2 * apart if isfinite(apart) else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What `record` has written: inputs and outputs of each run, the model, the tolerance."""
+
+    feeds: tuple[Mapping[str, Array], ...]
+    outputs: tuple[Mapping[str, Array], ...]
+    model: str
+    tolerance: float | None
+
+
+def read_recorded(path: Path) -> Recorded:
+    """Returns the contents of a file that `record` has written."""
+    with np.load(path, allow_pickle=False) as arrays:
+        feeds, want = _runs("in", arrays), _runs("out", arrays)
+        original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
+    count = range(max(len(feeds), len(want)))
+    return Recorded(
+        tuple(feeds.get(i, {}) for i in count),
+        tuple(want.get(i, {}) for i in count),
+        original,
+        None if isnan(tolerance) else tolerance,
+    )
+
+
 def compare(prepared: Path, recorded: Path, options: Mapping[str, object]) -> Verdict:
     """Runs the prepared model on nnapi-reference and judges it against the recorded outputs.
 
     Raises ModelError if it cannot be loaded, or if its inputs or outputs are not the original's.
     """
-    with np.load(recorded, allow_pickle=False) as arrays:
-        feeds, want = _runs("in", arrays), _runs("out", arrays)
-        original, tolerance = str(arrays[_MODEL]), float(arrays[_TOLERANCE])
-    count = max(len(feeds), len(want))
-    runs = Feeds(tuple(feeds.get(i, {}) for i in range(count)))
-    _, got = run_on_nnapi(str(prepared), runs, on_reference_device(options))
-    wanted = [want.get(i, {}) for i in range(count)]
-    if any(g.keys() != w.keys() for g, w in zip(got, wanted, strict=True)):
+    known = read_recorded(recorded)
+    _, got = run_on_nnapi(str(prepared), Feeds(known.feeds), on_reference_device(options))
+    if any(g.keys() != w.keys() for g, w in zip(got, known.outputs, strict=True)):
         raise ModelError("the prepared model's outputs have other names than the original's")
-    asked = None if isnan(tolerance) else tolerance
-    return compared(original, runs.runs, (got, wanted), asked, half=relaxed(options))
+    half = relaxed(options)
+    return compared(known.model, known.feeds, (got, known.outputs), known.tolerance, half=half)
 
 
 def _numbered(side: str, run: int, arrays: Mapping[str, Array]) -> dict[str, Array]:

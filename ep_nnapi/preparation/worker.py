@@ -25,16 +25,19 @@ from typing import NoReturn
 from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import to_strings
-from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Verification, job_of
+from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record
+from ep_nnapi.preparation.verify_tflite import compare_flatbuffers
 from ep_nnapi.preparation.worker_pool import OUTPUT_FILE, RESULT_FILE, Data
+from ep_nnapi.preparation.write_tflite import EXPOSED
 from ep_nnapi.sessions.custom_ops import custom_ops
 
 
 def _save(task: Data) -> Data:
     """Prepares `model` and writes it to `out`."""
-    saved = save_prepared(Path(task["model"]), Path(task["out"]), job_of(task["job"]))
+    model, out, scratch = (Path(task[name]) for name in ("model", "out", "scratch"))
+    saved = save_prepared(model, out, job_of(task["job"]), scratch)
     return {
         "report": saved.report.to_json(),
         "operators": saved.operators,
@@ -46,17 +49,22 @@ def _record(task: Data) -> Data:
     """Records the original's outputs."""
     model, how = Path(task["model"]), Verification(**task["verification"])
     fixed = dict(job_of(task["job"]).options.fix)
+    exposed = Path(task["scratch"], EXPOSED)
+    inner = exposed if exposed.is_file() else None
     try:
-        return {"tolerance": record(model, how, fixed, Path(task["recorded"]))}
+        return {"tolerance": record(model, how, fixed, Path(task["recorded"]), inner)}
     except (ModelError, OptionError) as error:
         raise type(error)(f"{error}; {NO_VERIFY_ADVICE}") from None
 
 
 def _verify(task: Data) -> Data:
     """Compares the outputs of the prepared model `out` with the recorded ones."""
-    asked = job_of(task["job"]).options
-    options = to_strings(replace(asked, fix=()))  # `out` has these shapes already
-    found = compare(Path(task["out"]), Path(task["recorded"]), options)
+    job, out, recorded = job_of(task["job"]), Path(task["out"]), Path(task["recorded"])
+    options = to_strings(replace(job.options, fix=()))  # `out` has these shapes already
+    if job.format is Format.TFLITE:
+        found = compare_flatbuffers(out.parent, recorded, options)
+    else:
+        found = compare(out, recorded, options)
     return {
         "differences": [d.to_json() for d in found.differences],
         "refused": " ".join(sentences(found)) if found.negative else None,

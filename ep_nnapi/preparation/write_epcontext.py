@@ -21,9 +21,11 @@ from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_EP, CONTEXT_OP, EP_SOURCE
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
+from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.option_values import DynamicShapes
 from ep_nnapi.options import Options
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.report import Report
 
 
@@ -46,22 +48,14 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     there is nothing to compile.
     """
     proto = onnx.load(str(model))
-    _make_names_unique(proto)
+    make_names_unique(proto)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     provider = partitioned_at(str(model), options, level)
-    clusters = provider.clusters
-    if not all(isinstance(c, CompiledCluster) for c in clusters):
-        # partition again: nodes with static shapes must form clusters without the dynamic ones
-        static = replace(options, dynamic_shapes=DynamicShapes.OFF)
-        clusters = partitioned_at(str(model), static, level).clusters
-    compiled = [
-        _Compiled(c, pack(c.lowered, model_has_checksum=True))
-        for c in clusters
-        if isinstance(c, CompiledCluster)
-    ]
+    clusters = static_clusters(model, options, provider)
+    compiled = [_Compiled(c, pack(c.lowered, model_has_checksum=True)) for c in clusters]
     if not compiled:
-        raise ModelError(_why_not_compiled(proto, provider.report))
+        raise ModelError(why_not_compiled(proto, provider.report))
     contexts = contexts_of([one.packed for one in compiled], None if embed else out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
@@ -71,7 +65,23 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     return provider.report
 
 
-def _why_not_compiled(proto: ModelProto, report: Report) -> str:
+def static_clusters(
+    model: Path, options: Options, provider: Provider, runtime: Runtime | None = None
+) -> list[CompiledCluster]:
+    """Returns the clusters of static shapes of an optimized model that `provider` partitioned.
+
+    runtime   the one that replaces the runtime of the options, as for `partitioned_at`
+    """
+    clusters = provider.clusters
+    if not all(isinstance(c, CompiledCluster) for c in clusters):
+        # partition again: nodes with static shapes must form clusters without the dynamic ones
+        static = replace(options, dynamic_shapes=DynamicShapes.OFF)
+        level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        clusters = partitioned_at(str(model), static, level, runtime).clusters
+    return [c for c in clusters if isinstance(c, CompiledCluster)]
+
+
+def why_not_compiled(proto: ModelProto, report: Report) -> str:
     """Returns the reason why there is nothing to compile, and advice."""
     if not report.clusters:
         return (
@@ -94,7 +104,7 @@ def _is_symbolic(info: ValueInfoProto) -> bool:
     return not all(d.HasField("dim_value") for d in info.type.tensor_type.shape.dim)
 
 
-def _make_names_unique(proto: ModelProto) -> None:
+def make_names_unique(proto: ModelProto) -> None:
     """Gives every node a unique name, by which clusters in the report identify their nodes."""
     seen: Counter[str] = Counter()
     for graph in graphs(proto.graph):

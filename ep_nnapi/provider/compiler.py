@@ -18,8 +18,14 @@ from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.digest import model_digest
-from ep_nnapi.nnapi.profile.device import ProfiledRuntime
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions, Runtime
+from ep_nnapi.nnapi.runtime import (
+    Compilation,
+    CompileOptions,
+    Device,
+    ExplainingRuntime,
+    RunOptions,
+    Runtime,
+)
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.run_events import Listener
@@ -180,7 +186,7 @@ class Compiler:
         names = {name for op in operations for name in op.origin}
         kinds = ", ".join(sorted({op.spec.name for op in operations}))
         by = ""
-        if isinstance(self.runtime, ProfiledRuntime):
+        if isinstance(self.runtime, ExplainingRuntime):
             by = f" ({self.runtime.explanation(lowered.model, indexes)})"
         return Declined(names, Reason.DRIVER, f"{self.device.name} declines {kinds}{by}")
 

@@ -69,7 +69,7 @@ def test_what_is_in_no_combination_is_refused_in_a_sentence(
             {"format": "onnx", "enable_type_reduction": True},
             "enable_type_reduction is for format ort only",
         ),
-        ({"format": "tflite"}, "format is 'tflite'; it must be one of ort, onnx, context"),
+        ({"format": "pb"}, "format is 'pb'; it must be one of ort, onnx, context, tflite"),
         ({"optimization_level": "99"}, "optimization_level is '99'"),
     ],
 )

@@ -1,0 +1,99 @@
+"""Writing of models as LiteRT flatbuffers, one for each cluster that LiteRT computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import onnxruntime
+from onnx import GraphProto, ModelProto, helper
+
+from ep_nnapi.diagnostics.check import partitioned_at
+from ep_nnapi.errors import ModelError
+from ep_nnapi.lowering.border import Crossing
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible
+from ep_nnapi.nnapi.host.litert import extra
+from ep_nnapi.nnapi.host.litert.convert import convert
+from ep_nnapi.nnapi.host.litert.device import LiteRtRuntime
+from ep_nnapi.nnapi.host.litert.interpreter import load
+from ep_nnapi.nnapi.host.litert.ports import Port
+from ep_nnapi.options import Options
+from ep_nnapi.preparation.job import FLATBUFFER
+from ep_nnapi.preparation.write_epcontext import (
+    make_names_unique,
+    static_clusters,
+    why_not_compiled,
+)
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.report import Report
+
+EXPOSED = "exposed.onnx"
+"""File beside the output's folder: the model with what enters and leaves clusters as outputs."""
+
+
+def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Report:
+    """Writes a flatbuffer for each cluster of `model`, with the ONNX names, types and layouts.
+
+    model     already optimized; gets unique node names and is otherwise used as it is
+    out       the file where one cluster covers the model; else STEM_nnapi_N.tflite beside it
+    scratch   folder for the model with exposed boundaries, if there are several files
+    Returns the report of a session whose device is LiteRT: what it declines is a rejection. Raises
+    ModelError if there is nothing to write, OptionError without the extra.
+    """
+    extra.require_installed()
+    proto = onnx.load(str(model))
+    make_names_unique(proto)
+    onnx.save(proto, str(model))
+    level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    runtime = LiteRtRuntime()
+    provider = partitioned_at(str(model), options, level, runtime)
+    inside = {node.name for node in proto.graph.node}
+    clusters = [
+        cluster
+        for cluster in static_clusters(model, options, provider, runtime)
+        if set(cluster.report.nodes) <= inside  # those of control flow have no inputs of their own
+    ]
+    if not clusters:
+        raise ModelError(why_not_compiled(proto, provider.report))
+    whole = len(clusters) == 1 and provider.report.taken == provider.report.nodes
+    if not whole:
+        onnx.save(_exposed(proto, clusters), str(scratch / EXPOSED))
+    for n, cluster in enumerate(clusters):
+        path = out if whole else out.with_name(f"{out.stem}_nnapi_{n}{FLATBUFFER}")
+        path.write_bytes(_flatbuffer(cluster))
+    return provider.report
+
+
+def _flatbuffer(cluster: CompiledCluster) -> bytearray:
+    """The cluster's flatbuffer, which LiteRT has loaded once."""
+    border = cluster.lowered.border
+    try:
+        found = convert(cluster.lowered.model, _ports(border.inputs), _ports(border.outputs))
+        load(found)
+    except (Inexpressible, ModelError) as reason:
+        raise ModelError(f"the cluster of {cluster.report.nodes[0]}: {reason}") from None
+    return found
+
+
+def _ports(crossings: Sequence[Crossing]) -> list[Port]:
+    return [Port(c.name, c.dtype.numpy, c.shape, c.operand, c.perm) for c in crossings]
+
+
+def _exposed(proto: ModelProto, clusters: Sequence[CompiledCluster]) -> ModelProto:
+    """A copy of the model, with all tensors at borders of clusters as outputs."""
+    exposed = ModelProto()
+    exposed.CopyFrom(proto)
+    known = {v.name for v in (*exposed.graph.input, *exposed.graph.output)}
+    for cluster in clusters:
+        border = cluster.lowered.border
+        for crossing in (*border.inputs, *border.outputs):
+            if crossing.name not in known:
+                known.add(crossing.name)
+                _add_output(exposed.graph, crossing)
+    return exposed
+
+
+def _add_output(graph: GraphProto, crossing: Crossing) -> None:
+    info = helper.make_tensor_value_info(crossing.name, int(crossing.dtype), crossing.shape)
+    graph.output.append(info)

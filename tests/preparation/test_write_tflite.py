@@ -1,0 +1,118 @@
+"""Models as LiteRT flatbuffers: whole ones, clusters, and what is left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import ep_nnapi
+from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.host.litert import extra
+from ep_nnapi.nnapi.host.litert.interpreter import load
+from ep_nnapi.options import parse
+from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
+from models import zoo
+from tests.nnapi.host.litert.needs import LITERT
+from tests.preparation.test_batch import tiny
+from tests.provider.test_planner import SHAPE, model
+
+X = np.linspace(-1, 1, 6, dtype=np.float32).reshape(SHAPE)
+DIGITS = Path(__file__).parents[2] / "models" / "digits.onnx"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.suffix == ".tflite")
+
+
+def saved(proto: onnx.ModelProto, folder: Path, **options: object) -> ep_nnapi.Report:
+    source, scratch = folder / "source.onnx", folder / "scratch"
+    scratch.mkdir()
+    onnx.save(proto, source)
+    return save_tflite(source, folder / "out.tflite", parse(options), scratch)
+
+
+@LITERT
+def test_a_whole_model_is_one_file_with_its_own_names(tmp_path: Path) -> None:
+    proto = model("Add x w -> a", "Tanh a -> y", constants="w")
+    report = saved(proto, tmp_path)
+    assert report.taken == 2
+    assert names(tmp_path) == ["out.tflite"]
+    assert not (tmp_path / "scratch" / EXPOSED).exists()
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": X})
+    found = load(tmp_path / "out.tflite").run({"x": X})
+    np.testing.assert_allclose(found["y"], wanted, atol=1e-6)  # TANH in float32
+
+
+@LITERT
+def test_clusters_are_files_with_the_borders_names(tmp_path: Path) -> None:
+    """Two clusters around a node that is excluded."""
+    proto = model("Abs x -> a", "Mul a w -> b", "Add b w -> y", constants="w")
+    saved(proto, tmp_path, exclude="Mul")
+    assert names(tmp_path) == ["out_nnapi_0.tflite", "out_nnapi_1.tflite"]
+    first, second = (load(tmp_path / name) for name in names(tmp_path))
+    np.testing.assert_array_equal(first.run({"x": X})["a"], np.abs(X))
+    assert second.inputs == ("b",)
+    exposed = onnx.load(tmp_path / "scratch" / EXPOSED)
+    assert {o.name for o in exposed.graph.output} == {"y", "a", "b"}
+
+
+@LITERT
+def test_what_litert_declines_is_a_rejection_with_its_reason(tmp_path: Path) -> None:
+    proto = model("Abs x -> a", "Elu a -> y")
+    proto.graph.node[1].attribute.append(onnx.helper.make_attribute("alpha", 0.5))
+    report = saved(proto, tmp_path)
+    (found,) = report.rejections
+    assert (found.node, found.op_type) == ("Elu_y", "Elu")
+    assert found.detail == "litert declines ELU (alpha is 0.5, LiteRT's ELU has 1)"
+    assert names(tmp_path) == ["out_nnapi_0.tflite"]
+
+
+@LITERT
+def test_nothing_to_write_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="NNAPI takes no node of this model"):
+        saved(model("Abs x -> y"), tmp_path, exclude="Abs")
+    assert names(tmp_path) == []
+
+
+def test_without_the_extra_it_names_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(extra, "find_spec", lambda name: None)
+    with pytest.raises(OptionError, match=r"pip install 'ep-nnapi\[litert\]'"):
+        ep_nnapi.prepare(tiny(tmp_path / "a.onnx"), tmp_path / "out", format="tflite")
+    assert not list((tmp_path / "out").glob("*"))
+
+
+@LITERT
+def test_prepare_verifies_and_skips_what_is_up_to_date(tmp_path: Path) -> None:
+    for status in ("prepared", "up to date"):
+        (entry,) = ep_nnapi.prepare(DIGITS, tmp_path, format="tflite").models
+        assert (entry.status, list(entry.outputs)) == (status, ["digits.tflite"])
+        (found,) = entry.differences
+        assert found["relative"] <= 1e-6  # sums of float32 products in another order
+
+
+@LITERT
+def test_prepare_verifies_each_cluster(tmp_path: Path) -> None:
+    out = tmp_path / "d.tflite"
+    (entry,) = ep_nnapi.prepare(DIGITS, out, exclude="MaxPool").models
+    assert list(entry.outputs) == [f"d_nnapi_{n}.tflite" for n in range(3)]
+    assert len(entry.differences) == 3
+    assert max(d["relative"] for d in entry.differences) <= 1e-5
+    (entry,) = ep_nnapi.prepare(DIGITS, out).models
+    assert names(tmp_path) == ["d.tflite"]  # those of the clusters are gone
+
+
+@LITERT
+@pytest.mark.parametrize("scheme", ["u8u8", "u8s8", "s8s8"])
+def test_quantized_models(tmp_path: Path, scheme: str) -> None:
+    """Weights per tensor with zero points, and per channel."""
+    proto = zoo.quantized("kws_dscnn", scheme, size=None)
+    (entry,) = ep_nnapi.prepare(proto, tmp_path, format="tflite").models
+    assert entry.error is None
+    assert entry.report is not None
+    assert not entry.report["rejections"]
