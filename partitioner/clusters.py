@@ -111,18 +111,13 @@ def _uncollected() -> Iterator[None]:
 def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
     """Members of every cluster, ascending, clusters in an order in which they can run.
 
-    label  the block of every node, by one of its nodes
-    Tie rule: of the blocks that can run, the one with the smallest member is next.
+    label  the block of every node
     """
-    members: dict[int, list[int]] = {}
-    for v, b in enumerate(label):
-        members.setdefault(b, []).append(v)
-    quotient = nx.DiGraph()
-    quotient.add_nodes_from(members)
-    edges = ((label[u], label[v]) for v, row in enumerate(region.preds) for u in row)
-    quotient.add_edges_from((a, b) for a, b in edges if a != b)
-    order = nx.lexicographical_topological_sort(quotient, key=lambda b: members[b][0])
-    return [members[b] for b in order if region.capable[b]]
+    smaller, where = region.contracted(label)
+    members: list[list[int]] = [[] for _ in smaller.preds]
+    for v, i in enumerate(where):
+        members[i].append(v)
+    return [nodes for nodes, flag in zip(members, smaller.capable, strict=True) if flag]
 
 
 def work_for(nodes: int) -> int:
@@ -162,7 +157,7 @@ def labelled(
         if share < LEAST * len(members):
             block, least = _merged(part, [], partial(own, i), least)
         else:
-            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(own(i)))
+            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(sorted(own(i))))
             if alike not in known:
                 known[alike] = _searched(part, own(i), least, share)
                 work -= known[alike][2]
@@ -216,7 +211,7 @@ def _merged(
 
     Of those with the fewest clusters the bytes are counted, too, if there are several.
     """
-    succs, order = region.succs(), range(len(region.preds))
+    succs, order = region.succs, range(len(region.preds))
     early = earliest(region.preds, order, region.capable)
     late = earliest(succs, order[::-1], region.capable)
     found = [forward(region), backward(region)]

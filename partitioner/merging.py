@@ -32,7 +32,7 @@ def forward(region: Region, fits: Fits | None = None) -> list[int]:
 def backward(region: Region, fits: Fits | None = None) -> list[int]:
     """The same against the order of numbers, with every edge turned round."""
     order = range(len(region.preds) - 1, -1, -1)
-    return _merged(region.succs(), order, region.capable, fits)
+    return _merged(region.succs, order, region.capable, fits)
 
 
 def maximal(
@@ -105,28 +105,26 @@ def _merged(
 class _Blocks:
     """An acyclic graph of blocks that grows by nodes; a block goes by one of its nodes.
 
-    block      the block of each node
-    members    nodes of each block of more than one
-    following  nodes in the blocks that follow each block
-    preceding  nodes in the blocks that each block follows
-    level      of each block: less than the levels of all blocks that follow it
+    block    the block of each node
+    members  nodes of each block of more than one
+    edges    the blocks that follow each block, and those that it follows
+    level    of each block: less than the levels of all blocks that follow it
     """
 
     def __init__(self, size: int) -> None:
         self.block = list(range(size))
         self.members: dict[int, list[int]] = {}
-        self._following: dict[int, set[int]] = {}
-        self._preceding: dict[int, set[int]] = {}
+        self._edges: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
         self._level = [0] * size
 
     def _size(self, b: int) -> tuple[int, int]:
-        """The nodes of a block, and its name to break ties."""
-        return len(self.members.get(b, ())), b
+        """The nodes and edges of a block, and its name to break ties."""
+        return len(self.members.get(b, ())) + sum([len(e.get(b, ())) for e in self._edges]), b
 
     def fitting(self, joined: Sequence[int], v: int, fits: Fits) -> list[int]:
         """The blocks that a node may join within limits, those of most nodes first."""
         found, nodes = [], [v]
-        for b in sorted(joined, key=lambda b: (-self._size(b)[0], b)):
+        for b in sorted(joined, key=lambda b: (-len(self.members.get(b, [b])), b)):
             more = [*nodes, *self.members.get(b, [b])]
             if fits(more):
                 found.append(b)
@@ -135,26 +133,31 @@ class _Blocks:
 
     def unfollowed(self, candidates: Sequence[int], blocks: set[int]) -> list[int]:
         """Those candidates that lead to none of the other `blocks`."""
-        level = self._level
+        level, following = self._level, self._edges[0]
         highest = max([level[b] for b in blocks])
-        return [b for b in candidates if level[b] == highest or not self._reaches(b, blocks)]
+        return [
+            b
+            for b in candidates
+            if level[b] == highest
+            or b not in following
+            or (following[b].isdisjoint(blocks) and not self._reaches(b, blocks))
+        ]
 
     def _reaches(self, start: int, blocks: set[int]) -> bool:
         """Return True if a path leads from block `start` to a higher one of `blocks`.
 
         Searched from both ends, each step at the one that has fewer edges to follow.
         """
-        level, block = self._level, self.block
+        level, edges = self._level, self._edges
         low, high = level[start], max([level[b] for b in blocks])
-        goals = {b for b in blocks if level[b] > low}
-        edges = (self._following, self._preceding)
-        seen = [{start}, goals]  # from either end; those met last are the rims
-        rims = [{start}, goals]
+        seen = [{start}, {b for b in blocks if level[b] > low}]  # from either end
+        rims = list(seen)  # those met last
         while True:
-            here = min((0, 1), key=lambda k: sum([len(edges[k].get(b, ())) for b in rims[k]]))
-            found = {block[v] for b in rims[here] for v in edges[here].get(b, ())}
-            if not found.isdisjoint(seen[1 - here]):
+            rows = [[edges[k][b] for b in rims[k] if b in edges[k]] for k in (0, 1)]
+            here = min((0, 1), key=lambda k: sum(map(len, rows[k])))
+            if not all(row.isdisjoint(seen[1 - here]) for row in rows[here]):
                 return True
+            found = set().union(*rows[here])
             rims[here] = {b for b in found - seen[here] if low < level[b] < high}
             if not rims[here]:
                 return False
@@ -163,23 +166,23 @@ class _Blocks:
     def add(self, v: int, read: set[int], joined: Sequence[int]) -> None:
         """Add node `v`, which reads from blocks `read`, to those in `joined`, which become one."""
         level = self._level
-        block, height = v, 0
-        if joined:
+        height = max([level[b] + (b not in joined) for b in read])
+        block = joined[0] if joined else v
+        if len(joined) > 1:
             block = max(joined, key=self._size)
-            height = max([level[b] for b in joined])
-            for b in joined:
-                if b != block:
-                    self._absorb(block, b)
+        for b in joined or [v]:
+            if level[b] < height:
+                self._lift(b, height)
+            if b != block:
+                self._absorb(block, b)
+        if joined:
             self.block[v] = block
             self.members.setdefault(block, [block]).append(v)
+        following, preceding = self._edges
         for b in read if len(read) > len(joined) else ():
             if b not in joined:
-                self._following.setdefault(b, set()).add(block)
-                self._preceding.setdefault(block, set()).add(b)
-                height = max(height, level[b] + 1)
-        if height > level[block] or len(joined) > 1:
-            level[block] = max(height, level[block])
-            self._lift(block)
+                following.setdefault(b, set()).add(block)
+                preceding.setdefault(block, set()).add(b)
 
     def _absorb(self, block: int, other: int) -> None:
         """Make the members of `other` members of `block`."""
@@ -187,18 +190,21 @@ class _Blocks:
         for v in moved:
             self.block[v] = block
         self.members.setdefault(block, [block]).extend(moved)
-        for edges in (self._following, self._preceding):
-            if other in edges:
-                edges.setdefault(block, set()).update(edges.pop(other))
+        for edges, back in (self._edges, self._edges[::-1]):
+            if row := edges.pop(other, None):
+                edges.setdefault(block, set()).update(row)
+                for b in row:
+                    back[b].remove(other)
+                    back[b].add(block)
 
-    def _lift(self, block: int) -> None:
-        """Raise the levels of blocks that follow a raised one."""
-        level = self._level
-        stack = [block]
+    def _lift(self, block: int, height: int) -> None:
+        """Raise the level of a block, and those of blocks that follow it."""
+        level, following = self._level, self._edges[0]
+        stack = [(block, height)]
         while stack:
-            b = stack.pop()
-            least = level[b] + 1
-            for other in {self.block[v] for v in self._following.get(b, ())}:
-                if level[other] < least:
-                    level[other] = least
-                    stack.append(other)
+            b, least = stack.pop()
+            if level[b] < least:
+                level[b] = least
+                stack += [
+                    (other, least + 1) for other in following.get(b, ()) if level[other] <= least
+                ]

@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
 def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     """The steps of a region; none if their live nodes sum to more than `most`."""
-    succs = region.succs()
+    succs = region.succs
     order = _narrow_order(region.preds, succs)
     place = {v: i for i, v in enumerate(order)}
     last = [max((place[w] for w in succs[v]), default=place[v]) for v in range(len(order))]

@@ -60,7 +60,7 @@ def joints(region: Region) -> Iterator[tuple[int, int]]:
     step = max(1, -(-len(incapable) // min(LANDMARKS, 1 + BITS // max(1, len(capable)))))
     marks = {v: 1 << i for i, v in enumerate(incapable[::step])}
     above = _spread(preds, range(len(preds)), marks)
-    below = _spread(region.succs(), range(len(preds) - 1, -1, -1), marks)
+    below = _spread(region.succs, range(len(preds) - 1, -1, -1), marks)
     for v, row in enumerate(preds):
         if capable[v]:
             marked = above[v]
@@ -110,7 +110,7 @@ class _Units:
     def __init__(self, region: Region, tensors: Sequence[Tensor]) -> None:
         self.capable = region.capable
         self.reads = [set(row) for row in region.preds]
-        self.read_by = [set(row) for row in region.succs()]
+        self.read_by = [set(row) for row in region.succs]
         self.apart = [tensor.price(2) - tensor.price(1) for tensor in tensors]
         self.touched = [set(tensor.touched) for tensor in tensors]
         self.touches: list[set[int]] = [set() for _ in region.preds]

@@ -91,28 +91,28 @@ def region_tensors(
     """
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
-        at = [place[node] for node in (maker, *readers) if node in place]
+        at = [found for found in map(place.get, (maker, *readers)) if found]
         if len(at) < 2:
             continue
-        regions = {region for region, _ in at}
+        regions: dict[int, list[int]] = {}
+        for region, v in at:
+            regions.setdefault(region, []).append(v)
         internal = len(regions) == 1 and len(at) == 1 + len(readers)
-        for region in regions:
-            touched = [v for home, v in at if home == region]
-            rows[region].append(Tensor(size, tuple(touched), internal))
-    return [_alike(row) for row in rows]
+        for region, touched in regions.items():
+            if len(touched) > 1 and size:
+                rows[region].append(Tensor(size, tuple(sorted(touched)), internal))
+    return rows
 
 
 def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
-    """Tensors as touched by what each node is part of."""
-    return _alike(Tensor(size, tuple([name[v] for v in vs]), alone) for size, vs, alone in tensors)
+    """Tensors as touched by what each node is part of, in a fixed order.
 
-
-def _alike(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Tensors with those that the same nodes touch as one, and none that costs always the same."""
+    Those that the same nodes touch become one, and those that always cost the same are left out.
+    """
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
     for size, nodes, internal in tensors:
-        touched = tuple(sorted(set(nodes)))
-        if len(touched) > 1 and size:
+        touched = tuple(sorted({name[v] for v in nodes}))
+        if len(touched) > 1:
             key = touched, internal
             sizes[key] = sizes.get(key, 0) + size
     return [Tensor(size, *key) for key, size in sorted(sizes.items())]
@@ -120,6 +120,10 @@ def _alike(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 def cost_of(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> tuple[int, int]:
     """Clusters and bytes of a partition that gives each node its block."""
-    clusters = {b for v, b in enumerate(block) if region.capable[v]}
-    prices = [tensor.price(len({block[v] for v in tensor.touched})) for tensor in tensors]
-    return len(clusters), sum(prices)
+    clusters = {b for b, flag in zip(block, region.capable, strict=True) if flag}
+    total, block_of = 0, block.__getitem__
+    for size, touched, internal in tensors:
+        count = len(set(map(block_of, touched)))
+        if count > 1 or not internal:
+            total += size * count
+    return len(clusters), total

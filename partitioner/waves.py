@@ -27,8 +27,12 @@ def earliest(
     """The first wave that each node can be in, from 1; of an incapable node, the last before it."""
     wave = [0] * len(reads)
     for v in order:
-        own = capable[v]
-        wave[v] = max([own, *[wave[u] + (own > capable[u]) for u in reads[v]]])
+        most = own = capable[v]
+        for u in reads[v]:
+            other = wave[u] + 1 if own > capable[u] else wave[u]
+            if other > most:  # noqa: PLR1730 (max takes twice as long)
+                most = other
+        wave[v] = most
     return wave
 
 
@@ -55,7 +59,7 @@ def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
     flags, order = region.capable, range(len(region.preds))
     early = earliest(region.preds, order, flags)
     count = max(early, default=0)
-    late = [count + 1 - w for w in earliest(region.succs(), order[::-1], flags)]
+    late = [count + 1 - w for w in earliest(region.succs, order[::-1], flags)]
     wave = min(early, late, key=lambda wave: cost_of(region, tensors, wave)[1])
     touching: list[list[tuple[Tensor, Counter[int]]]] = [[] for _ in wave]
     for tensor in tensors:

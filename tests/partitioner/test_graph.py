@@ -47,7 +47,7 @@ def test_contraction_by_networkx(seed):
 def test_a_part_keeps_the_edges_between_its_nodes():
     region = Region([[], [0], [0, 1], [2]], bytearray([1, 0, 1, 1]))
     assert region.part([0, 2, 3]) == Region([[], [0], [1]], bytearray([1, 1, 1]))
-    assert region.succs() == [[1, 2], [2], [3], []]
+    assert region.succs == [[1, 2], [2], [3], []]
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -18,7 +18,7 @@ def test_live_nodes_own_a_bit_each(seed):
     dag = random_layers(rng, rng.randint(1, 40))
     region = indexed(dag, random_capable(rng, dag)).region
     live: dict[int, int] = {}  # node by bit
-    left = [len(row) for row in region.succs()]
+    left = [len(row) for row in region.succs]
     for step in planned(region, [], 10**6):
         assert step.bit not in live
         assert sorted(live[bit] for bit in single_bits(step.reads)) == region.preds[step.node]

@@ -48,7 +48,7 @@ def test_connected_waves_are_sound(seed):
     graph = indexed(dag, capable)
     region = graph.region
     early = earliest(region.preds, range(len(dag)), region.capable)
-    late = earliest(region.succs(), range(len(dag))[::-1], region.capable)
+    late = earliest(region.succs, range(len(dag))[::-1], region.capable)
     for wave in (early, late):
         block = connected_waves(region, wave)
         assert all(block[b] == b for b in block)
