@@ -55,6 +55,16 @@ class ClusterReport:
         first, last = self.nodes[0], self.nodes[-1]
         return first if first == last else f"{first} to {last}"
 
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        return {
+            "nodes": list(self.nodes),
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "boundary_bytes": self.boundary_bytes,
+            "device": self.device,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
@@ -204,16 +214,7 @@ class Report:
             "nodes": self.nodes,
             "capable": self.capable,
             "taken": self.taken,
-            "clusters": [
-                {
-                    "nodes": list(c.nodes),
-                    "inputs": list(c.inputs),
-                    "outputs": list(c.outputs),
-                    "boundary_bytes": c.boundary_bytes,
-                    "device": c.device,
-                }
-                for c in self.clusters
-            ],
+            "clusters": [c.to_json() for c in self.clusters],
             "rejections": [
                 {"node": r.node, "op_type": r.op_type, "reason": str(r.reason), "detail": r.detail}
                 | ({"source": r.source.to_json()} if r.source is not None else {})

@@ -73,9 +73,9 @@ ALLOWED = {
     "report_formats": "errors files graph report google onnx",
     "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
     " report_html networkx",
-    "cli": "bundling costs diagnostics errors html_report nnapi.capi nnapi.listing nnapi.runtime"
-    " ops option_parsers options preparation provider report report_formats rewriting tuning"
-    " argcomplete rich",
+    "cli": "bundling costs diagnostics errors html_report nnapi.capi nnapi.listing"
+    " nnapi.profile.answers nnapi.runtime ops option_parsers options preparation provider report"
+    " report_formats rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "bundling costs diagnostics errors html_report nnapi.capi ops ort preparation provider"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from ep_nnapi.cli.terminal import table
+from ep_nnapi.cli.terminal import line, table
 from ep_nnapi.diagnostics.device_support import device_support
+from ep_nnapi.nnapi.profile.answers import Profile
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import parse
 from ep_nnapi.provider.devices import devices
@@ -51,3 +52,26 @@ def _data(device: Device) -> dict[str, object]:
         "version": device.version,
         "feature_level": device.feature_level,
     }
+
+
+def profile_data(output: str, found: Profile) -> dict[str, object]:
+    """Returns the summary of a device profile as plain data for JSON."""
+    counts = [{"of": what, "supported": n, "asked": asked} for what, n, asked in _counts(found)]
+    level = {"device": found.device.name, "feature_level": found.device.feature_level}
+    return {"output": output} | level | {"counts": counts}
+
+
+def profile(output: str, found: Profile) -> None:
+    """Prints the summary of a device profile that was written to `output`."""
+    line(f"{output}: {found.device.name}, feature level {found.device.feature_level}")
+    for what, supported, asked in _counts(found):
+        line(f"supports {supported} of {asked} {what}")
+
+
+def _counts(found: Profile) -> Iterator[tuple[str, int, int]]:
+    """What a device was asked for, the number that it supports and the number asked."""
+    supported = {name for (name, *_), answers in found.groups.items() if answers is not None}
+    asked = {name for name, *_ in found.groups}
+    yield "operations in at least one form", len(supported), len(asked)
+    if found.exact:
+        yield "operations of the given models", sum(found.exact.values()), len(found.exact)

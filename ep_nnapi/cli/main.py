@@ -71,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     report_help = "write a page that shows the graph, every decision and all levels"
     report_command.add(_verb(verbs.add_parser, "report", report_command.run, report_help))
     listing_help = "the NNAPI models that a model is lowered to"
-    arguments.add_listing(_verb(verbs.add_parser, "listing", _listing, listing_help))
+    listed = _verb(verbs.add_parser, "listing", _listing, listing_help)
+    arguments.add_listing(listed)
     ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)
     devices = _plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices)
     devices.add_argument(
@@ -82,11 +83,13 @@ def _parser() -> argparse.ArgumentParser:
     devices.add_argument("--device", metavar="NAME", help="the device to measure")
     arguments.add_devices(devices)
     profile_help = "record a device's answers, for --device-profile on another machine"
-    arguments.add_profile(_plain(verbs.add_parser("profile", help=profile_help), _profile))
-    for each in (checking, running, preparing, ops, devices):
-        arguments.add_json(each)
+    profiling = _plain(verbs.add_parser("profile", help=profile_help), _profile)
+    arguments.add_profile(profiling)
     lib_help = "path of libneuralnetworks.so, and flags to build C programs with it"
-    arguments.add_lib(_plain(verbs.add_parser("lib", help=lib_help), _lib))
+    library = _plain(verbs.add_parser("lib", help=lib_help), _lib)
+    arguments.add_lib(library)
+    for each in (checking, running, preparing, listed, ops, devices, profiling, library):
+        arguments.add_json(each)
     return parser
 
 
@@ -211,8 +214,12 @@ def _listing(given: argparse.Namespace) -> int:
     from ep_nnapi.nnapi.listing import listing
 
     provider = partitioned(given.model, **options_of(given))
-    for cluster in provider.clusters:
-        print(listing(cluster.models[0], data=given.weights))
+    found = [(c.report, listing(c.models[0], data=given.weights)) for c in provider.clusters]
+    if given.json:
+        print_json([report.to_json() | {"model": text} for report, text in found])
+    else:
+        for _, text in found:
+            print(text)
     if not provider.clusters:
         line("ep-nnapi: NNAPI takes no node of this model", error=True)
         return NEGATIVE
@@ -258,17 +265,15 @@ def _calibrate(given: argparse.Namespace) -> int:
 
 
 def _profile(given: argparse.Namespace) -> int:
+    from ep_nnapi.cli import device_tables
     from ep_nnapi.diagnostics.record_profile import record_profile
 
     runtime = {} if given.runtime is None else {"runtime": given.runtime}
     found = record_profile(given.output, given.models, device=given.device, **runtime)
-    supported = {name for (name, *_), answers in found.groups.items() if answers is not None}
-    asked = {name for name, *_ in found.groups}
-    line(f"{given.output}: {found.device.name}, feature level {found.device.feature_level}")
-    line(f"supports {len(supported)} of {len(asked)} operations in at least one form")
-    if given.models:
-        exact = sum(found.exact.values())
-        line(f"supports {exact} of {len(found.exact)} operations of the given models")
+    if given.json:
+        print_json(device_tables.profile_data(given.output, found))
+    else:
+        device_tables.profile(given.output, found)
     return DONE
 
 
@@ -279,7 +284,11 @@ def _lib(given: argparse.Namespace) -> int:
     flags = [linking.compiler_flags()] * given.cflags + [linking.linker_flags()] * given.libs
     if flags and (given.header or given.pkgconfigdir or given.cmakedir):
         raise OptionError("--cflags and --libs go with each other only")
-    if given.header:
+    if given.json and (flags or given.header or given.pkgconfigdir or given.cmakedir):
+        raise OptionError("--json has the path, the flags and the directories; give it alone")
+    if given.json:
+        print_json({"path": libneuralnetworks_path()} | linking.data())
+    elif given.header:
         print(write_header(given.header))
     elif given.pkgconfigdir or given.cmakedir:
         print(linking.PKG_CONFIG if given.pkgconfigdir else linking.CMAKE)

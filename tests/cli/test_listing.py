@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from ep_nnapi.nnapi.listing import parse
@@ -13,6 +14,19 @@ def test_listing_is_a_model_of_each_cluster(cli):
     assert (code, err) == (DONE, "")
     assert len(re.findall("^model", out, re.M)) == 3
     assert out.count("CONV_2D(") == 2
+
+
+def test_json_has_the_clusters_of_check_with_their_models(cli):
+    code, out, _ = cli("listing", DIGITS, "--exclude", "MaxPool", "--weights", "--json")
+    assert code == DONE
+    found = json.loads(out)
+    texts = [cluster.pop("model") for cluster in found]
+    assert (
+        found == json.loads(cli("check", DIGITS, "--exclude", "MaxPool", "--json")[1])["clusters"]
+    )
+    assert [len(parse(text).operations) for text in texts] == [
+        text.count(" -> output=") for text in texts
+    ]
 
 
 def test_weights_are_printed_only_when_asked(cli):
@@ -31,3 +45,4 @@ def test_listing_of_nothing_is_exit_1(cli):
     code, out, err = cli("listing", DIGITS, "--exclude", excluded)
     assert (code, out) == (NEGATIVE, "")
     assert "takes no node" in err
+    assert cli("listing", DIGITS, "--exclude", excluded, "--json")[:2] == (NEGATIVE, "[]\n")

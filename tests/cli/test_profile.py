@@ -30,6 +30,24 @@ def profile(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "device.json"
 
 
+def test_json(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    few = [*seeds_of(BY_NAME["MAX_POOL_2D"]), *seeds_of(BY_NAME["RELU"])]
+    monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
+    output = str(tmp_path / "device.json")
+    with installed(SampleDevice("phone", lambda use: use.spec.name != "MAX_POOL_2D")):
+        code, out, _ = cli("profile", DIGITS, "-o", output, "--json")
+    assert code == DONE
+    assert json.loads(out) == {
+        "output": output,
+        "device": "phone",
+        "feature_level": 8,
+        "counts": [
+            {"of": "operations in at least one form", "supported": 1, "asked": 2},
+            {"of": "operations of the given models", "supported": 12, "asked": 18},
+        ],
+    }
+
+
 def test_check_and_run_with_a_profile(cli, profile: Path):
     code, out, _ = cli("check", DIGITS, "--json", "--device-profile", str(profile))
     assert code == DONE

@@ -23,3 +23,13 @@ def compiler_flags() -> str:
 def linker_flags() -> str:
     """Returns the flags that link the library, with its present directory as the rpath."""
     return shlex.join([f"-L{_FOLDER}", "-lneuralnetworks", f"-Wl,-rpath,{_FOLDER}"])
+
+
+def data() -> dict[str, str]:
+    """Returns all of these as plain data for JSON."""
+    return {
+        "cflags": compiler_flags(),
+        "libs": linker_flags(),
+        "pkgconfigdir": str(PKG_CONFIG),
+        "cmakedir": str(CMAKE),
+    }
