@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from time import perf_counter_ns
 from types import ModuleType
@@ -20,6 +19,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
+from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.ort import callbacks, plugin
@@ -88,9 +88,12 @@ class Idle:
         """No conditions."""
         return ""
 
-    def contexts(self, clusters: Sequence[object], model: Path | None) -> Iterator[bytes]:
+    def contexts(self, clusters: Sequence[object], target: WeightsTarget) -> Iterator[bytes]:
         """Yields nothing: its cluster cannot be compiled ahead of time."""
         return iter(())
+
+    def read_weights_by(self, read: Callable[[str], Array]) -> None:
+        """Does nothing: it has no weights."""
 
     def notice(self) -> Notice:
         """Returns a line of no content."""

@@ -33,7 +33,9 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Array
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
@@ -102,9 +104,13 @@ class PlanOnly:
         """The other provider's."""
         return self.provider.compatibility_info
 
-    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+    def contexts(self, clusters: Sequence[Cluster], target: WeightsTarget) -> Iterator[bytes]:
         """Yields those of the other provider."""
-        return self.provider.contexts(clusters, model)
+        return self.provider.contexts(clusters, target)
+
+    def read_weights_by(self, read: Callable[[str], Array]) -> None:
+        """Passes it on."""
+        self.provider.read_weights_by(read)
 
     def start_run(self, given: Mapping[str, str]) -> None:
         """Passes them on."""

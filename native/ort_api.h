@@ -37,6 +37,10 @@ typedef struct OrtApi OrtApi;
 typedef struct OrtEpApi OrtEpApi;
 typedef struct OrtApiBase OrtApiBase;
 typedef struct OrtModelEditorApi OrtModelEditorApi;
+typedef struct OrtEpContextConfig OrtEpContextConfig;
+typedef struct OrtAllocator OrtAllocator;
+typedef OrtStatus *(*OrtReadNamedBufferFunc)(void *, const char *, OrtAllocator *, void **, size_t *);
+typedef OrtStatus *(*OrtWriteNamedBufferFunc)(void *, const char *, const void *, size_t);
 struct OrtApi {
   OrtStatus *(*CreateStatus)(int, const char *);
   void *unused1[1];
@@ -64,7 +68,11 @@ struct OrtApi {
   OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *);
   OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t);
   OrtStatus *(*GetSymbolicDimensions)(const OrtTensorTypeAndShapeInfo *, const char **, size_t);
-  void *unused64[26];
+  void *unused64[12];
+  OrtStatus *(*AllocatorFree)(OrtAllocator *, void *);
+  void *unused77[1];
+  OrtStatus *(*GetAllocatorWithDefaultOptions)(OrtAllocator **);
+  void *unused79[11];
   OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **);
   OrtStatus *(*KernelContext_GetOutput)(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **);
   void (*ReleaseEnv)(OrtEnv *);
@@ -162,6 +170,11 @@ struct OrtEpApi {
   void (*ReleaseProfilingEvent)(OrtProfilingEvent *);
   void *unused67[5];
   OrtStatus *(*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer *, const OrtProfilingEvent *const *, size_t);
+  void *unused73[1];
+  OrtStatus *(*SessionOptions_GetEpContextConfig)(const OrtSessionOptions *, OrtEpContextConfig **);
+  void (*ReleaseEpContextConfig)(OrtEpContextConfig *);
+  OrtStatus *(*EpContextConfig_GetEpContextDataReadFunc)(const OrtEpContextConfig *, OrtReadNamedBufferFunc *, void **);
+  OrtStatus *(*EpContextConfig_GetEpContextDataWriteFunc)(const OrtEpContextConfig *, OrtWriteNamedBufferFunc *, void **);
 };
 
 struct OrtModelEditorApi {
@@ -208,6 +221,7 @@ struct OrtEp {
   OrtStatus *(*OnSessionInitializationEnd)(OrtEp *);
   void *unused22[2];
   void *GetWeightlessSupport;
+  OrtStatus *(*GetEpContextDataSupport)(const OrtEp *, uint32_t *);
 };
 
 struct OrtNodeComputeInfo {

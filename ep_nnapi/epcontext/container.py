@@ -13,7 +13,6 @@ import hashlib
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from ep_nnapi.epcontext.layout import (
 )
 from ep_nnapi.epcontext.table_reader import TableReader
 from ep_nnapi.epcontext.table_writer import ConstantPool, TableWriter, padded
-from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, read_weights
+from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, WeightsSource, read_weights
 from ep_nnapi.errors import ModelError, SpecError
 from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.model_builder import Lowered
@@ -128,10 +127,10 @@ def with_checksum(program: bytes) -> bytes:
     return program[: CHECKED_FROM - len(digest)] + digest + program[CHECKED_FROM:]
 
 
-def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
+def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     """Returns the content of a container.
 
-    folder         folder of the prepared model; None if the model was loaded from memory
+    source         of external weights, as `read_weights` has it
     feature_level  feature level of the runtime
     Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
     newer format, needs a higher feature level, or has weights outside of the folder.
@@ -139,9 +138,9 @@ def unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerCon
     version = version_of(data)
     try:
         if version == 1:
-            content = _unpack_version1(data, folder, feature_level)
+            content = _unpack_version1(data, source, feature_level)
         else:
-            content = _unpack(data, folder, feature_level)
+            content = _unpack(data, source, feature_level)
         validate(content.lowered.model, feature_level)
     except _MALFORMED as error:
         says = " ".join(str(error).split())
@@ -183,7 +182,7 @@ def version_of(data: bytes) -> int:
     return version
 
 
-def _unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
+def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     header, program, rest = split(data)
     _check_level(int(header["feature_level"]), feature_level)
     if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
@@ -196,7 +195,7 @@ def _unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerCo
         int(header["weights_file_size"]),
         header["weights_sha256"].tobytes(),
     )
-    weights = read_weights(location, rest, folder)
+    weights = read_weights(location, rest, source)
     return ContainerContent(
         reader.lowered(weights),
         int(header["feature_level"]),
@@ -206,11 +205,11 @@ def _unpack(data: bytes, folder: Path | None, feature_level: int) -> ContainerCo
     )
 
 
-def _unpack_version1(data: bytes, folder: Path | None, feature_level: int) -> ContainerContent:
+def _unpack_version1(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     header, rest = version1.read_header(data)
     needed = int(header["feature_level"])
     _check_level(needed, feature_level)
-    weights = version1.weights_of(header, rest, folder)
+    weights = version1.weights_of(header, rest, source)
     lowered = version1.read_lowered(header, weights)
     return ContainerContent(lowered, needed, weights.size, header["weights"]["file"], True)
 

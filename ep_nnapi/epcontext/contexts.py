@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from ep_nnapi.epcontext.container import Container
 from ep_nnapi.epcontext.layout import ALIGNMENT
@@ -15,34 +17,80 @@ from ep_nnapi.epcontext.weights import WeightsLocation
 AttributeValue: TypeAlias = int | str | bytes
 
 
-def contexts_of(packed: Sequence[Container], model: Path | None) -> Iterator[bytes]:
-    """Yields the contexts of a model's clusters, with embedded weights if `model` is None.
+class Place(NamedTuple):
+    """Place of a cluster's weights among `total` bytes, and their digest."""
 
-    Else all weights are written to one file next to the model file `model`, with its digest in the
-    name, so that a replaced model never loads the weights of another.
+    offset: int
+    total: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsReceiver:
+    """A function that takes the weights of a model under a name, in place of a file.
+
+    model   path that the model is written to, for the name
     """
-    if model is None:
+
+    model: Path
+    write: Callable[[str, bytes], None]
+
+
+WeightsTarget: TypeAlias = Path | WeightsReceiver | None
+"""Where weights go: next to a model's file, to a function, or into the contexts (None)."""
+
+
+def contexts_of(packed: Sequence[Container], target: WeightsTarget) -> Iterator[bytes]:
+    """Yields the contexts of a model's clusters, with embedded weights if `target` is None.
+
+    Else all weights are written to one file next to the model file `target`, with its digest in the
+    name, so that a replaced model never loads the weights of another; or to a WeightsReceiver under
+    that name.
+    """
+    if target is None:
         return (one.with_embedded_weights() for one in packed)
-    return _with_weights_file(packed, model)
+    if isinstance(target, WeightsReceiver):
+        return _with_sent_weights(packed, target)
+    return _with_weights_file(packed, target)
 
 
 def _with_weights_file(packed: Sequence[Container], model: Path) -> Iterator[bytes]:
-    unnamed, whole, places = model.with_suffix(".weights"), hashlib.sha256(), []
+    unnamed = model.with_suffix(".weights")
     with unnamed.open("wb") as stream:
-        for one in packed:
-            digest = hashlib.sha256()
-            places.append((stream.tell(), digest))
-            for block in one.weight_blocks():
-                stream.write(block)
-                digest.update(block)
-            stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
-            whole.update(digest.digest())
-        total = stream.tell()
-    file = companion_name(model, whole.hexdigest(), ".weights")
+        places, digest = _write_weights(packed, stream)
+    file = companion_name(model, digest, ".weights")
     unnamed.rename(model.with_name(file))
-    for one, (offset, digest) in zip(packed, places, strict=True):
+    return _located(packed, places, file)
+
+
+def _with_sent_weights(packed: Sequence[Container], receiver: WeightsReceiver) -> Iterator[bytes]:
+    stream = io.BytesIO()
+    places, digest = _write_weights(packed, stream)
+    file = companion_name(receiver.model, digest, ".weights")
+    receiver.write(file, stream.getvalue())
+    return _located(packed, places, file)
+
+
+def _write_weights(packed: Sequence[Container], stream: BinaryIO) -> tuple[list[Place], str]:
+    """Writes the weights of all clusters; returns their places, and the digest of all."""
+    whole, begun = hashlib.sha256(), []
+    for one in packed:
+        digest = hashlib.sha256()
+        begun.append((stream.tell(), digest))
+        for block in one.weight_blocks():
+            stream.write(block)
+            digest.update(block)
+        stream.write(b"\0" * (-stream.tell() % ALIGNMENT))
+        whole.update(digest.digest())
+    total = stream.tell()
+    places = [Place(offset, total, digest.digest()) for offset, digest in begun]
+    return places, whole.hexdigest()
+
+
+def _located(packed: Sequence[Container], places: list[Place], file: str) -> Iterator[bytes]:
+    for one, place in zip(packed, places, strict=True):
         yield one.with_external_weights(
-            WeightsLocation(file, offset, one.size, total, digest.digest())
+            WeightsLocation(file, place.offset, one.size, place.total, place.sha256)
         )
 
 

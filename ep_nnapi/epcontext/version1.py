@@ -9,14 +9,13 @@ import hashlib
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ep_nnapi.epcontext.layout import TERMINATOR
 from ep_nnapi.epcontext.table_reader import check_border
-from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, read_weights
+from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, WeightsSource, read_weights
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import Array, DType
 from ep_nnapi.lowering.border import Border, Crossing
@@ -58,7 +57,7 @@ def read_lowered(header: Mapping[str, Any], weights: Array) -> Lowered:
     return Lowered(model, border)
 
 
-def weights_of(header: Mapping[str, Any], embedded: bytes, folder: Path | None) -> Array:
+def weights_of(header: Mapping[str, Any], embedded: bytes, source: WeightsSource) -> Array:
     """Returns the weights after checking their digest; raises as `read_weights`."""
     found = header["weights"]
     location = WeightsLocation(
@@ -68,7 +67,7 @@ def weights_of(header: Mapping[str, Any], embedded: bytes, folder: Path | None) 
         int(found.get("total", 0)),
         bytes.fromhex(found["sha256"]),
     )
-    return read_weights(location, embedded, folder)
+    return read_weights(location, embedded, source)
 
 
 def model_from_json(found: Mapping[str, Any], weights: Array) -> Model:

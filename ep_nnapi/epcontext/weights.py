@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,6 +14,10 @@ from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import Array
 
 CORRUPT = "the context is corrupt or truncated; prepare the model again"
+
+
+WeightsSource: TypeAlias = Path | Callable[[str], Array] | None
+"""Where external weights are: in a folder, or what an application has under their name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +35,12 @@ class WeightsLocation:
     sha256: bytes
 
 
-def read_weights(location: WeightsLocation, embedded: bytes, folder: Path | None) -> Array:
-    """Returns the weights as bytes, memory-mapped if external, after checking their digest.
+def read_weights(location: WeightsLocation, embedded: bytes, source: WeightsSource) -> Array:
+    """Returns the weights as bytes, memory-mapped if in a file, after checking their digest.
 
     embedded  what follows the container's header
-    folder    folder of the prepared model; None if the model was loaded from memory
+    source    of external weights: the folder of the prepared model, or a function that returns what
+              the application has under a name; None if the model was loaded from memory
     Raises ModelError.
     """
     if location.file:
@@ -41,7 +48,7 @@ def read_weights(location: WeightsLocation, embedded: bytes, folder: Path | None
             raise ModelError(
                 "the context is corrupt: data follows its header; prepare the model again"
             )
-        weights = _map_weights(location, folder)
+        weights = _external_weights(location, source)
     else:
         weights = np.frombuffer(embedded, np.uint8)
     if weights.size != location.size:
@@ -49,6 +56,18 @@ def read_weights(location: WeightsLocation, embedded: bytes, folder: Path | None
     if hashlib.sha256(weights.data).digest() != location.sha256:
         raise ModelError("the context's weights are corrupt; prepare the model again")
     return weights
+
+
+def _external_weights(location: WeightsLocation, source: WeightsSource) -> Array:
+    if not callable(source):
+        return _map_weights(location, source)
+    content = source(location.file)
+    if content.size != location.total:
+        raise ModelError(
+            f"the application's weights {location.file!r} have {content.size} bytes, not "
+            f"{location.total}; prepare the model again"
+        )
+    return content[location.offset : location.offset + location.size]
 
 
 def _map_weights(location: WeightsLocation, folder: Path | None) -> Array:

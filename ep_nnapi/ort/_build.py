@@ -5,7 +5,7 @@ exports find Python and call the functions of the same names in `_native`.
 
 ONNX Runtime only appends to its function tables, so each function has a fixed slot number. Unused
 slots are declared as padding pointers. No ONNX Runtime header is needed.
-Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.31.
+Source: onnxruntime_c_api.h and onnxruntime_ep_c_api.h of onnxruntime 1.25 to 1.32.
 
 setuptools executes this file by path: it must not import the package.
 """
@@ -30,6 +30,8 @@ _OPAQUE = (
     *("OrtEpProfilerImpl", "OrtProfilingEvent", "OrtProfilingEventsContainer"),
     *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
     "OrtModelEditorApi",
+    "OrtEpContextConfig",
+    "OrtAllocator",
 )
 
 _ORT_API = {
@@ -55,6 +57,8 @@ _ORT_API = {
     62: "OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t)",
     63: "OrtStatus *(*GetSymbolicDimensions)"
     "(const OrtTensorTypeAndShapeInfo *, const char **, size_t)",
+    76: "OrtStatus *(*AllocatorFree)(OrtAllocator *, void *)",
+    78: "OrtStatus *(*GetAllocatorWithDefaultOptions)(OrtAllocator **)",
     90: "OrtStatus *(*KernelContext_GetInput)(const OrtKernelContext *, size_t, const OrtValue **)",
     91: "OrtStatus *(*KernelContext_GetOutput)"
     "(OrtKernelContext *, size_t, const int64_t *, size_t, OrtValue **)",
@@ -138,7 +142,20 @@ _ORT_EP_API = {
     66: "void (*ReleaseProfilingEvent)(OrtProfilingEvent *)",
     72: "OrtStatus *(*ProfilingEventsContainer_AddEvents)(OrtProfilingEventsContainer *, "
     "const OrtProfilingEvent *const *, size_t)",
+    74: "OrtStatus *(*SessionOptions_GetEpContextConfig)"
+    "(const OrtSessionOptions *, OrtEpContextConfig **)",
+    75: "void (*ReleaseEpContextConfig)(OrtEpContextConfig *)",
+    76: "OrtStatus *(*EpContextConfig_GetEpContextDataReadFunc)"
+    "(const OrtEpContextConfig *, OrtReadNamedBufferFunc *, void **)",
+    77: "OrtStatus *(*EpContextConfig_GetEpContextDataWriteFunc)"
+    "(const OrtEpContextConfig *, OrtWriteNamedBufferFunc *, void **)",
 }
+
+_FUNCTION_TYPES = (
+    "typedef OrtStatus *(*OrtReadNamedBufferFunc)"
+    "(void *, const char *, OrtAllocator *, void **, size_t *);",
+    "typedef OrtStatus *(*OrtWriteNamedBufferFunc)(void *, const char *, const void *, size_t);",
+)
 
 _MODEL_EDITOR_API = {
     6: "OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, "
@@ -180,6 +197,7 @@ _EP = {
     15: "OrtStatus *(*CreateProfiler)(OrtEp *, OrtEpProfilerImpl **)",
     21: "OrtStatus *(*OnSessionInitializationEnd)(OrtEp *)",
     24: "void *GetWeightlessSupport",
+    25: "OrtStatus *(*GetEpContextDataSupport)(const OrtEp *, uint32_t *)",
 }
 
 _COMPUTE = {
@@ -188,34 +206,13 @@ _COMPUTE = {
     2: "void (*ReleaseState)(OrtNodeComputeInfo *, void *)",
 }
 
-_CALLBACKS = (
-    "int py_create_factories(const char *, uintptr_t, PyFactory **, size_t, size_t *, "
-    "OrtStatus **)",
-    "int py_supported_devices(PyFactory *, const OrtHardwareDevice *const *, size_t, "
-    "OrtEpDevice **, size_t, size_t *, OrtStatus **)",
-    "int py_create_ep(void *, const OrtHardwareDevice *const *, size_t, const OrtSessionOptions *, "
-    "int, uintptr_t, PyEp **, OrtStatus **)",
-    "void py_release_ep(void *, void *, PyEp *)",
-    "int py_get_capability(void *, uintptr_t, OrtEpGraphSupportInfo *, OrtStatus **)",
-    "int py_session_initialized(void *, OrtStatus **)",
-    "int py_compile(void *, uintptr_t *, uintptr_t *, size_t, PyCompute **, uintptr_t *, "
-    "OrtStatus **)",
-    "int py_set_dynamic_options(void *, const char *const *, const char *const *, size_t, "
-    "OrtStatus **)",
-    "int py_create_profiler(void *, PyProfiler **, OrtStatus **)",
-    "int py_start_profiling(void *, int64_t, OrtStatus **)",
-    "int py_end_profiling(void *, uintptr_t, OrtStatus **)",
-    "void py_release_profiler(void *, PyProfiler *)",
-    "int py_start_run(void *, const char *const *, const char *const *, size_t, OrtStatus **)",
-    "void py_end_run(void *)",
-    "const char *py_compatibility_info(void *)",
-    "int py_validate_compatibility(void *, const OrtHardwareDevice *const *, size_t, const char *, "
-    "int *, OrtStatus **)",
-    "void py_release_computes(void *, PyCompute **, size_t)",
-    "int py_compute(void *, Call *)",
-)
+_CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
+"""Declarations of the callbacks in Python."""
 
-_SOURCES = ("native", "termination", "run_options", "selection", "profiler", "callbacks")
+_SOURCES = (
+    *("native", "termination", "run_options", "selection", "profiler", "context_data"),
+    "callbacks",
+)
 """C files, each of which uses those before it."""
 
 _EXPORTS = ("CreateEpFactories", "ReleaseEpFactory")
@@ -242,6 +239,7 @@ def declarations() -> str:
     return "\n".join(
         (
             *(f"typedef struct {name} {name};" for name in _OPAQUE),
+            *_FUNCTION_TYPES,
             _table("OrtApi", _ORT_API),
             _table("OrtEpApi", _ORT_EP_API),
             _table("OrtModelEditorApi", _MODEL_EDITOR_API),
@@ -264,7 +262,7 @@ def _source(header: str) -> str:
             declarations(),
             f"#define IDENTITY {IDENTITY}u",
             header,
-            *(f"static {callback};" for callback in _CALLBACKS),
+            *(f"static {callback};" for callback in _CALLBACKS.split(";")[:-1]),
             (_HERE.parent / "nnapi" / "interrupts.c").read_text(encoding="utf-8"),
             *((_HERE / f"{n}.c").read_text(encoding="utf-8") for n in _SOURCES),
         )
@@ -288,7 +286,7 @@ def _ffi() -> cffi.FFI:
     header = (_HERE / "native.h").read_text(encoding="utf-8")
     builder = cffi.FFI()
     builder.cdef(header)
-    builder.cdef('extern "Python" {\n' + ";\n".join(_CALLBACKS) + ";\n}")
+    builder.cdef('extern "Python" {\n' + _CALLBACKS + "}")
     builder.set_source(
         "ep_nnapi.ort._native",
         _source(header),

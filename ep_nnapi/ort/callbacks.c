@@ -5,9 +5,8 @@
  * here. native.c stands in front of this file.
  */
 
-/* ONNX Runtime reads only the members of `ort_version_supported`, which all exist. */
-struct PyFactory { OrtEpFactory base; void *self; const char *name, *vendor, *version; };
-struct PyCompute { OrtNodeComputeInfo base; void *self; size_t inputs, outputs; };
+struct PyFactory { OrtEpFactory base; void *undeclared[UNDECLARED], *self; const char *name, *vendor, *version; };
+struct PyCompute { OrtNodeComputeInfo base; void *undeclared[UNDECLARED], *self; size_t inputs, outputs; };
 
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank) {
   OrtValue *value = NULL;
@@ -130,6 +129,7 @@ PyEp *new_ep(void *self, const char *name) {
   ep->base.OnRunEnd = Ep_OnRunEnd;
   ep->base.CreateProfiler = Ep_CreateProfiler;
   ep->base.GetCompiledModelCompatibilityInfo = Ep_GetCompiledModelCompatibilityInfo;
+  ep->base.GetEpContextDataSupport = Ep_GetEpContextDataSupport;
   ep->base.OnSessionInitializationEnd = Ep_OnSessionInitializationEnd;
   ep->self = self;
   ep->name = name;

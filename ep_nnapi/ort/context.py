@@ -48,8 +48,12 @@ class ContextOptions:
                 f"{_EMBED} is 0, but the compiled model has no path next to which its weights "
                 f"could be written; set {_FILE}, or {_EMBED} to 1"
             )
+        return self.compiled_path(source)
+
+    def compiled_path(self, source: str) -> Path:
+        """Returns the compiled model's path; without any, a name for it."""
         # Without a path, ONNX Runtime writes model_ctx.onnx next to model.onnx.
-        return Path(self.file or f"{Path(source).with_suffix('')}_ctx.onnx")
+        return Path(self.file or f"{Path(source or 'model').with_suffix('')}_ctx.onnx")
 
 
 def context_options(entries: Mapping[str, str]) -> ContextOptions | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.provider.run_events import Listener
@@ -81,8 +81,12 @@ class Provider(Protocol):
         """Functions called with each event of a run, from any thread; may be changed in place."""
         ...
 
-    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
-        """Yields the context of each cluster; its weights go next to `model`, if not None."""
+    def contexts(self, clusters: Sequence[Cluster], target: WeightsTarget) -> Iterator[bytes]:
+        """Yields the context of each cluster; its weights go to `target`, if not None."""
+        ...
+
+    def read_weights_by(self, read: Callable[[str], Array]) -> None:
+        """Has EPContext nodes take their external weights from `read`, by name."""
         ...
 
     def notice(self) -> Notice:

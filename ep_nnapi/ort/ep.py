@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ep_nnapi.epcontext.contexts import WeightsReceiver, WeightsTarget
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, log
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context import ContextOptions, create_context_node
+from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.graph import count_nodes, first_unclaimed_node, is_inlined_later, read_graph
 from ep_nnapi.ort.names import without_prefix
@@ -32,11 +34,18 @@ class Ep:
     """
 
     def __init__(
-        self, provider: Provider, logger: int = 0, context: ContextOptions | None = None
+        self,
+        provider: Provider,
+        logger: int = 0,
+        context: ContextOptions | None = None,
+        data: ContextData | None = None,
     ) -> None:
         self._provider = provider
         self._logger = logger  # the session's OrtLogger
         self._context = context
+        self._data = data  # the application's callbacks for the weights of compiled models
+        if data is not None and data.reads:
+            provider.read_weights_by(data.read)
         self._path = ""  # of the model
         self._compatibility: CData | None = None
         self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
@@ -52,6 +61,8 @@ class Ep:
         try:
             with _paused_collection():
                 self._claim_clusters(handle, support)
+            if self._data is not None:
+                self._data.forget()
         except Exception:
             raise
         except BaseException as interrupt:
@@ -135,9 +146,14 @@ class Ep:
             return []
         nodes = [Reader().node(fused) for fused in fused_nodes]
         clusters = [cluster for node in nodes if (cluster := self._cluster_of(node)) is not None]
-        contexts = self._provider.contexts(clusters, self._context.weights_beside(self._path))
+        contexts = self._provider.contexts(clusters, self._weights_target(self._context))
         pairs = zip(nodes, contexts, strict=True)
         return [create_context_node(node, context) for node, context in pairs]
+
+    def _weights_target(self, context: ContextOptions) -> WeightsTarget:
+        if context.embed or self._data is None or not self._data.writes:
+            return context.weights_beside(self._path)
+        return WeightsReceiver(context.compiled_path(self._path), self._data.write)
 
     def set_dynamic_options(self, entries: Mapping[str, str]) -> None:
         """Passes options on, whose names may have the prefix of provider options."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Array
 from ep_nnapi.options import Options
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.context import context_options
+from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, provider_options
@@ -51,9 +53,17 @@ class Factory:
         return [(device, {}) for device in hardware if lib.hardware_type(device) == CPU]
 
     def create_ep(
-        self, hardware: Sequence[CData], entries: Mapping[str, str], by_policy: bool, logger: int
+        self,
+        hardware: Sequence[CData],
+        entries: Mapping[str, str],
+        by_policy: bool,
+        logger: int,
+        data: ContextData | None = None,
     ) -> Ep:
         """Returns the execution provider for a session with these configuration entries.
+
+        logger   the session's OrtLogger
+        data     the application's callbacks for the weights of compiled models
 
         ONNX Runtime's selection policies prefer the CPU device of any plugin to its own CPU
         provider. If a policy selected this provider (`by_policy`) and none of its options is set,
@@ -66,7 +76,7 @@ class Factory:
         context = context_options(entries)
         if context is not None:
             own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
-        return Ep(self.open_provider(own), logger, context)
+        return Ep(self.open_provider(own), logger, context, data)
 
     def options_on(self, hardware: Sequence[CData], given: Mapping[str, str]) -> dict[str, str]:
         """Returns the provider's options for a session on these hardware devices."""
@@ -115,6 +125,9 @@ class NoNodesProvider:
         """The empty string: nothing is compiled."""
         return ""
 
-    def contexts(self, clusters: Sequence[Cluster], model: Path | None) -> Iterator[bytes]:
+    def contexts(self, clusters: Sequence[Cluster], target: WeightsTarget) -> Iterator[bytes]:
         """Yields nothing: there are no clusters."""
         return iter(())
+
+    def read_weights_by(self, read: Callable[[str], Array]) -> None:
+        """Does nothing: EPContext nodes are not taken."""

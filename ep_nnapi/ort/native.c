@@ -4,7 +4,7 @@
  */
 
 enum { EXECUTE_FAIL = 1, REQUIRED_API = 25, MAX_RANK = 64 };
-/* The structs have room for all members of version NEWEST; those that are not filled are NULL.
+/* The structs have all members of version NEWEST; those that are not filled are NULL.
  * FUSION_OPTIONS is the version whose OrtNodeFusionOptions is declared. */
 enum { FUSION_OPTIONS = 23, INITIALIZATION_END = 27, NEWEST = 31 };
 
@@ -15,7 +15,10 @@ enum { FUSION_OPTIONS = 23, INITIALIZATION_END = 27, NEWEST = 31 };
     if (status_ != NULL) return status_; \
   } while (0)
 
-struct PyEp { OrtEp base; void *self; const char *name; };
+/* ONNX Runtime reads only the members of `ort_version_supported`. Those that _build.py does not
+ * declare are NULL: `undeclared` has room for them. */
+enum { UNDECLARED = 16 };
+struct PyEp { OrtEp base; void *undeclared[UNDECLARED], *self; const char *name; };
 
 static const OrtApi *api;
 static const OrtEpApi *ep_api;

@@ -11,6 +11,8 @@ typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtKeyValuePairs OrtKeyValuePairs;
 typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtEpContextConfig OrtEpContextConfig;
+typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct PyFactory PyFactory;
 typedef struct PyEp PyEp;
@@ -72,6 +74,14 @@ typedef struct {
   size_t count;
 } NewEvent;
 
+/* Callbacks for the external data of EPContext nodes; NULL where the application has none. */
+typedef struct {
+  OrtEpContextConfig *config;
+  OrtStatus *(*read)(void *, const char *, OrtAllocator *, void **, size_t *);
+  OrtStatus *(*write)(void *, const char *, const void *, size_t);
+  void *read_state, *write_state;
+} ContextData;
+
 /* One call of Compute: `inputs` has the fused node's inputs, `status` what went wrong. */
 typedef struct {
   OrtKernelContext *context;
@@ -132,6 +142,16 @@ OrtStatus *create_node(const char *op_type, const char *domain, const char *name
                        const char *const *inputs, size_t input_count, const char *const *outputs,
                        size_t output_count, const NewAttribute *attributes, size_t attribute_count,
                        uintptr_t *node);
+
+/* Those of session options, until they are closed. */
+OrtStatus *open_context_data(const OrtSessionOptions *options, ContextData *data);
+void close_context_data(ContextData *data);
+OrtStatus *write_context_data(const ContextData *data, const char *name, const void *bytes,
+                              size_t size);
+/* The data, which the receiver frees; NULL when empty. */
+OrtStatus *read_context_data(const ContextData *data, const char *name, void **bytes, size_t *size);
+OrtStatus *free_context_data(void *bytes);
+
 OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count);
 
 /* The buffer of output `index`, made with this shape; NULL when empty or, with call->status set,

@@ -14,6 +14,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, config_entries, key_value_pairs, log, status_of, text
 from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, new_struct, release_of, with_status
 from ep_nnapi.ort.compute import FusedNode
+from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.factory import Factory, open_provider
 from ep_nnapi.ort.names import EP_NAME, VENDOR, is_virtual, semantic_version, with_prefix
@@ -106,7 +107,8 @@ def py_create_ep(
     _name_run_options()
     this_factory: Factory = ffi.from_handle(this)
     devices = _listed(hardware, hardware_count)
-    ep = this_factory.create_ep(devices, config_entries(options), bool(by_policy), logger)
+    entries, data = config_entries(options), ContextData(options)
+    ep = this_factory.create_ep(devices, entries, bool(by_policy), logger, data)
     out[0] = new_struct(lib.new_ep, ep, _strings[0])
 
 

@@ -12,7 +12,7 @@ struct OrtEpProfilerImpl {
   OrtStatus *(*StopEvent)(OrtEpProfilerImpl *, uint64_t, const OrtProfilingEvent *);
   OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *, OrtProfilingEventsContainer *);
 };
-struct PyProfiler { OrtEpProfilerImpl base; void *self; };
+struct PyProfiler { OrtEpProfilerImpl base; void *undeclared[UNDECLARED], *self; };
 
 /* Python's time.perf_counter_ns(). */
 static int64_t now_ns(void) {

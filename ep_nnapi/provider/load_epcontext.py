@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from ep_nnapi.epcontext.names import CONTEXT_OP
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
@@ -46,9 +47,15 @@ class UnusableCluster:
 
 
 def load(
-    node: GraphNode, graph: Graph, compiler: Compiler, options: Options
+    node: GraphNode,
+    graph: Graph,
+    compiler: Compiler,
+    options: Options,
+    weights: Callable[[str], Array] | None = None,
 ) -> CompiledCluster | UnusableCluster:
     """Returns the cluster of an EPContext node of `graph`, compiled for the compiler's device.
+
+    weights  returns what the application has under the name of external weights, in place of a file
 
     Returns an UnusableCluster if the container is invalid or the device declines it.
     """
@@ -62,7 +69,7 @@ def load(
         (CONTEXT_OP,),
     )
     try:
-        lowered = compiler.share(_lowered(node, graph.path, compiler.target.feature_level))
+        lowered = compiler.share(_lowered(node, graph.path, compiler.target.feature_level, weights))
         compiler.check_supported(lowered)
         placed = compiler.compile(lowered)
     except ModelError as error:
@@ -74,7 +81,9 @@ def load(
     return CompiledCluster.of((node.id,), report, placed, options.fallback)
 
 
-def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
+def _lowered(
+    node: GraphNode, path: str, feature_level: int, weights: Callable[[str], Array] | None
+) -> Lowered:
     """Returns the node's lowered cluster.
 
     Raises ModelError if it is corrupt, too new, or needs a higher feature level.
@@ -83,7 +92,8 @@ def _lowered(node: GraphNode, path: str, feature_level: int) -> Lowered:
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")
     folder = Path(path).parent if path else None
-    content = unpack(data.encode("utf-8", "surrogateescape"), folder, feature_level)
+    source = weights or folder
+    content = unpack(data.encode("utf-8", "surrogateescape"), source, feature_level)
     if path and content.model_has_checksum:
         verify_checksum(Path(path))
     lowered = content.lowered

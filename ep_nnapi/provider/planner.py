@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -22,7 +22,7 @@ from ep_nnapi.errors import Reason
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import Array, Value
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.options import Options
@@ -60,12 +60,17 @@ class PartitionedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans graphs with one compiler, the user's options and a cost model."""
+    """Plans graphs with one compiler, the user's options and a cost model.
+
+    weights   returns what the application has under the name of the external weights of EPContext
+              nodes, in place of a file
+    """
 
     compiler: Compiler
     options: Options
     model: CostModel = PHONE
     clock: Clock = time.monotonic
+    weights: Callable[[str], Array] | None = None
 
     def plan(self, graph: Graph) -> PartitionedGraph:
         """Returns the compiled clusters, and the reasons why the other nodes are not taken."""
@@ -81,7 +86,9 @@ class Planner:
         selection, compiled = self._compile_clusters(dag, nodes, verdicts, readers, progress)
         for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
-        prepared = [load(n, graph, self.compiler, self.options) for n in context_nodes]
+        prepared = [
+            load(n, graph, self.compiler, self.options, self.weights) for n in context_nodes
+        ]
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
         reports = (
             *(c.report for c in prepared),

@@ -6,16 +6,17 @@ import logging
 import os
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 
 from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.epcontext.container import pack
-from ep_nnapi.epcontext.contexts import contexts_of
+from ep_nnapi.epcontext.contexts import WeightsTarget, contexts_of
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Runtime
@@ -141,11 +142,14 @@ class Provider:
         needed = max(map(required_level, models), default=1)
         return str(CompiledFor(FORMAT_VERSION, level, needed, compiler.device.name))
 
-    def contexts(self, clusters: Sequence[object], model: Path | None) -> Iterator[bytes]:
-        """Yields a context for each cluster, with embedded weights if `model` is None.
+    def read_weights_by(self, read: Callable[[str], Array]) -> None:
+        """Has EPContext nodes take their external weights from `read`, by name, not from files."""
+        self._planner = replace(self._planner, weights=read)
 
-        Else their weights are written next to the model file `model`. Raises ModelError for a
-        cluster with symbolic shapes.
+    def contexts(self, clusters: Sequence[object], target: WeightsTarget) -> Iterator[bytes]:
+        """Yields a context for each cluster, with embedded weights if `target` is None.
+
+        Else their weights are written there. Raises ModelError for a cluster with symbolic shapes.
         """
         packed = []
         for cluster in clusters:
@@ -155,7 +159,7 @@ class Provider:
                     "sizes (option fix) or leave out dynamic_shapes"
                 )
             packed.append(pack(cluster.lowered))
-        return contexts_of(packed, model)
+        return contexts_of(packed, target)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:

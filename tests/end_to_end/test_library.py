@@ -18,6 +18,7 @@ from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.library import loading
 from models import zoo
 from tests.end_to_end.test_zoo import built
+from tests.runtimes import host_only
 
 DIGITS = "models/digits.onnx"
 LIBRARY = ep_nnapi.libneuralnetworks_path()
@@ -127,7 +128,7 @@ def test_the_command_line_runs_on_a_library(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_run_says_what_the_device_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    """By its own clock; the host runtime has none."""
+    """By its own clock."""
     assert main(["run", DIGITS, "--runtime", LIBRARY, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["fallback_runs"] == 0
@@ -137,5 +138,9 @@ def test_run_says_what_the_device_measured(capsys: pytest.CaptureFixture[str]) -
     assert main(["run", DIGITS, "--runtime", LIBRARY, "--no-latency"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"Cluster 0, as nnapi-reference measured it: .* ms on hardware, ", printed)
+
+
+@host_only
+def test_the_host_runtime_measures_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", DIGITS, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["device_times"] == []

@@ -17,6 +17,7 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.provider.provider import open_provider
 from tests.ort.conftest import NAME, settings
 from tests.ort.models import model, node, tensor
+from tests.runtimes import host_only
 
 Event: TypeAlias = Mapping[str, Any]
 SIZE, DEPTH = 512, 4
@@ -75,6 +76,7 @@ def inside(cluster: Event, events: list[Event]) -> list[Event]:
     ]
 
 
+@host_only
 def test_each_operation_is_inside_of_its_cluster(tmp_path: Path):
     events = profiled(tmp_path)
     (cluster,) = clusters(events)
@@ -86,6 +88,7 @@ def test_each_operation_is_inside_of_its_cluster(tmp_path: Path):
     ]
 
 
+@host_only
 def test_it_is_the_trace_event_format(tmp_path: Path):
     """A list of complete events, whose arguments are strings: what Perfetto reads."""
     for event in profiled(tmp_path):
@@ -110,6 +113,7 @@ def test_the_operations_take_the_clusters_time(tmp_path: Path):
     assert 0.95 <= max(shares) <= 1
 
 
+@host_only
 def test_runs_of_several_threads_do_not_mix(tmp_path: Path):
     events = profiled(tmp_path, runs=3, threads=3)
     found = clusters(events)
