@@ -60,7 +60,8 @@ ALLOWED = {
     " target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
-    "diagnostics": "costs epcontext errors files graph lowering nnapi.profile nnapi.runtime"
+    "diagnostics": "costs epcontext errors files graph lowering nnapi.host.litert nnapi.profile"
+    " nnapi.runtime"
     " option_parsers option_values options ort provider quantization report sessions sizes target"
     " PIL google numpy onnx onnxruntime",
     "preparation": "diagnostics epcontext errors files graph lowering.border nnapi.host.engines"

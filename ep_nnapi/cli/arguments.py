@@ -156,7 +156,13 @@ def add_listing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments of `devices` that say which runtime and model it is about."""
+    """Adds the arguments of `devices`: what to measure, which runtime and model it is about."""
+    parser.add_argument(
+        "--calibrate",
+        metavar="FILE",
+        help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
+    )
+    parser.add_argument("--device", metavar="NAME", help="the device to measure")
     parser.add_argument("model", nargs="?", help="an .onnx or .ort file: what each takes of it")
     runtime = next(o for o in OPTIONS if o.name == "runtime")
     parser.add_argument(_flag(runtime), metavar=runtime.metavar, help=runtime.help)

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ep_nnapi.cli import (
+    advice_output,
     arguments,
     bundle_command,
     check_formats,
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
     arguments.add_check(checking)
     check_formats.add(checking)
+    advice_output.add(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
     commands = {"compare": compare_command, "tune": tune_command, "fix": fix_command}
@@ -75,12 +77,6 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_listing(listed)
     ops = _plain(verbs.add_parser("ops", help="the operators that can be taken"), _ops)
     devices = _plain(verbs.add_parser("devices", help="the devices of the NNAPI runtime"), _devices)
-    devices.add_argument(
-        "--calibrate",
-        metavar="FILE",
-        help="measure a device for --partitioning worth_it (a few seconds) and write FILE",
-    )
-    devices.add_argument("--device", metavar="NAME", help="the device to measure")
     arguments.add_devices(devices)
     profile_help = "record a device's answers, for --device-profile on another machine"
     profiling = _plain(verbs.add_parser("profile", help=profile_help), _profile)
@@ -119,6 +115,8 @@ def _check(given: argparse.Namespace) -> int:
 
     options = options_of(given)
     check_formats.validate(given)
+    if given.advise:
+        return advice_output.run(given, options)
     if given.levels:
         return _levels(given, options)
     baseline = _baseline(given.baseline)

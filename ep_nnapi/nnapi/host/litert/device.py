@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Lock
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
 from ep_nnapi.nnapi.host.device import PreparedModel
-from ep_nnapi.nnapi.host.engines.scope import Inexpressible
 from ep_nnapi.nnapi.host.litert.convert import convert, obstacles
 from ep_nnapi.nnapi.host.litert.interpreter import FlatModel, load
 from ep_nnapi.nnapi.host.runtime import HostRuntime
@@ -38,18 +38,31 @@ class LiteRtDevice:
         return tuple(not reason for reason in obstacles(model))
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
-        """Load the model's flatbuffer; raises RuntimeFailure for other operations."""
-        try:
-            return PreparedFlatModel(load(convert(model), max(options.threads, 1)))
-        except (Inexpressible, ModelError) as reason:
-            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
+        """Return the model, whose flatbuffer is made when it is first run.
+
+        Raises RuntimeFailure for other operations.
+        """
+        reason = next(filter(None, obstacles(model)), None)
+        if reason is not None:
+            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}")
+        return PreparedFlatModel(model, max(options.threads, 1))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedFlatModel:
-    """A flatbuffer whose inputs and outputs are numbered: i0, o0."""
+    """A model that LiteRT's interpreter computes, with numbered inputs and outputs: i0, o0."""
 
-    model: FlatModel
+    model: Model
+    threads: int
+    _loaded: FlatModel | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def loaded(self) -> FlatModel:
+        """The flatbuffer in an interpreter; raises OptionError without the extra."""
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = load(convert(self.model), self.threads)
+            return self._loaded
 
     def execute(
         self,
@@ -64,7 +77,7 @@ class PreparedFlatModel:
                 raise ShapeError(f"input {n} is missing, its value is required")
             feeds[f"i{n}"] = array
         try:
-            found = self.model.run(feeds)
+            found = self.loaded().run(feeds)
         except ModelError as error:
             raise failure(COMPUTE, ResultCode.OP_FAILED, str(error)) from None
         results = [found[f"o{n}"] for n in range(len(found))]

@@ -1,0 +1,190 @@
+"""Roads off NNAPI for a model at hand: what other runtimes take of it, by their documentation.
+
+Android has deprecated NNAPI in version 15. Nothing here is measured but what LiteRT's operators
+compute exactly, which this package answers itself; the rest is what each project documents.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from shlex import quote
+
+import onnx
+import onnxruntime
+from onnx import ModelProto, TensorProto
+
+from ep_nnapi.diagnostics.check import partitioned_at, source
+from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
+from ep_nnapi.diagnostics.reference_run import read_model
+from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.nnapi.host.litert.device import LiteRtRuntime
+from ep_nnapi.options import parse
+from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sessions.custom_ops import custom_ops
+
+_WEBGPU_OPSET = 21
+"""Newest opset at which the WebGPU provider's plugin 0.4 takes MaxPool, Transpose and others."""
+_UNTAKEN_BY_WEBGPU = frozenset(("RNN", "LSTM", "GRU", "Scan", "Loop"))
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear", "QLinear", "QGemm", "MatMulInteger")
+_ONNX = ("", "ai.onnx")
+_DOCS = "https://onnxruntime.ai/docs/execution-providers"
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """One way to run a model without NNAPI.
+
+    taken     nodes that it takes: by its documentation or, for LiteRT, by this package's table;
+              None where it documents no list for this version
+    nodes     nodes of the model, counted in the same way
+    left      operator types that it does not take, with their numbers
+    notes     what of this model matters there
+    command   makes the file that it loads
+    source    the documentation
+    """
+
+    name: str
+    taken: int | None
+    nodes: int
+    left: Mapping[str, int]
+    notes: tuple[str, ...]
+    command: str
+    source: str
+
+    def to_json(self) -> dict[str, object]:
+        """Returns plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What matters of a model: operator types, quantization, float16, sizes, opset."""
+
+    operators: Counter[str]
+    quantized: bool
+    half: bool
+    symbolic: tuple[str, ...]
+    opset: int
+
+
+def advise(model: str, **options: object) -> tuple[Road, ...]:
+    """Returns the roads off NNAPI for a model file, in a fixed order.
+
+    Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
+    """
+    loaded = source(model)
+    proto = read_model(model)
+    if proto is None:
+        raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
+    facts = _facts(proto)
+    chosen = parse(options)
+    with custom_ops(chosen.custom_ops_library):
+        level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        provider = partitioned_at(loaded, chosen, level, LiteRtRuntime())
+    return (
+        _cpu(model, facts),
+        _xnnpack(model, facts),
+        _webgpu(model, facts),
+        _qnn(model, facts),
+        _litert(model, facts, provider),
+    )
+
+
+def _facts(proto: ModelProto) -> _Facts:
+    nodes = [node for graph in graphs(proto.graph) for node in graph.node]
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [i for i in proto.graph.input if i.name not in constants]
+    tensors = [i.type.tensor_type.elem_type for i in inputs]
+    tensors += [t.data_type for graph in graphs(proto.graph) for t in graph.initializer]
+    return _Facts(
+        Counter(_type_of(n) for n in nodes if n.op_type != "Constant"),
+        any(n.op_type.startswith(_QUANTIZED) for n in nodes),
+        TensorProto.FLOAT16 in tensors,
+        tuple(i.name for i in inputs if not _is_static(i)),
+        next((o.version for o in proto.opset_import if o.domain in _ONNX), 0),
+    )
+
+
+def _type_of(node: onnx.NodeProto) -> str:
+    """The operator type, with its domain if that is not ONNX's."""
+    return node.op_type if node.domain in _ONNX else f"{node.domain}:{node.op_type}"
+
+
+def _is_static(info: onnx.ValueInfoProto) -> bool:
+    kind = info.type.tensor_type
+    return kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
+
+
+def _cpu(model: str, facts: _Facts) -> Road:
+    count = facts.operators.total()
+    notes = ("every type that ONNX Runtime loads; nothing to convert",)
+    command = f"ep-nnapi prepare {quote(model)} -o OUT --optimization-level all"
+    return Road("CPU", count, count, {}, notes, command, f"{_DOCS}/")
+
+
+def _xnnpack(model: str, facts: _Facts) -> Road:
+    notes = ["2-D convolutions and pools, with constant weights; the rest runs on the CPU"]
+    if facts.quantized:
+        notes.append("quantized: QLinear operators and QDQ groups of these")
+    command = f"ep-nnapi prepare {quote(model)} -o OUT --optimization-level basic"
+    where = f"{_DOCS}/Xnnpack-ExecutionProvider.html"
+    return _documented("XNNPACK", facts, XNNPACK, tuple(notes), command, where)
+
+
+def _webgpu(model: str, facts: _Facts) -> Road:
+    notes = ["float32, and float16 where the GPU has it; the plugin onnxruntime-ep-webgpu"]
+    if facts.quantized:
+        notes.append("most quantized operators stay on the CPU: give it the float model")
+    if facts.opset > _WEBGPU_OPSET:
+        notes.append(f"opset {facts.opset}: above {_WEBGPU_OPSET} it takes fewer operators")
+    loops = sorted(_UNTAKEN_BY_WEBGPU & facts.operators.keys())
+    left = {name: facts.operators[name] for name in loops}
+    command = f"ep-nnapi prepare {quote(model)} -o OUT --format onnx --optimization-level basic"
+    where = f"{_DOCS}/WebGPU-ExecutionProvider.html"
+    return Road("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
+
+
+def _qnn(model: str, facts: _Facts) -> Road:
+    fixed = ""
+    notes = ["Qualcomm's processors; HTP computes uint8 and uint16 QDQ models"]
+    if not facts.quantized:
+        notes.append("not quantized: HTP computes it in float16, or quantize it first")
+    if facts.symbolic:
+        notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
+        fixed = f" --fix {quote(f'{facts.symbolic[0]}=SIZES')}"
+    command = f"ep-nnapi prepare {quote(model)} -o OUT --format onnx --optimization-level basic"
+    where = f"{_DOCS}/QNN-ExecutionProvider.html"
+    return _documented("QNN", facts, QNN, tuple(notes), command + fixed, where)
+
+
+def _litert(model: str, facts: _Facts, provider: Provider) -> Road:
+    report = provider.report
+    left = Counter(r.op_type for r in report.rejections)
+    notes = ["float32, uint8 and int8, as NNAPI computes them; checked operation by operation"]
+    if facts.half:
+        notes.append("float16 is not computed: convert the model to float32")
+    if len(report.clusters) > 1:
+        notes.append(f"{len(report.clusters)} files, one for each cluster; the rest needs another")
+    fixed = ""
+    if facts.symbolic:
+        notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
+        fixed = f" --fix {quote(f'{facts.symbolic[0]}=SIZES')}"
+    command = f"ep-nnapi prepare {quote(model)} -o OUT --format tflite{fixed}"
+    where = "https://ai.google.dev/edge/litert"
+    return Road("LiteRT", report.taken, report.nodes, dict(left), tuple(notes), command, where)
+
+
+def _documented(
+    name: str,
+    facts: _Facts,
+    listed: frozenset[str],
+    notes: tuple[str, ...],
+    command: str,
+    where: str,
+) -> Road:
+    left = {op: n for op, n in sorted(facts.operators.items()) if op not in listed}
+    nodes = facts.operators.total()
+    return Road(name, nodes - sum(left.values()), nodes, left, notes, command, where)

@@ -1,0 +1,87 @@
+"""Roads off NNAPI: operators that are taken, and notes on types and sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from ep_nnapi.diagnostics.advice import Road, advise
+from ep_nnapi.errors import ModelError
+from models import zoo
+
+
+def saved(
+    path: Path, *nodes: onnx.NodeProto, shape: tuple[int | str, ...] = (2, 3), opset: int = 17
+) -> str:
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "y"))
+    graph, opsets = helper.make_graph(nodes, "g", [x], [y]), [helper.make_opsetid("", opset)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return str(path)
+
+
+def roads(model: str) -> dict[str, Road]:
+    return {road.name: road for road in advise(model)}
+
+
+def softmax_of_elu(path: Path, alpha: float, **options: object) -> str:
+    elu = helper.make_node("Elu", ["x"], ["e"], alpha=alpha)
+    return saved(path, elu, helper.make_node("Softmax", ["e"], ["y"]), **options)
+
+
+def test_each_takes_what_it_lists(tmp_path: Path) -> None:
+    found = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0))
+    taken = {name: (road.taken, dict(road.left)) for name, road in found.items()}
+    assert taken == {
+        "CPU": (2, {}),
+        "XNNPACK": (1, {"Elu": 1}),
+        "WebGPU": (None, {}),
+        "QNN": (2, {}),
+        "LiteRT": (2, {}),
+    }
+
+
+def test_litert_is_asked_operation_by_operation(tmp_path: Path) -> None:
+    litert = roads(softmax_of_elu(tmp_path / "m.onnx", 0.5))["LiteRT"]
+    assert (litert.taken, dict(litert.left)) == (1, {"Elu": 1})
+
+
+def test_symbolic_sizes_must_be_fixed_for_some(tmp_path: Path) -> None:
+    found = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0, shape=("batch", 3)))
+    for name in ("QNN", "LiteRT"):
+        assert "static shapes only: fix x" in found[name].notes
+        assert found[name].command.endswith("--fix x=SIZES")
+    for name in ("CPU", "XNNPACK", "WebGPU"):
+        assert "--fix" not in found[name].command
+
+
+@pytest.mark.parametrize(("opset", "noted"), [(21, False), (22, True)])
+def test_webgpu_takes_fewer_operators_of_newer_opsets(
+    tmp_path: Path, opset: int, noted: bool
+) -> None:
+    notes = roads(softmax_of_elu(tmp_path / "m.onnx", 1.0, opset=opset))["WebGPU"].notes
+    assert any("opset 22" in note for note in notes) == noted
+
+
+def test_quantized_models_are_for_some(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(zoo.quantized("mlp", "u8s8", size=None), path)
+    found = roads(str(path))
+    assert any("give it the float model" in note for note in found["WebGPU"].notes)
+    assert any("QLinear" in note for note in found["XNNPACK"].notes)
+    assert not any("not quantized" in note for note in found["QNN"].notes)
+    assert found["LiteRT"].taken == found["LiteRT"].nodes
+
+
+def test_paths_are_quoted(tmp_path: Path) -> None:
+    found = advise(softmax_of_elu(tmp_path / "my model.onnx", 1.0))
+    assert all(f"'{tmp_path}/my model.onnx'" in road.command for road in found)
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.ort"
+    path.write_bytes(b"\0" * 32)
+    with pytest.raises(ModelError):
+        advise(str(path))

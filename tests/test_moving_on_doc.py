@@ -1,0 +1,30 @@
+"""docs/moving-on.md: its command prints what is shown, its roads are those of the advice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ep_nnapi.cli.main import main
+from ep_nnapi.diagnostics.advice import advise
+from tests.documents import commands
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "moving-on.md"
+
+
+@pytest.mark.parametrize(("command", "output"), commands(DOCUMENT))
+def test_commands_print_what_is_shown(
+    command: str, output: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(command.split()[1:]) == 0
+    assert capsys.readouterr().out == output
+
+
+def test_the_table_has_the_roads_and_their_sources() -> None:
+    rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")][2:]
+    roads = advise(str(ROOT / "models" / "digits.onnx"))
+    assert [row.split("|")[1].strip() for row in rows] == [road.name for road in roads]
+    assert all(f"<{road.source}>" in row for road, row in zip(roads, rows, strict=True))
