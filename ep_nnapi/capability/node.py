@@ -152,9 +152,9 @@ def _require_valid_operands(call: Call) -> None:
 def _require_valid_sizes(values: Iterable[Value]) -> None:
     for value in values:
         sizes = [d for d in value.dims or () if isinstance(d, int)]
-        if 0 in sizes:
-            raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
-        if sizes and min(sizes) < 0:
+        if sizes and min(sizes) < 1:
+            if 0 in sizes:
+                raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
             found = list(value.dims or ())
             raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")
         if bytes_of(value) > MAX_BYTES:

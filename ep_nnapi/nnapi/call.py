@@ -66,6 +66,8 @@ class View:
 Scalar: TypeAlias = bool | int | float
 Arg: TypeAlias = Value | View | Scalar | None
 Given: TypeAlias = Arg | Constant | Sequence[Value | View]
+_SINGLE = (Value, View, bool, int, float)
+"""Types of arguments that are one operand as they are."""
 
 
 def nhwc(value: Value) -> View:
@@ -235,26 +237,33 @@ def _bind(
 ) -> tuple[Params, tuple[Arg, ...]] | None:
     if len(given) > len(form):
         return None
-    unused = {name for name, arg in named.items() if arg is not None}
+    names = [param.name for param in form]
+    if any([name in named for name in names[: len(given)]]):
+        return None
+    if any([arg is not None and name not in names for name, arg in named.items()]):
+        return None
+    rest = [named.get(p.name, _default(p)) for p in form[len(given) :]]
     params: list[Param] = []
     inputs: list[Arg] = []
-    for position, param in enumerate(form):
-        if position >= len(given):
-            default = FuseCode.NONE if param.name == "activation" else None
-            args = _args(param, named.get(param.name, default))
-            unused.discard(param.name)
-        elif param.name in named:
-            return None
-        else:
-            args = _args(param, given[position])
+    for param, arg in zip(form, (*given, *rest), strict=True):
+        if isinstance(arg, _SINGLE):  # most are; Sequence is slow to check
+            params.append(param)
+            inputs.append(arg)
+            continue
+        args = _args(param, arg)
         if param.many == "+" and not args:
             return None
         params += [param] * len(args)
         inputs += args
     end = _end(params, inputs)
-    if unused or end is None:
+    if end is None:
         return None
     return tuple(params[:end]), tuple(inputs[:end])
+
+
+def _default(param: Param) -> Scalar | None:
+    """The value of a parameter that is not given."""
+    return FuseCode.NONE if param.name == "activation" else None
 
 
 def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int | None:
@@ -274,8 +283,6 @@ def _end(params: Sequence[Param], inputs: Sequence[Arg]) -> int | None:
 
 
 def _args(param: Param, given: Given) -> Sequence[Arg]:
-    if isinstance(given, Value | View | int | float):  # most are; Sequence is slow to check
-        return (given,)
     if isinstance(given, Constant):
         return (Value(f"constant {param.name}", given.dtype, given.shape, constant=given),)
     if isinstance(given, Sequence):
