@@ -28,8 +28,18 @@ _TRANSPOSED = (
 def with_inner_transposes(lowered: Lowered) -> Lowered:
     """Returns the cluster with the permutations of its border moved into its model.
 
-    Those of types that TRANSPOSE lacks stay in the border.
+    Those of types that TRANSPOSE lacks stay in the border. The same cluster is returned each time,
+    so that a device that is asked about it and then compiles it converts it once.
     """
+    if not lowered.inner:
+        moved = _moved(lowered)
+        if moved is lowered:  # not stored: it would refer to itself
+            return lowered
+        lowered.inner.append(moved)
+    return lowered.inner[0]
+
+
+def _moved(lowered: Lowered) -> Lowered:
     model = lowered.model
     ends = _Ends(list(model.operands))
     inputs, outputs = list(model.inputs), list(model.outputs)

@@ -31,11 +31,15 @@ from ep_nnapi.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """One cluster ready to compile; `permutes` are those inside, by index of their operation."""
+    """One cluster ready to compile; `permutes` are those inside, by index of their operation.
+
+    inner   the same cluster `with_inner_transposes`, if it was asked for
+    """
 
     model: Model
     border: Border
     permutes: Mapping[int, Permute] = field(default_factory=dict)
+    inner: list[Lowered] = field(default_factory=list, init=False, repr=False, compare=False)
 
 
 def lower(

@@ -238,9 +238,9 @@ def _bind(
     if len(given) > len(form):
         return None
     names = [param.name for param in form]
-    if any([name in named for name in names[: len(given)]]):
+    if not named.keys().isdisjoint(names[: len(given)]):
         return None
-    if any([arg is not None and name not in names for name, arg in named.items()]):
+    if not {name for name, arg in named.items() if arg is not None}.issubset(names):
         return None
     rest = [named.get(p.name, _default(p)) for p in form[len(given) :]]
     params: list[Param] = []

@@ -170,7 +170,14 @@ class Compiler:
             raise self._declined(lowered, declined)
 
     def _unsupported_operations(self, lowered: Lowered) -> set[int]:
-        """Returns the indexes of the operations that the device does not support."""
+        """Returns the indexes of the operations that the device does not support.
+
+        A device of `fast` is asked about the cluster that `place` chooses for it, as a rule once.
+        """
+        if self.device in self.fast:
+            candidate = with_inner_transposes(lowered)
+            if not self._unsupported_on(self.device, candidate):
+                return set()
         return self._unsupported_on(self.device, lowered)
 
     def _unsupported_on(self, device: Device, lowered: Lowered) -> set[int]:

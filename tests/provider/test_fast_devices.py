@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.nnapi.host.engines import convert
+from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import session_of
@@ -80,6 +82,22 @@ def test_a_cluster_that_the_first_declines_goes_whole_to_the_next():
 @pytest.mark.fast_devices
 def test_a_device_that_is_named_leaves_what_it_declines_to_the_cpu_provider():
     assert devices_of(division_model(), device="host-cpu") == ["host-cpu"]
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("options", [{}, {"device": "host-cpu"}], ids=str)
+def test_a_cluster_is_converted_once(options, monkeypatch: pytest.MonkeyPatch):
+    """The device is asked what it supports, once or twice, and then compiles."""
+    converted = []
+    convert_model = convert._lower_model
+
+    def counted(nnapi_model: Model, int8_weights: bool) -> object:
+        converted.append(nnapi_model)
+        return convert_model(nnapi_model, int8_weights)
+
+    monkeypatch.setattr(convert, "_lower_model", counted)
+    devices_of(image_model(), **options)
+    assert len(converted) == 1
 
 
 @pytest.mark.fast_devices

@@ -53,7 +53,7 @@ class _Lowered:
 
 
 _latest: list[_Lowered] = []
-"""The model that was asked about last, for `convert`, which usually follows."""
+"""The model that was asked about last, to be asked about again and converted as a rule."""
 
 
 def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
@@ -62,6 +62,8 @@ def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
     Weights are not read.
     """
     model = without(model, probably_omitted(model))
+    if _of_latest(model, int8_weights) is not None:
+        return ("",) * len(model.operations)
     try:
         _latest[:] = [_lower_model(model, int8_weights)]
     except (Inexpressible, ShapeError):
@@ -90,12 +92,8 @@ def _obstacle(
 
 def convert(model: Model, *, int8_weights: bool = False) -> Converted:
     """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
-    latest = _latest[:]
+    lowered = _of_latest(model, int8_weights) or _lower_model(model, int8_weights)
     _latest.clear()
-    if latest and latest[0].model is model and latest[0].int8_weights is int8_weights:
-        lowered = latest[0]
-    else:
-        lowered = _lower_model(model, int8_weights)
     built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
     return Converted(
         built.proto,
@@ -104,6 +102,14 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
         tuple(v.name for v in lowered.outputs),
         _has_loops(model),
     )
+
+
+def _of_latest(model: Model, int8_weights: bool) -> _Lowered | None:
+    """The latest model as it was lowered, if it is this one."""
+    for latest in _latest[:]:
+        if latest.model is model and latest.int8_weights is int8_weights:
+            return latest
+    return None
 
 
 def _lower_model(model: Model, int8_weights: bool) -> _Lowered:

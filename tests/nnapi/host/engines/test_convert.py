@@ -33,6 +33,18 @@ def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
     assert operators(chain())["Transpose"] == 2
 
 
+def test_a_question_between_does_not_change_the_conversion():
+    """What is kept of the model asked about last belongs to that model and its type of weights."""
+    model, other = chain(Q8), chain()
+    alone = convert(model, int8_weights=True).proto
+    assert not any(obstacles(model, int8_weights=True))
+    assert not any(obstacles(model, int8_weights=True))
+    assert convert(model, int8_weights=False).proto != alone
+    assert not any(obstacles(model, int8_weights=True))
+    assert not any(obstacles(other, int8_weights=True))
+    assert convert(model, int8_weights=True).proto == alone
+
+
 def test_float_convolutions_in_nchw_are_not_transposed():
     assert operators(chain(nchw=True))["Transpose"] == 0
 
