@@ -22,6 +22,7 @@ import gc
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
+from itertools import cycle
 from math import inf
 
 import networkx as nx
@@ -32,7 +33,7 @@ from partitioner.merging import backward, forward, maximal, within
 from partitioner.plan import planned
 from partitioner.reduction import reduced, shortened
 from partitioner.search import search
-from partitioner.tensors import Tensor, cost_of, region_tensors
+from partitioner.tensors import Tensor, cost_of, region_tensors, renamed
 from partitioner.waves import by_wave, connected_waves, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
@@ -177,21 +178,27 @@ def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) ->
 
 
 def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) -> Solved:
-    """By searches of growing width, each only for what is better than the best so far.
+    """By searches of growing width along the edges and against them in turn.
 
-    Until one of them drops no state (the best is then optimal) or the next would be too much work;
-    then by mergings, too.
+    Each is only for what is better than the best so far, until one of them drops no state (the best
+    is then optimal) or the next would be too much work; then by mergings, too.
     """
     units, priced, unit = shortened(region, tensors)
-    steps = planned(units, priced, most=work // FIRST)
+    last = len(units.preds) - 1
+    ways = []
+    for way, name in (units, range(last + 1)), (units.turned(), range(last, -1, -1)):
+        touched = renamed(priced, name)
+        ways.append((planned(way, touched, most=work // FIRST), touched, name))
     states, used, need = FIRST, 0, 0
     best: list[int] = []
     lowest: tuple[int, int] | None = None
-    while steps and used + need <= work:
-        found = search(steps, priced, states, lowest)
+    for steps, touched, name in cycle(ways):
+        if not steps or used + need > work:
+            break
+        found = search(steps, touched, states, lowest)
         used, need, states = used + found.work, found.work * WIDER, states * WIDER
         if found.cost is not None:
-            lowest, best = found.cost, found.block
+            lowest, best = found.cost, [name[found.block[i]] for i in name]
         if found.least == inf:
             break
         if lowest is not None:
