@@ -70,13 +70,17 @@ def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:
     return None
 
 
+_LAST = {REFERENCE_DEVICE: 1, HOST_CPU: 2}
+"""CPU devices after those of drivers; `fast_devices` puts host-cpu first on the host."""
+
+
 def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Device:
     """Returns the device that clusters are compiled for.
 
     It is the device named `name`, else the first of the type `name`; if that is None, the first one
-    that is not a CPU, else nnapi-reference, else the first one. Devices that keep failing come
-    last, and none is taken that the flags CPU_ONLY and CPU_DISABLED exclude, as Android documents
-    them.
+    that is not a CPU, else the first CPU of a driver, else nnapi-reference: NNAPI's own CPU
+    implementation is slower than any driver's. Devices that keep failing come last, and none is
+    taken that the flags CPU_ONLY and CPU_DISABLED exclude, as Android documents them.
     Raises OptionError if the name is unknown or no device is left.
     """
     left = runtime.devices()
@@ -93,9 +97,9 @@ def choose_device(runtime: Runtime, name: str | None, flags: NnapiFlag) -> Devic
         raise OptionError(f"flag {flag.name} leaves no device; drop it or name another device")
     health = health_of(runtime)
 
-    def rank(device: Device) -> tuple[bool, bool, bool]:
+    def rank(device: Device) -> tuple[bool, bool, int]:
         left_out = bool(health.left_out(device.name))
-        return left_out, device.type is DeviceCode.CPU, device.name != REFERENCE_DEVICE
+        return left_out, device.type is DeviceCode.CPU, _LAST.get(device.name, 0)
 
     return min(left, key=rank)
 

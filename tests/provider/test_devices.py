@@ -8,6 +8,7 @@ from ep_nnapi import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.profile.sample_devices import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.provider.devices import choose_device, devices, fallback_device, open_runtime
 from ep_nnapi.target import NnapiFlag
@@ -35,6 +36,30 @@ def test_the_host_runtime_is_opened_once():
 )
 def test_choice(name: str | None, flags: NnapiFlag, chosen: str):
     assert choose_device(BOTH, name, flags).name == chosen
+
+
+DRIVERS = HostRuntime(
+    [
+        ReferenceDevice(),
+        SampleDevice("first", everything, DeviceCode.CPU),
+        SampleDevice("second", everything, DeviceCode.CPU),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "chosen"),
+    [
+        (None, NnapiFlag.NONE, "first"),
+        ("cpu", NnapiFlag.NONE, "first"),
+        (None, NnapiFlag.CPU_ONLY, REFERENCE_DEVICE),
+    ],
+)
+def test_the_cpu_of_a_driver_comes_before_nnapis_own(
+    name: str | None, flags: NnapiFlag, chosen: str
+):
+    """Android's sample drivers are of type CPU, as those of engines for phone CPUs."""
+    assert choose_device(DRIVERS, name, flags).name == chosen
 
 
 @pytest.mark.parametrize(

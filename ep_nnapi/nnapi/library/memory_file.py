@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import mmap
 import os
 import tempfile
 import weakref
+
+from ep_nnapi.nnapi.library.available_memory import available_memory
 
 PAGE = mmap.ALLOCATIONGRANULARITY
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE of Linux
@@ -34,6 +37,9 @@ class MemoryFile:
         Raises OSError if there is not enough memory.
         """
         start, size = self._end, -(-size // PAGE) * PAGE
+        left = available_memory()
+        if left is not None and size > left:  # Linux reserves it all the same, and ends processes
+            raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         # reserves the memory: where it is only promised, writing to it would end the process
         os.posix_fallocate(self.descriptor, start, size)
         mapped = mmap.mmap(self.descriptor, size, mmap.MAP_SHARED, offset=start)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ep_nnapi.nnapi.library import memory_file
 from ep_nnapi.nnapi.library.memory_file import PAGE, MemoryFile
 
 
@@ -92,3 +93,13 @@ def test_a_temporary_file_where_memory_files_are_not_permitted(
     mapped[:3] = b"abc"
     assert os.pread(file.descriptor, 3, start) == b"abc"
     assert list(tmp_path.iterdir()) == []  # it has no name
+
+
+def test_more_than_is_available_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit it is not; the file stays usable."""
+    monkeypatch.setattr(memory_file, "available_memory", lambda: 2 * PAGE)
+    file = MemoryFile()
+    with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)) as refused:
+        file.extend(2 * PAGE + 1)
+    assert refused.value.errno == errno.ENOMEM
+    assert file.extend(2 * PAGE)[0] == 0
