@@ -1,7 +1,9 @@
-"""A session in a process of its own, driven line by line, for `bench.engines`.
+"""Sessions in a process of their own, driven line by line, for `bench.engines`.
 
-Each line on stdin is a number of runs; the answer is a line with the seconds and the processor
-seconds of one run. The first answer describes the creation of the session.
+The process works in a folder with `model.onnx`, `first.onnx`, whose session is created first so
+that imports are not counted, and the inputs of both, `model.npz` and `first.npz`. Each line on
+stdin is a number of runs; the answer is a line with the seconds and the processor seconds of one
+run. The first answer describes the creation of the sessions.
 """
 
 from __future__ import annotations
@@ -10,51 +12,82 @@ import json
 import resource
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
+import numpy as np
 import onnxruntime
 
 import ep_nnapi
-from models import zoo
 
 CPU = "CPUExecutionProvider"
+_ROUNDS = 3
 
 
-def model_of(name: str) -> bytes:
-    """The zoo's model; NAME:SCHEME is its quantized form."""
-    base, _, scheme = name.partition(":")
-    built = zoo.quantized(base, scheme) if scheme else zoo.MODELS[base]()
-    return bytes(built.SerializeToString())
+def session(
+    model: Path, engine: str, threads: int, compiled: Path | None = None
+) -> onnxruntime.InferenceSession:
+    """A session on the CPU provider with exact integer products, or on an NNAPI device.
 
-
-def session(model: bytes, engine: str, threads: int) -> onnxruntime.InferenceSession:
-    """A session on the CPU provider with exact integer products, or on an NNAPI device."""
+    compiled   where ONNX Runtime writes the compiled model; default: it writes none
+    """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
     if engine == CPU:
         options.add_session_config_entry("session.x64quantprecision", "1")
-        return onnxruntime.InferenceSession(model, options, providers=[CPU])
+        return onnxruntime.InferenceSession(str(model), options, providers=[CPU])
+    if compiled is not None:
+        options.add_session_config_entry("ep.context_enable", "1")
+        options.add_session_config_entry("ep.context_embed_mode", "0")
+        options.add_session_config_entry("ep.context_file_path", str(compiled))
     ep_nnapi.append_execution_provider(options, device=engine)
-    return onnxruntime.InferenceSession(model, options)
+    return onnxruntime.InferenceSession(str(model), options)
+
+
+def reset_peak() -> None:
+    """Starts the measurement of `peak` again; only Linux can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", "utf-8")
 
 
 def peak() -> float:
-    """The greatest resident memory of this process so far, in MB."""
+    """The greatest resident memory of this process in MB, since `reset_peak` on Linux."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text("utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def serve(name: str, engine: str, threads: int) -> None:
-    """Create the session twice (the first one also imports), then run as often as asked."""
-    from onnx import load_from_string
+def seconds_again(folder: Path, engine: str, threads: int) -> float:
+    """Processor seconds of creating a session again, on an NNAPI device from the compiled model."""
+    model = folder / "model.onnx"
+    if engine != CPU:
+        compiled = folder / f"{engine}.onnx"
+        session(model, engine, threads, compiled)
+        model = compiled
+    return min(_timed(model, engine, threads)[1][1] for _ in range(_ROUNDS))
 
-    model = model_of(name)
-    feeds = zoo.sample_inputs(load_from_string(model))
-    session(model_of("mlp"), engine, threads).run(None, zoo.sample_inputs(zoo.MODELS["mlp"]()))
+
+def _timed(
+    model: Path, engine: str, threads: int
+) -> tuple[onnxruntime.InferenceSession, tuple[float, float]]:
+    """A session, and the seconds and processor seconds of its creation."""
     wall, processor = time.perf_counter(), time.process_time()
-    built = session(model, engine, threads)
-    created = time.perf_counter() - wall, time.process_time() - processor
+    created = session(model, engine, threads)
+    return created, (time.perf_counter() - wall, time.process_time() - processor)
+
+
+def serve(folder: Path, engine: str, threads: int) -> None:
+    """Create the sessions, then run one of them as often as asked."""
+    first, feeds = (dict(np.load(folder / f"{name}.npz")) for name in ("first", "model"))
+    session(folder / "first.onnx", engine, threads).run(None, first)
+    reset_peak()
+    built, created = _timed(folder / "model.onnx", engine, threads)
     built.run(None, feeds)
-    print(json.dumps([*created, peak()]), flush=True)
+    memory = peak()
+    print(json.dumps([*created, memory, seconds_again(folder, engine, threads)]), flush=True)
     for line in sys.stdin:
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(int(line)):
@@ -64,4 +97,4 @@ def serve(name: str, engine: str, threads: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    serve(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

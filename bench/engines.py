@@ -19,7 +19,12 @@ from dataclasses import asdict, dataclass
 from math import exp, log
 from pathlib import Path
 from statistics import median, quantiles
+from tempfile import TemporaryDirectory
+from typing import Any
 from xml.sax.saxutils import escape
+
+import numpy as np
+import onnx
 
 from bench.engine_worker import CPU
 from models import zoo
@@ -41,6 +46,7 @@ class Row:
     ratio, low, high   median and quartiles over the rounds of the CPU provider's time over ours
     cpu_ratio          the same of processor time
     create_ratio       our processor time for creating the session over the CPU provider's
+    compiled_ratio     the same for a session of the model that ONNX Runtime has compiled for ours
     memory_ratio       the same of the greatest memory of the whole process
     """
 
@@ -54,22 +60,27 @@ class Row:
     high: float
     cpu_ratio: float
     create_ratio: float
+    compiled_ratio: float
     memory_ratio: float
 
     def __str__(self) -> str:
         return (
             f"{self.model:24} {self.threads:2} {self.device:16} {self.theirs:9.3f} {self.ours:9.3f}"
             f" {self.ratio:6.2f} ({self.low:.2f}-{self.high:.2f}) {self.cpu_ratio:8.2f}"
-            f" {self.create_ratio:8.1f} {self.memory_ratio:8.1f}"
+            f" {self.create_ratio:8.2f} {self.compiled_ratio:8.2f} {self.memory_ratio:8.2f}"
         )
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A process with a session."""
+    """A process with a session.
+
+    created   seconds and processor seconds of creating it, memory in MB, processor seconds of
+              creating one again, on an NNAPI device from the compiled model
+    """
 
     process: subprocess.Popen[str]
-    created: tuple[float, float, float]
+    created: tuple[float, float, float, float]
 
     def run(self, count: int) -> tuple[float, float]:
         """Seconds and processor seconds of one of `count` runs."""
@@ -89,13 +100,30 @@ def _asked(process: subprocess.Popen[str], line: str = "") -> list[float]:
 
 
 @contextmanager
-def worker(model: str, engine: str, threads: int) -> Iterator[Worker]:
+def folder_of(model: str) -> Iterator[Path]:
+    """A folder with a model of the zoo and what else workers read; NAME:SCHEME is quantized."""
+    base, _, scheme = model.partition(":")
+    built = {
+        "model": zoo.quantized(base, scheme) if scheme else zoo.MODELS[base](),
+        "first": zoo.MODELS["mlp"](),
+    }
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        for file, proto in built.items():
+            onnx.save(proto, folder / f"{file}.onnx")
+            feeds: dict[str, Any] = dict(zoo.sample_inputs(proto))
+            np.savez(folder / f"{file}.npz", **feeds)
+        yield folder
+
+
+@contextmanager
+def worker(folder: Path, engine: str, threads: int) -> Iterator[Worker]:
     """A process whose session is ready."""
-    command = [sys.executable, "-m", "bench.engine_worker", model, engine, str(threads)]
+    command = [sys.executable, "-m", "bench.engine_worker", str(folder), engine, str(threads)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
-        wall, processor, memory = _asked(process)
-        yield Worker(process, (wall, processor, memory))
+        wall, processor, memory, again = _asked(process)
+        yield Worker(process, (wall, processor, memory, again))
         if process.stdin is not None:
             process.stdin.close()
 
@@ -104,7 +132,8 @@ def measure(model: str, threads: int, devices: Sequence[str], rounds: int) -> li
     """One row for each device."""
     with ExitStack() as stack:
         engines = [CPU, *devices]
-        workers = [stack.enter_context(worker(model, e, threads)) for e in engines]
+        folder = stack.enter_context(folder_of(model))
+        workers = [stack.enter_context(worker(folder, e, threads)) for e in engines]
         counts = [max(1, int(SECONDS / w.run(1)[0])) for w in workers]
         times: list[list[tuple[float, float]]] = [[] for _ in workers]
         for number in range(rounds):
@@ -128,7 +157,9 @@ def _row(
     theirs, ours = times
     ratios = [a[0] / b[0] for a, b in zip(theirs, ours, strict=True)]
     low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    created, memory = (workers[1].created[i] / max(workers[0].created[i], 1e-9) for i in (1, 2))
+    created, memory, compiled = (
+        workers[1].created[i] / max(workers[0].created[i], 1e-9) for i in (1, 2, 3)
+    )
     return Row(
         model,
         threads,
@@ -140,6 +171,7 @@ def _row(
         high,
         median(a[1] / b[1] for a, b in zip(theirs, ours, strict=True)),
         created,
+        compiled,
         memory,
     )
 
@@ -178,7 +210,15 @@ def models() -> list[tuple[str, tuple[str, ...]]]:
 
 def main(rounds: int = ROUNDS) -> None:
     """Prints the table and writes the JSON and the plot."""
-    heads = ("theirs ms", "ours ms", "ratio (quartiles)", "cpu time", "creation", "memory")
+    heads = (
+        "theirs ms",
+        "ours ms",
+        "ratio (quartiles)",
+        "cpu time",
+        "creation",
+        "compiled",
+        "memory",
+    )
     print(f"{'model':24} th {'device':16} " + " ".join(heads))
     rows: list[Row] = []
     for threads in THREADS:
