@@ -9,6 +9,7 @@ from pathlib import Path
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.engines.device import HOST_CPU
+from ep_nnapi.nnapi.host.engines.plugin import is_plugin
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.profile.device import ProfiledRuntime
@@ -44,9 +45,12 @@ def open_runtime(name: str) -> Runtime:
 def runtime_of(options: Options) -> Runtime:
     """Returns the runtime for a session with these options: with `device_profile`, that device.
 
-    Raises OptionError if the library or the profile cannot be loaded, or if both are given.
+    Raises OptionError if the library or the profile cannot be loaded, if both are given, and for a
+    device on another provider of ONNX Runtime that is not there.
     """
     if options.device_profile is None:
+        if options.runtime == HOST and is_plugin(options.device):
+            return host_runtime(plugin=options.device)
         return open_runtime(options.runtime)
     if options.runtime not in (HOST, DEFAULT_RUNTIME):
         raise OptionError(
@@ -122,7 +126,7 @@ def fast_devices(runtime: Runtime, device: Device, options: Options) -> tuple[De
     On the host, host-cpu comes before nnapi-reference, unless the options name a device, restrict
     the choice by a flag, or ask for float16 to be emulated, which only nnapi-reference does.
     """
-    if device.name in FAST_DEVICES:
+    if device.name in FAST_DEVICES or is_plugin(device.name):
         return (device,)
     emulated = NnapiFlag.USE_FP16 in options.flags and options.relaxed is Relaxed.EMULATE
     restricted = options.flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)

@@ -1,0 +1,101 @@
+"""Sessions of ONNX Runtime on one provider, without the CPU provider beside it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import onnxruntime
+from onnx import GraphProto, NodeProto
+
+from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.host.engines.convert import convert
+from ep_nnapi.nnapi.host.engines.omitted import (
+    PreparedVariants,
+    optional_inputs,
+    probably_omitted,
+)
+from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.sessions.cpu import CPU, session_of
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtEpDevice
+
+
+_CONCAT_INPUTS = 7
+
+
+class Refused(Exception):
+    """A provider does not take a whole model."""
+
+
+def open_on_provider(model: Model, provider: OrtEpDevice, threads: int) -> PreparedModel:
+    """Prepare a model to run on a provider alone.
+
+    Raises Inexpressible for operations that have no ONNX form, Refused if the provider does not
+    take all nodes.
+    """
+    if not optional_inputs(model):
+        return _session(provider, threads, model)
+    found = PreparedVariants(model, partial(_session, provider, threads))
+    found.variant(probably_omitted(model))
+    return found
+
+
+def _session(provider: OrtEpDevice, threads: int, model: Model) -> PreparedSession:
+    found = convert(model)
+    narrow_concats(found.proto.graph)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if provider.ep_name != CPU:
+        # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_provider_for_devices([provider], {})
+    weights = list(found.weights.items())
+    options.add_external_initializers(
+        [name for name, _ in weights],
+        [onnxruntime.OrtValue.ortvalue_from_numpy(array) for _, array in weights],
+    )
+    try:
+        with CONCURRENT_RUNS.without_blas:
+            session = session_of(found.proto.SerializeToString(), options, ())
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
+    if provider.ep_name not in session.get_providers():
+        raise Refused(f"{provider.ep_name} has no hardware to run on")
+    return PreparedSession(session, found.inputs, found.outputs, found.loops, found.weights)
+
+
+def narrow_concats(graph: GraphProto) -> None:
+    """Divides each Concat of many inputs into several, in inner graphs too.
+
+    WebGPU promises shaders eight buffers, and its provider finds out at a run that it needs more.
+    """
+    for attribute in (a for node in graph.node for a in node.attribute if a.HasField("g")):
+        narrow_concats(attribute.g)
+    nodes = [part for node in graph.node for part in _narrowed(node)]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _narrowed(node: NodeProto) -> list[NodeProto]:
+    found = []
+    while node.op_type == "Concat" and len(node.input) > _CONCAT_INPUTS:
+        first = NodeProto()
+        first.CopyFrom(node)
+        first.name = ""
+        del first.input[_CONCAT_INPUTS:], first.output[:]
+        first.output.append(f"{node.output[0]}.{len(node.input)}")
+        rest = node.input[_CONCAT_INPUTS:]
+        del node.input[:]
+        node.input.extend([first.output[0], *rest])
+        found.append(first)
+    return [*found, node]
+
+
+def _sentence(error: Exception) -> str:
+    return str(error).partition("\n")[0]
