@@ -117,6 +117,11 @@ class BoundBorder:
         )
 
     @cached_property
+    def _operands(self) -> int:
+        """The number of the model's outputs."""
+        return 1 + max(c.operand for c in self.outputs)
+
+    @cached_property
     def _direct(self) -> tuple[bool, ...]:
         """For each output, True if the runtime writes it: the first one of each operand."""
         operands = [c.operand for c in self.outputs]
@@ -138,7 +143,7 @@ class BoundBorder:
             for i, shape, crossing in self._unconverted
         ]
         buffers = [allocate(i, c.shape) for i, c in enumerate(self.outputs)]
-        given: list[Array | None] = [None] * (1 + max(c.operand for c in self.outputs))
+        given: list[Array | None] = [None] * self._operands
         for crossing, out, direct in zip(self.outputs, buffers, self._direct, strict=True):
             if direct:
                 given[crossing.operand] = out.reshape(crossing.nnapi_shape)

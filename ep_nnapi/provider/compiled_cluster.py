@@ -183,8 +183,10 @@ class Runner:
         compiler = self.cluster.compiler
         measure = self.cluster.durations.append if compiler.measure else None
         listen = None if events is None else events.on_operation
-        options = replace(compiler.current.limits, stop=stop, measure=measure, on_operation=listen)
-        compilation = self._current_compilation()
+        current = compiler.current
+        limits = current.limits
+        options = RunOptions(limits.timeout_ns, limits.loop_timeout_ns, stop, measure, listen)
+        compilation = self._compilation_with(current.options)
         try:
             self.border.run(compilation, inputs, allocate, options)
         except RuntimeFailure as failure:
@@ -196,12 +198,11 @@ class Runner:
             time.sleep(RETRY_DELAY)
             self.border.run(compilation, inputs, allocate, options)
 
-    def _current_compilation(self) -> Compilation:
-        """Returns the compilation with the options of this run, made when they are first used.
+    def _compilation_with(self, wanted: CompileOptions) -> Compilation:
+        """Returns the compilation with these options, made when they are first used.
 
         If the device does not compile with them, an earlier one is used, with a warning.
         """
-        wanted = self.cluster.compiler.current.options
         if wanted not in self._compilations:
             with self._lock:
                 if wanted not in self._compilations:

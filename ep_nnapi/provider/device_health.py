@@ -71,7 +71,8 @@ _HEALTH: WeakKeyDictionary[object, DeviceHealth] = WeakKeyDictionary()
 def health_of(runtime: Runtime) -> DeviceHealth:
     """Returns the health of a runtime's devices; all sessions on one library share it."""
     key: object = runtime.functions if isinstance(runtime, LibraryRuntime) else runtime
-    return _HEALTH.setdefault(key, DeviceHealth())
+    found = _HEALTH.get(key)  # asked for in each run, so that no second one is made to be dropped
+    return _HEALTH.setdefault(key, DeviceHealth()) if found is None else found
 
 
 def repeatable(failure: RuntimeFailure) -> bool:
