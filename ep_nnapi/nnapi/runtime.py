@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
@@ -55,8 +55,7 @@ class Duration:
     in_driver: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TimedOperation:
+class TimedOperation(NamedTuple):
     """One operation of a run, in time.perf_counter_ns() time.
 
     origin  names of the ONNX nodes that it came from

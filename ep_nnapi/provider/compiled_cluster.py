@@ -25,7 +25,7 @@ from ep_nnapi.provider.compiler import Compiler, Declined, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel
 from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
-from ep_nnapi.provider.run_events import RunEvents
+from ep_nnapi.provider.run_events import RunEvents, note_fallback
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
@@ -168,13 +168,13 @@ class Runner:
             executor = self._fallback_for(failure.of_cluster(self.cluster.report.nodes))
             self._counted(executor, events)(inputs, allocate_once, stop)
         except OtherSizes as other:
+            note_fallback(events, Fallback.CPU)
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
 
     def _counted(self, executor: Executor, events: RunEvents | None) -> Executor:
         """Returns `executor`, which runs instead of the device, after counting and noting that."""
         self.cluster.failures.fallback_runs += 1
-        if events is not None:
-            events.fall_back(self.cluster.fallback)
+        note_fallback(events, self.cluster.fallback)
         return executor
 
     def _run_on_device(

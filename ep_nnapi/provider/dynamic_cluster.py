@@ -28,6 +28,7 @@ from ep_nnapi.provider.compiled_cluster import (
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.run_events import RunEvents
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
@@ -158,8 +159,20 @@ class DynamicRunner:
             why,
         )
         if self._cpu is None:
-            self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
+            model = self.cluster.cpu_model()
+            self._cpu = self._with_events(cpu_executor(model, self.inputs, self.outputs))
         return self._cpu
+
+    def _with_events(self, on_cpu: Executor) -> Executor:
+        """Returns `on_cpu` with an event for each of its runs while a profile is recorded."""
+
+        def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+            events = RunEvents(self.cluster.compiler.listeners, self.cluster.report)
+            events.fall_back(Fallback.CPU)
+            with events.whole():
+                on_cpu(inputs, allocate, stop)
+
+        return run
 
 
 def copy_constants(nodes: Sequence[GraphNode]) -> tuple[GraphNode, ...]:

@@ -6,19 +6,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ep_nnapi.nnapi.runtime import TimedOperation
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.report import ClusterReport
 
 
-@dataclass(frozen=True, slots=True)
-class RunEvent:
+class RunEvent(NamedTuple):
     """One timed part of a run.
 
-    name    the NNAPI operation, or WHOLE_CLUSTER
+    name    the NNAPI operation, INPUTS or OUTPUTS around the operations, or WHOLE_CLUSTER
     nodes   the ONNX nodes that it computes
     device  the NNAPI device, or the execution provider of a fallback
     bytes   size of the tensors that it reads and writes, constants included
@@ -36,6 +34,9 @@ class RunEvent:
 
 
 WHOLE_CLUSTER = "NNAPI cluster"
+INPUTS, OUTPUTS = "NNAPI inputs", "NNAPI outputs"
+"""What a run does before its first operation and after its last: conversions of tensors at the
+cluster's border, and the calls of the runtime."""
 Listener: TypeAlias = Callable[[RunEvent], None]
 
 
@@ -47,26 +48,38 @@ class RunEvents:
         self._cluster = cluster
         self._device = cluster.device
         self._thread = threading.get_native_id()
-        self._operations = 0
-
-    def on_operation(self, done: TimedOperation) -> None:
-        """Passes on an operation that the runtime has run."""
-        self._operations += 1
-        self._pass_on(done.name, done.origin, done.bytes, done.start_ns, done.end_ns)
+        self._operations: list[TimedOperation] = []
+        self._start_ns = 0
+        self.on_operation = self._operations.append
+        """Takes an operation that the runtime has run; it is passed on after the run."""
 
     def fall_back(self, fallback: Fallback) -> None:
         """Notes that what follows runs on the fallback, which times no operations."""
-        self._operations = 0
+        self._pass_on_operations()
         self._device = f"fallback={fallback}"
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Passes on the block as one event if the device does not time its operations."""
-        start = time.perf_counter_ns()
+        """Passes on the block as one event if the device does not time its operations.
+
+        If it does, what follows the last operation becomes an event.
+        """
+        self._start_ns = time.perf_counter_ns()
         yield
-        if not self._operations:
-            nodes, size = self._cluster.nodes, self._cluster.boundary_bytes
-            self._pass_on(WHOLE_CLUSTER, nodes, size, start, time.perf_counter_ns())
+        end = time.perf_counter_ns()
+        nodes, size = self._cluster.nodes, self._cluster.boundary_bytes
+        if self._operations:
+            first, last = self._operations[0], self._operations[-1]
+            self._pass_on(INPUTS, nodes, size, self._start_ns, first.start_ns)
+            self._pass_on_operations()
+            self._pass_on(OUTPUTS, nodes, size, last.end_ns, end)
+        else:
+            self._pass_on(WHOLE_CLUSTER, nodes, size, self._start_ns, end)
+
+    def _pass_on_operations(self) -> None:
+        for done in self._operations:
+            self._pass_on(done.name, done.origin, done.bytes, done.start_ns, done.end_ns)
+        self._operations.clear()
 
     def _pass_on(
         self, name: str, nodes: tuple[str, ...], size: int, start_ns: int, end_ns: int
@@ -74,3 +87,9 @@ class RunEvents:
         event = RunEvent(name, nodes, self._device, size, start_ns, end_ns, self._thread)
         for listener in self._listeners:
             listener(event)
+
+
+def note_fallback(events: RunEvents | None, fallback: Fallback) -> None:
+    """Notes in the events of a run, if there are any, that what follows runs on the fallback."""
+    if events is not None:
+        events.fall_back(fallback)

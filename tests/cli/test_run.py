@@ -106,7 +106,8 @@ def test_profile_writes_a_trace_and_changes_nothing_else(cli, tmp_path: Path):
     events = json.loads(trace.read_text())
     operations = [e["name"] for e in events if "device" in e.get("args", {})]
     samples = len(np.load(SAMPLES)["labels"])  # each of them is a run
-    assert operations == (["CONV_2D", "MAX_POOL_2D"] * 2 + ["FULLY_CONNECTED"]) * samples
+    run = ["NNAPI inputs", *["CONV_2D", "MAX_POOL_2D"] * 2, "FULLY_CONNECTED", "NNAPI outputs"]
+    assert operations == run * samples
 
 
 def test_a_trace_that_cannot_be_written_is_an_error(cli, tmp_path: Path):

@@ -10,6 +10,7 @@ import pytest
 
 from ep_nnapi.graph.value import Constant
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants
+from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import model, plan
@@ -49,6 +50,17 @@ def test_shapes_that_do_not_compile_run_on_the_cpu(caplog: pytest.LogCaptureFixt
         run(bound, 2)
     (warning,) = (r.getMessage() for r in caplog.records)
     assert "sizes {'x': (2, 3)} of the cluster of Add_a, Tanh_y run on the CPU provider" in warning
+
+
+def test_their_runs_have_an_event():
+    """In the run that compiles in vain, and in those after it."""
+    bound = runner(FaultyDevice(fails_on=frozenset({"TANH"})))
+    events: list[RunEvent] = []
+    bound.cluster.compiler.listeners.append(events.append)
+    run(bound, 2)
+    run(bound, 2)
+    assert [(e.name, e.device) for e in events] == [(WHOLE_CLUSTER, "fallback=cpu")] * 2
+    assert [list(e.nodes) for e in events] == [["Add_a", "Tanh_y"]] * 2
 
 
 def test_copied_constants_outlive_their_source():

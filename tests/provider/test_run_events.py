@@ -12,7 +12,7 @@ from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions
 from ep_nnapi.provider.compiled_cluster import Runner
-from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
+from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from tests.faulty import FaultyDevice
 from tests.provider.test_compiled_cluster import run, runner
 from tests.provider.test_planner import CHAIN, SHAPE, plan
@@ -34,13 +34,23 @@ def events_of(bound: Runner, runs: int = 1) -> list[RunEvent]:
 
 
 def test_an_operation_has_its_nodes_device_and_bytes():
-    found = events_of(reference())
+    _, *found, _ = events_of(reference())
     assert [(e.name, e.nodes) for e in found] == [
         (name, (node,)) for name, node in zip(("ABS", "NEG", "EXP", "TANH"), NODES, strict=True)
     ]
     size = 2 * 4 * int(np.prod(SHAPE))  # one float32 tensor is read, one written
     assert {e.bytes for e in found} == {size}
     assert {(e.device, e.thread) for e in found} == {("nnapi-reference", threading.get_native_id())}
+
+
+def test_around_the_operations_are_inputs_and_outputs():
+    """Their events meet those of the operations, so that nothing of a run is missing."""
+    before, first, *_, last, after = events_of(reference())
+    assert (before.name, after.name) == (INPUTS, OUTPUTS)
+    assert (before.end_ns, after.start_ns) == (first.start_ns, last.end_ns)
+    assert before.start_ns < before.end_ns
+    assert after.start_ns < after.end_ns
+    assert list(before.nodes) == list(after.nodes) == NODES
 
 
 class Opaque(FaultyDevice):
@@ -77,11 +87,11 @@ def test_a_listener_that_is_removed_hears_nothing():
     heard = len(found)
     bound.cluster.compiler.listeners.clear()
     run(bound)
-    assert len(found) == heard == len(NODES)
+    assert len(found) == heard == len(NODES) + 2
 
 
 def test_every_listener_hears_every_event():
     bound = reference()
     first = events_of(bound)
     second = events_of(bound)
-    assert first[len(NODES) :] == second
+    assert first[len(NODES) + 2 :] == second

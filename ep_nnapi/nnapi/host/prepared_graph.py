@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -25,7 +26,7 @@ from ep_nnapi.nnapi.host.execution_plan import (
 from ep_nnapi.nnapi.host.kernels import find
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations, without_data
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.host.timed_step import timed
+from ep_nnapi.nnapi.host.timed_step import timed_operation
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
@@ -190,12 +191,11 @@ class PreparedGraph:
         try:
             for n, step in enumerate(self.steps):
                 if n not in plan.skipped:
+                    start = time.perf_counter_ns() if run.on_operation else 0
                     run.check()
-                    if run.on_operation is None:
-                        self._run_step(step, values, plan, run)
-                    else:
-                        with timed(step, self._operands, values, run.on_operation):
-                            self._run_step(step, values, plan, run)
+                    self._run_step(step, values, plan, run)
+                    if run.on_operation:
+                        run.on_operation(timed_operation(step, self._operands, values, start))
                     for i in plan.releases[n]:
                         values[i] = None
         finally:
