@@ -37,7 +37,7 @@ from partitioner.tensors import Tensor, cost_of, region_tensors, renamed
 from partitioner.waves import by_wave, connected_waves, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
-LEAST = 8  # work for each node without which a region is not searched
+LEAST = 16  # work for each node without which a region is not searched
 FIRST, WIDER = 4, 4  # states of the first search, and how many times as many the next one has
 Solved = tuple[list[int], int, int]  # block of each node, by one of them; lower bound; work
 
@@ -188,12 +188,15 @@ def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) 
     ways = []
     for way, name in (units, range(last + 1)), (units.turned(), range(last, -1, -1)):
         touched = renamed(priced, name)
-        ways.append((planned(way, touched, most=work // FIRST), touched, name))
+        steps = planned(way, touched, most=work // FIRST)
+        if not steps:
+            break
+        ways.append((steps, touched, name))
     states, used, need = FIRST, 0, 0
     best: list[int] = []
     lowest: tuple[int, int] | None = None
     for steps, touched, name in cycle(ways):
-        if not steps or used + need > work:
+        if used + need > work:
             break
         found = search(steps, touched, states, lowest)
         used, need, states = used + found.work, found.work * WIDER, states * WIDER

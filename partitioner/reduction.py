@@ -11,7 +11,7 @@ regions. A cycle of clusters, contracted, is a cycle of components, so it lies i
 connected part of their graph; a component that is such a part by itself is one cluster. The other
 parts are the regions. Of a region, units have the same lowest cost: nodes move where it costs no
 bytes, wherever the other nodes are.
-Cost: O(n + m) for the regions; O(m) for each node that becomes part of another unit, at worst.
+Cost: O(n + m) for the regions; as much for units, again while more than one node in `RARE` moves.
 Source: strongly connected components by networkx (after Nuutila and Soisalon-Soininen, 1994).
 """
 
@@ -26,6 +26,7 @@ from partitioner.tensors import Tensor, renamed
 
 LANDMARKS = 4096  # incapable nodes that are looked at, at most,
 BITS = 1 << 28  # and so many bits for all nodes together
+RARE = 50  # where only one node in so many moves, the other moves are not worth their time
 
 
 def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
@@ -87,72 +88,41 @@ def _spread(
 
 def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[Tensor], list[int]]:
     """The units of a region as a region, its tensors, and each node's unit."""
-    units = _Units(region, tensors)
-    waiting = list(range(len(region.preds) - 1, -1, -1))
-    moves: list[tuple[int, int]] = []
-    into = list(range(len(region.preds)))
-    while waiting:
-        v = waiting.pop()
-        host = units.host(v) if into[v] == v else None
-        if host is not None:
-            into[v] = host
-            moves.append((v, host))
-            waiting += units.move(v, host)
-    for v, host in reversed(moves):
-        into[v] = into[host]
-    smaller, unit = region.contracted(into)
-    return smaller, renamed(tensors, unit), unit
+    unit = list(range(len(region.preds)))
+    units, priced = region, renamed(tensors, unit)
+    while True:
+        into = _moves(units, priced)
+        if len(set(into)) >= len(into) - len(into) // RARE:
+            return units, priced, unit
+        units, where = units.contracted(into)
+        priced, unit = renamed(priced, where), [where[v] for v in unit]
 
 
-class _Units:
-    """A region whose nodes grow together: what each unit reads, what reads it, and its tensors."""
+def _moves(region: Region, tensors: Sequence[Tensor]) -> list[int]:
+    """For each node the one that it moves to, or itself; no node moves that another has moved to.
 
-    def __init__(self, region: Region, tensors: Sequence[Tensor]) -> None:
-        self.capable = region.capable
-        self.reads = [set(row) for row in region.preds]
-        self.read_by = [set(row) for row in region.succs]
-        self.apart = [tensor.price(2) - tensor.price(1) for tensor in tensors]
-        self.touched = [set(tensor.touched) for tensor in tensors]
-        self.touches: list[set[int]] = [set() for _ in region.preds]
-        for t, tensor in enumerate(tensors):
-            for v in tensor.touched:
-                self.touches[v].add(t)
+    So moves do not depend on each other: what one of them makes fewer are readers, and nodes that
+    touch a tensor, and with fewer of either a node can move all the same.
+    """
+    capable = region.capable
+    touching: list[list[tuple[int, set[int]]]] = [[] for _ in capable]
+    for tensor in tensors:
+        apart, touched = tensor.price(2) - tensor.price(1), set(tensor.touched)
+        for v in touched:
+            touching[v].append((apart, touched))
+    into, fixed = list(range(len(capable))), bytearray(len(capable))
+    for v, rows in enumerate(zip(region.preds, region.succs, strict=True)):
+        for near, far in (rows, rows[::-1]):
+            if into[v] == v and not fixed[v] and len(near) == 1 and capable[near[0]] == capable[v]:
+                others = sum([capable[w] for w in far]) if capable[v] else 0
+                if not others or (others == 1 and _saved(touching[v], near[0]) >= 0):
+                    into[v] = into[near[0]]
+                    fixed[into[v]] = 1
+    return into
 
-    def host(self, v: int) -> int | None:
-        """A unit that `v` can become part of."""
-        capable = self.capable
-        for near, far in ((self.reads[v], self.read_by[v]), (self.read_by[v], self.reads[v])):
-            if len(near) == 1:
-                (host,) = near
-                if capable[host] == capable[v]:
-                    others = sum([capable[w] for w in far]) if capable[v] else 0
-                    if not others or (others == 1 and self._pays(v, host)):
-                        return host
-        return None
 
-    def _pays(self, v: int, host: int) -> bool:
-        """Return True if moving `v` to the cluster of `host` never costs bytes."""
-        balance = 0
-        for t in self.touches[v]:
-            if host not in self.touched[t]:
-                balance -= self.apart[t] if len(self.touched[t]) > 1 else 0
-            elif len(self.touched[t]) == 2:
-                balance += self.apart[t]
-        return balance >= 0
-
-    def move(self, v: int, host: int) -> list[int]:
-        """Make `v` part of `host`; returns the units for which that may change something."""
-        changed = {host, *self.reads[v], *self.read_by[v]}
-        for mine, theirs in ((self.reads, self.read_by), (self.read_by, self.reads)):
-            for w in mine[v]:
-                theirs[w].discard(v)
-                if w != host:
-                    theirs[w].add(host)
-                    mine[host].add(w)
-        for t in self.touches[v]:
-            self.touched[t].discard(v)
-            self.touched[t].add(host)
-            if len(self.touched[t]) == 2:
-                changed |= self.touched[t]
-        self.touches[host] |= self.touches[v]
-        return sorted(changed, reverse=True)
+def _saved(tensors: Iterable[tuple[int, set[int]]], host: int) -> int:
+    """The bytes that a move to `host` saves at least: price apart and nodes of what it touches."""
+    known = [(apart, len(touched), host in touched) for apart, touched in tensors]
+    gains = sum(apart for apart, count, near in known if near and count == 2)
+    return gains - sum(apart for apart, _, near in known if not near)
