@@ -12,9 +12,8 @@ carry `inputs` and `outputs`, such dicts of what comes from and leaves to outsid
 """
 
 from partitioner.check import violations
-from partitioner.clusters import Partition, partition
+from partitioner.clusters import Partition, limited, partition
 from partitioner.constraints import Budget
-from partitioner.limits import limited
 from partitioner.tensors import border_bytes
 from partitioner.worth import Costs, GivenUp, Worth, savings, worth_it
 

@@ -3,7 +3,7 @@
 Definition: clusters are disjoint and cover the capable nodes; contracting each to one node leaves
 the graph acyclic (so each is convex: no path leaves and enters it again); with `connected`, each is
 weakly connected by edges between its members. Members are in topological order.
-What is sought: the fewest clusters, and among those the fewest `border_bytes`.
+Objective: the fewest clusters, and among those the fewest `border_bytes`.
 Guarantee with `connected`: no two clusters can be merged. The graph falls apart into regions that
 have no say in each other's clusters (`reduction`); where the search of every region ends without
 dropping a state (`search`), the clusters and then the bytes are as few as can be. Any other region
@@ -13,7 +13,10 @@ Tie rule: everything is decided by structure, then by `sorted_nodes`; the order 
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
 searches look at; never a measure of time.
-Source: the definition is that of ONNX Runtime's partitioning_utils.cc, made connected.
+With limits of size and number, too small clusters and those of least value beyond the number are
+given up: a `partition` for each round in which some are, and one more.
+Source: definition and smallest size are those of ONNX Runtime's partitioning_utils.cc, made
+connected.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ from partitioner.waves import by_wave, connected_waves, earliest
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 16  # work for each node without which a region is not searched
 FIRST, WIDER = 4, 4  # states of the first search, and how many times as many the next one has
+Clusters = list[tuple[Hashable, ...]]
 Solved = tuple[list[int], int, int]  # block of each node, by one of them; lower bound; work
 
 
@@ -92,6 +96,48 @@ def partition(
         if budget is not None:
             label = within(graph.region, label, lambda some: budget.fits(dag, graph.members(some)))
         return Partition(map(graph.members, sequence(graph.region, label)), least)
+
+
+def limited(
+    dag: nx.DiGraph,
+    capable: Iterable[Hashable],
+    *,
+    connected: bool = True,
+    min_cluster_nodes: int = 1,
+    max_clusters: int | None = None,
+    values: Callable[[Clusters], Sequence[float]] | None = None,
+    budget: Budget | None = None,
+) -> tuple[Partition, Clusters]:
+    """Clusters within limits, and those that were given up for it.
+
+    Clusters of fewer than `min_cluster_nodes` are given up, and of the others all but the
+    `max_clusters` of highest value; then what is left is partitioned again, until nothing is
+    given up. (A cluster that is gone may have kept two others apart.) Without `values`, which
+    tells what each cluster is worth, one is worth its nodes; of equal ones, the earlier is kept.
+    `budget` limits what one cluster holds, as in `partition`.
+
+    >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
+    >>> limited(dag, "abc", min_cluster_nodes=2)
+    ([('a', 'b')], [('c',)])
+    >>> limited(dag, "abc", max_clusters=1, values=lambda clusters: [-len(c) for c in clusters])
+    ([('c',)], [('a', 'b')])
+
+    Raises: ValueError if a limit is negative, and as `partition`.
+    """
+    if min_cluster_nodes < 0 or (max_clusters is not None and max_clusters < 0):
+        raise ValueError("min_cluster_nodes and max_clusters cannot be negative")
+    able = set(capable)
+    given_up: Clusters = []
+    while True:
+        clusters = partition(dag, able, connected=connected, budget=budget)
+        worth = values(clusters) if values else [len(members) for members in clusters]
+        large = [i for i, members in enumerate(clusters) if len(members) >= min_cluster_nodes]
+        kept = set(sorted(large, key=lambda i: (-worth[i], i))[:max_clusters])
+        if len(kept) == len(clusters):
+            return clusters, given_up
+        lost = [members for i, members in enumerate(clusters) if i not in kept]
+        given_up += lost
+        able.difference_update(*lost)
 
 
 @contextmanager
@@ -158,7 +204,11 @@ def labelled(
         if share < LEAST * len(members):
             block, least = _merged(part, [], partial(own, i), least)
         else:
-            alike = (tuple(map(tuple, part.preds)), bytes(part.capable), tuple(sorted(own(i))))
+            alike = (
+                tuple(map(tuple, part.preds)),
+                bytes(part.capable),
+                tuple(sorted(own(i))),
+            )
             if alike not in known:
                 known[alike] = _searched(part, own(i), least, share)
                 work -= known[alike][2]

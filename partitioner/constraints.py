@@ -55,7 +55,7 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What one cluster may hold; None: any number.
+    """Limits of one cluster; None: any number.
 
     nodes        how many
     weights      bytes of what node attributes `weights` name

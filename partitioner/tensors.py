@@ -51,15 +51,15 @@ def uses(dag: nx.DiGraph) -> Iterator[Use]:
         if row and not own and not any(row.values()):  # as below, which it is in a plain graph
             yield 1, node, list(row)
             continue
-        made: dict[Hashable, list[tuple[int, Hashable]]] = {}
+        tensors: dict[Hashable, list[tuple[int, Hashable]]] = {}
         for reader, data in row.items():
             for tid, size in data.get("tensors", UNIT).items():
-                made.setdefault(tid, []).append((size, reader))
+                tensors.setdefault(tid, []).append((size, reader))
         for tid, size in own.get("outputs", {}).items():
-            made.setdefault(tid, []).append((size, OUTSIDE))
+            tensors.setdefault(tid, []).append((size, OUTSIDE))
         for tid, size in own.get("inputs", {}).items():
             fed.setdefault(tid, []).append((size, node))
-        for seen in made.values():
+        for seen in tensors.values():
             yield max([size for size, _ in seen]), node, [reader for _, reader in seen]
     for seen in fed.values():
         yield max([size for size, _ in seen]), OUTSIDE, [reader for _, reader in seen]

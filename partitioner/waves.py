@@ -108,5 +108,5 @@ def _sweep(
 
 
 def _price(touching: Sequence[tuple[Tensor, Counter[int]]], wave: int) -> int:
-    """What tensors cost if one more node of a wave touches each."""
+    """The bytes of tensors if one more node of a wave touches each."""
     return sum(tensor.price(len(counts) + (wave not in counts)) for tensor, counts in touching)

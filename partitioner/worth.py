@@ -54,7 +54,7 @@ class GivenUp:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """What to take, and the estimates that this rests on.
+    """The clusters to take, and the estimates that they rest on.
 
     clusters  as by `partition`, of the nodes that are worth taking
     given_up  the other capable nodes, in connected pieces
@@ -181,7 +181,7 @@ class _Market:
         return choice
 
     def cut(self, parent: Mapping[int, int] | None) -> bytearray:
-        """What to take at the lowest cost, clusters counted along a forest, or not at all."""
+        """The nodes to take at the lowest cost, clusters counted along a forest, or not at all."""
         network = Network()
         at = [network.node() if flag else FAR for flag in self._graph.region.capable]
         for v, node in enumerate(at):
@@ -200,7 +200,7 @@ class _Market:
         return bytearray([node != FAR and near[node] for node in at])
 
     def _dropped(self, choice: _Choice) -> bytearray:
-        """What is taken without the clusters that cost more than they save."""
+        """The nodes taken without the clusters that cost more than they save."""
         taken = bytearray(choice.taken)
         for members in choice.clusters:
             if self.loss(members, taken) > 0:
@@ -209,7 +209,7 @@ class _Market:
         return taken
 
     def loss(self, members: Sequence[int], taken: bytearray) -> float:
-        """What it costs more to take a cluster than to leave it, everything else as it is."""
+        """The cost of taking a cluster over that of leaving it, everything else as it is."""
         touching = {id(transfer): transfer for v in members for transfer in self._touching[v]}
         flags = bytearray(taken)
         paid = []
@@ -217,8 +217,8 @@ class _Market:
             for v in members:
                 flags[v] = flag
             paid.append(sum(transfer.paid(flags) for transfer in touching.values()))
-        dearer = sum(self._there[v] - self._here[v] for v in members)
-        return self._per_cluster + dearer + paid[1] - paid[0]
+        slower = sum(self._there[v] - self._here[v] for v in members)
+        return self._per_cluster + slower + paid[1] - paid[0]
 
     def given_up(self, taken: bytearray) -> list[GivenUp]:
         """The capable nodes that are not taken, in connected pieces.

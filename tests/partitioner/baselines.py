@@ -87,7 +87,7 @@ def merged(
 def _leads(
     start: int, goals: set[int], home: dict[Hashable, int], after: dict[int, set[Hashable]]
 ) -> bool:
-    """Whether a path leads from a block to another one of some."""
+    """True if a path leads from a block to another one of some."""
     met, stack = {start}, [start]
     while stack:
         for other in {home[node] for node in after[stack.pop()]} - met:

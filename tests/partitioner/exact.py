@@ -76,7 +76,7 @@ def _piece(cluster: int, near: Sequence[int]) -> int:
 def ancestors(
     dag: nx.DiGraph, bit: dict[Hashable, int]
 ) -> tuple[dict[Hashable, int], dict[Hashable, int]]:
-    """What leads to each node, among those with a bit; and what does through one without."""
+    """The nodes with a bit that lead to each node; and those that do through one without."""
     awaits: dict[Hashable, int] = {}
     strictly: dict[Hashable, int] = {}
     for v in nx.topological_sort(dag):

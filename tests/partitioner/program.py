@@ -124,7 +124,7 @@ class _Clusters:
                 return cost_of(self.dag, [members for members in clusters if members])
 
     def _done(self, v: Hashable, k: int, sign: float) -> list[tuple[int, float]]:
-        """Whether v is in one of the clusters up to k."""
+        """The terms of v being in one of the clusters up to k."""
         return [(self.at[v, j], sign) for j in self.places if j <= k]
 
     def _place(self) -> None:
@@ -165,8 +165,8 @@ class _Clusters:
         read, is free while all that touch it are in one cluster.
         """
         program, constant = self.program, 0
-        for (made, maker, _), (size, readers) in _tensors(self.dag).items():
-            taken = made and maker in self.near
+        for (inside, maker, _), (size, readers) in _tensors(self.dag).items():
+            taken = inside and maker in self.near
             touched = [v for v in self.nodes if v in readers or (taken and v == maker)]
             for k in self.places if touched else ():
                 pays = program.variable(size)

@@ -29,7 +29,7 @@ def drawn(rng: random.Random) -> Network:
 
 
 def cost(network: Network, near: tuple[int, ...]) -> Fraction:
-    """What a cut costs."""
+    """The cost of a cut."""
     arcs = zip(network.capacities, network.heads, range(len(network.heads)), strict=True)
     parted = [c for c, head, i in arcs if near[network.heads[i ^ 1]] and not near[head]]
     return Fraction(10**30) if inf in parted else sum(map(Fraction, parted), Fraction(0))

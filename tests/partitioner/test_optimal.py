@@ -1,4 +1,4 @@
-"""How often `partition` reaches the fewest clusters, and the fewest bytes with those."""
+"""The share of graphs for which `partition` has the fewest clusters, and then fewest bytes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def small(seed: int) -> tuple[nx.DiGraph, set]:
 
 @pytest.mark.parametrize("seeds", [range(500), pytest.param(range(20_000), marks=pytest.mark.long)])
 def test_small_graphs_by_exhaustion(seeds):
-    dearer, heavier = [], []
+    more, heavier = [], []
     for seed in seeds:
         dag, capable = small(seed)
         found, best = cost_of(dag, partition(dag, capable)), exhaustive(dag, capable)
         if found[0] != best[0]:
-            dearer.append(seed)
+            more.append(seed)
         elif found != best:
             heavier.append(seed)
-    assert len(dearer) <= (1 - CLUSTERS) * len(seeds), f"too many clusters at seeds {dearer}"
+    assert len(more) <= (1 - CLUSTERS) * len(seeds), f"too many clusters at seeds {more}"
     assert len(heavier) <= (1 - BYTES) * len(seeds), f"too many bytes at seeds {heavier}"
 
 

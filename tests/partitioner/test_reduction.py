@@ -1,4 +1,4 @@
-"""What is decided without a search: components, regions and units."""
+"""Decisions without a search: components, regions and units."""
 
 from __future__ import annotations
 
