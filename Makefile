@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-library test-ort-floor test-torch test-litert test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-library test-ort-floor test-torch test-litert test-gpu test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -43,6 +43,12 @@ test-torch: $(READY)
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
 	$(BIN)/python -m pytest $(SPREAD) tests/nnapi/host/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
+
+# The device host-gpu on a software Vulkan (VULKAN=system: on this machine's GPU), with the conformance
+# cases, each of which compiles shaders; ONLY= a part of the tests' names.
+test-gpu: $(READY)
+	$(PIP) --editable ".[webgpu]"
+	tests/gpu/run.sh $(BIN)/python -m pytest tests/nnapi/host/engines/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
 
 # The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)

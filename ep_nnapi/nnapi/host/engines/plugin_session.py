@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import onnxruntime
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, helper, numpy_helper
 
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.engines.convert import convert
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
 
 
-_CONCAT_INPUTS = 7
+_TENSORS = 7
+"""Inputs of a Concat or outputs of a Split: with the other side at most eight buffers."""
 
 
 class Refused(Exception):
@@ -46,7 +50,7 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: int) -> Prepa
 
 def _session(provider: OrtEpDevice, threads: int, model: Model) -> PreparedSession:
     found = convert(model)
-    narrow_concats(found.proto.graph)
+    narrow(found.proto.graph)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
@@ -70,31 +74,53 @@ def _session(provider: OrtEpDevice, threads: int, model: Model) -> PreparedSessi
     return PreparedSession(session, found.inputs, found.outputs, found.loops, found.weights)
 
 
-def narrow_concats(graph: GraphProto) -> None:
-    """Divides each Concat of many inputs into several, in inner graphs too.
+def narrow(graph: GraphProto, constants: Mapping[str, Array] | None = None) -> None:
+    """Divides each Concat and Split of many tensors into several nodes, in inner graphs too.
 
     WebGPU promises shaders eight buffers, and its provider finds out at a run that it needs more.
+
+    constants   small initializers of the graphs around this one, by name
     """
+    known = {
+        **(constants or {}),
+        **{t.name: numpy_helper.to_array(t) for t in graph.initializer if t.raw_data},
+    }
     for attribute in (a for node in graph.node for a in node.attribute if a.HasField("g")):
-        narrow_concats(attribute.g)
-    nodes = [part for node in graph.node for part in _narrowed(node)]
+        narrow(attribute.g, known)
+    nodes = [part for node in graph.node for part in _narrowed(node, known)]
     del graph.node[:]
     graph.node.extend(nodes)
 
 
-def _narrowed(node: NodeProto) -> list[NodeProto]:
+def _narrowed(node: NodeProto, constants: Mapping[str, Array]) -> list[NodeProto]:
+    if node.op_type == "Split" and len(node.output) > _TENSORS and node.input[1] in constants:
+        return _slices(node, constants[node.input[1]])
     found = []
-    while node.op_type == "Concat" and len(node.input) > _CONCAT_INPUTS:
+    while node.op_type == "Concat" and len(node.input) > _TENSORS:
         first = NodeProto()
         first.CopyFrom(node)
         first.name = ""
-        del first.input[_CONCAT_INPUTS:], first.output[:]
+        del first.input[_TENSORS:], first.output[:]
         first.output.append(f"{node.output[0]}.{len(node.input)}")
-        rest = node.input[_CONCAT_INPUTS:]
+        rest = node.input[_TENSORS:]
         del node.input[:]
         node.input.extend([first.output[0], *rest])
         found.append(first)
     return [*found, node]
+
+
+def _slices(node: NodeProto, sizes: Array) -> list[NodeProto]:
+    """The parts of a Split as nodes Slice."""
+    axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+    ends = np.cumsum(sizes)
+    found = []
+    for output, start, end in zip(node.output, ends - sizes, ends, strict=True):
+        names = [f"{output}.{what}" for what in ("start", "end", "axis")]
+        for name, value in zip(names, (start, end, axis), strict=True):
+            tensor = numpy_helper.from_array(np.array([value], np.int64))
+            found.append(helper.make_node("Constant", [], [name], value=tensor))
+        found.append(helper.make_node("Slice", [node.input[0], *names], [output]))
+    return found
 
 
 def _sentence(error: Exception) -> str:

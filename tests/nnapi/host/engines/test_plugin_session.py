@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.engines.plugin_session import narrow_concats, open_on_provider
+from ep_nnapi.nnapi.host.engines.plugin_session import narrow, open_on_provider
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
@@ -57,7 +57,7 @@ def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
     given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in names]
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2 * inputs])
     graph = helper.make_graph([concat], "g", given, [y])
-    narrow_concats(graph)
+    narrow(graph)
     assert len(graph.node) == nodes
     assert max(len(node.input) for node in graph.node) <= 7
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
@@ -72,5 +72,24 @@ def test_concats_of_inner_graphs_are_divided() -> None:
     graph = helper.make_graph(
         [helper.make_node("If", ["c"], ["z"], then_branch=inner)], "g", [], []
     )
-    narrow_concats(graph)
+    narrow(graph)
     assert [len(n.input) for n in graph.node[0].attribute[0].g.node] == [7, 3]
+
+
+@pytest.mark.parametrize(("outputs", "nodes"), [(7, 1), (8, 32)])
+def test_splits_into_many_parts_are_slices(outputs: int, nodes: int) -> None:
+    """Each with three constants; the sizes are those of the graph around."""
+    names = [f"y{i}" for i in range(outputs)]
+    sizes = np.array([1, 2] + [1] * (outputs - 2), np.int64)
+    split = helper.make_node("Split", ["x", "sizes"], names, axis=1)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, int(sizes.sum())])
+    given = [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
+    constant = numpy_helper.from_array(sizes, "sizes")
+    graph = helper.make_graph([split], "g", [x], given, [constant])
+    narrow(graph)
+    assert len(graph.node) == nodes
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    array = np.arange(sizes.sum(), dtype=np.float32).reshape(1, -1)
+    found = ReferenceEvaluator(model).run(None, {"x": array})
+    for part, wanted in zip(found, np.split(array, np.cumsum(sizes)[:-1], axis=1), strict=True):
+        np.testing.assert_array_equal(part, wanted)
