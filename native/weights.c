@@ -4,14 +4,61 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sha256.h"
+
+/* Weights in a file whose digest was right. The file has not changed since as long as all of this
+ * is the same, as ep_nnapi/epcontext/checksum.py has it for models. */
+typedef struct {
+  uint64_t facts[9]; /* device, inode and size of the file, its times, place of the weights in it */
+  uint8_t digest[SHA256_BYTES];
+} verified;
+
+enum { REMEMBERED = 32, SETTLED = 3 /* seconds: file systems have times in steps of up to 2 */ };
+
+static pthread_mutex_t verified_lock = PTHREAD_MUTEX_INITIALIZER;
+static verified verified_weights[REMEMBERED];
+static unsigned verified_count;
+
+static verified describe(const ctx_container *c, const struct stat *facts) {
+  const ctx_header *h = c->header;
+  verified one = {{(uint64_t)facts->st_dev, (uint64_t)facts->st_ino, (uint64_t)facts->st_size,
+                   (uint64_t)facts->st_mtim.tv_sec, (uint64_t)facts->st_mtim.tv_nsec,
+                   (uint64_t)facts->st_ctim.tv_sec, (uint64_t)facts->st_ctim.tv_nsec,
+                   h->weights_offset, h->weights_size},
+                  {0}};
+  memcpy(one.digest, h->weights_sha256, sizeof one.digest);
+  return one;
+}
+
+static bool is_verified(const verified *one) {
+  bool found = false;
+  unsigned i;
+  pthread_mutex_lock(&verified_lock);
+  for (i = 0; i < REMEMBERED && !found; i++)
+    found = memcmp(&verified_weights[i], one, sizeof *one) == 0;
+  pthread_mutex_unlock(&verified_lock);
+  return found;
+}
+
+/* Not of a file that was written just now: another write might leave it with the same times. */
+static void remember(const verified *one, const struct stat *facts) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  if (now.tv_sec - facts->st_mtim.tv_sec < SETTLED || now.tv_sec - facts->st_ctim.tv_sec < SETTLED)
+    return;
+  pthread_mutex_lock(&verified_lock);
+  verified_weights[verified_count++ % REMEMBERED] = *one;
+  pthread_mutex_unlock(&verified_lock);
+}
 
 static bool check_digest(const ctx_container *c, const uint8_t *data, ctx_error *error) {
   uint8_t digest[SHA256_BYTES];
@@ -36,18 +83,18 @@ static bool map_file(int descriptor, size_t size, void **out, ctx_error *error) 
 }
 
 /* Opens a regular file that is no link; its size is checked against `wanted` unless that is 0. */
-static bool open_file(const char *path, uint64_t wanted, int *descriptor, size_t *size,
+static bool open_file(const char *path, uint64_t wanted, int *descriptor, struct stat *facts,
                       ctx_error *error) {
-  struct stat facts;
+  uint64_t size;
   *descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (wanted > 0 ? O_NOFOLLOW : 0));
   if (*descriptor < 0 && errno == ELOOP)
     return ctx_fail(error, "the context's weights %.300s are outside of the model's folder", path);
   if (*descriptor < 0) return ctx_fail(error, "%.300s: %s", path, strerror(errno));
-  if (fstat(*descriptor, &facts) == 0 && S_ISREG(facts.st_mode) && facts.st_size >= 0) {
-    *size = (size_t)facts.st_size;
-    if (wanted == 0 || *size == wanted) return true;
+  if (fstat(*descriptor, facts) == 0 && S_ISREG(facts->st_mode) && facts->st_size >= 0) {
+    size = (uint64_t)facts->st_size;
+    if (wanted == 0 || size == wanted) return true;
     ctx_fail(error, "%.300s is %s; prepare the model again", path,
-             *size < wanted ? "truncated" : "corrupt: it has another size");
+             size < wanted ? "truncated" : "corrupt: it has another size");
   } else {
     ctx_fail(error, "%.300s is no file", path);
   }
@@ -58,13 +105,17 @@ static bool open_file(const char *path, uint64_t wanted, int *descriptor, size_t
 
 static bool open_external(const ctx_container *c, const char *path, ctx_weights *out,
                           ctx_error *error) {
-  size_t size;
-  if (!open_file(path, c->header->weights_file_size, &out->descriptor, &size, error)) return false;
-  out->mapped_size = size;
+  const uint64_t size = c->header->weights_file_size;
+  struct stat facts;
+  verified one;
+  if (!open_file(path, size, &out->descriptor, &facts, error)) return false;
+  out->mapped_size = (size_t)size;
   out->offset = c->header->weights_offset;
-  if (map_file(out->descriptor, size, &out->mapped, error)) {
+  one = describe(c, &facts);
+  if (map_file(out->descriptor, out->mapped_size, &out->mapped, error)) {
     out->data = (const uint8_t *)out->mapped + out->offset;
-    if (check_digest(c, out->data, error)) return true;
+    if (is_verified(&one)) return true;
+    if (check_digest(c, out->data, error)) return remember(&one, &facts), true;
   }
   ctx_weights_close(out);
   return false;
@@ -139,10 +190,12 @@ static bool checksum_is_right(const uint8_t *data, size_t size) {
 
 bool ctx_check_model_file(const char *path, ctx_error *error) {
   void *data = NULL;
+  struct stat facts;
   int descriptor;
   size_t size;
   bool right;
-  if (!open_file(path, 0, &descriptor, &size, error)) return false;
+  if (!open_file(path, 0, &descriptor, &facts, error)) return false;
+  size = (size_t)facts.st_size;
   right = map_file(descriptor, size, &data, error);
   close(descriptor);
   if (!right) return false;

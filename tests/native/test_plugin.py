@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -168,6 +170,23 @@ def link_weights(path: Path) -> None:
     (weights,) = path.parent.glob("*.weights")
     weights.rename(path.parent.parent / "elsewhere")
     weights.symlink_to(path.parent.parent / "elsewhere")
+
+
+def test_weights_that_change_after_a_session_are_refused(tmp_path: Path) -> None:
+    """Sessions of one process do not check weights again that did not change since: these did."""
+    path = prepared(digits(), tmp_path)
+    (weights,) = path.parent.glob("*.weights")
+    data, long_ago = weights.read_bytes(), 1_000_000_000
+    os.utime(weights, (long_ago, long_ago))
+    time.sleep(3.1)  # until a change of the file now is one that its times show
+    for _ in range(3):
+        assert session(path).run(None, IMAGE)[0].argmax() == 0
+    weights.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    os.utime(weights, (long_ago, long_ago))
+    with pytest.raises(Exception, match="weights are corrupt"):
+        session(path)
+    weights.write_bytes(data)
+    assert session(path).run(None, IMAGE)[0].argmax() == 0
 
 
 def change_model(path: Path) -> None:
