@@ -10,11 +10,6 @@
 #error "the tables of a container are little-endian"
 #endif
 
-#define TRY(condition) \
-  do {                 \
-    if (!(condition)) return false; \
-  } while (0)
-
 static const char CORRUPT[] = "the context is corrupt or truncated; prepare the model again";
 
 /* An operand takes less than 4 GB: lengths are 32-bit in the NDK. */
@@ -77,6 +72,13 @@ const ctx_operand *ctx_operand_of(const ctx_container *c, const ctx_crossing *cr
                                   bool output) {
   const ctx_range ends = output ? c->models[0].outputs : c->models[0].inputs;
   return &c->operands[c->models[0].operands.first + c->numbers[ends.first + crossing->operand]];
+}
+
+size_t ctx_tensor_bytes(const ctx_container *c, const ctx_crossing *crossing) {
+  size_t size = ctx_onnx_element(crossing->element_type);
+  uint32_t i;
+  for (i = 0; i < crossing->shape.count; i++) size *= (size_t)c->sizes[crossing->shape.first + i];
+  return size;
 }
 
 uint64_t ctx_operand_count(const ctx_container *c, const ctx_operand *operand) {

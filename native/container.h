@@ -43,6 +43,9 @@ size_t ctx_operand_element(int32_t type);
 /* Bytes of one element of an ONNX type; 0 for types that do not cross the border. */
 size_t ctx_onnx_element(int32_t type);
 
+/* Bytes of an ONNX tensor that enters or leaves the cluster. */
+size_t ctx_tensor_bytes(const ctx_container *container, const ctx_crossing *crossing);
+
 /* The number of elements of an operand whose dimensions are all known. */
 uint64_t ctx_operand_count(const ctx_container *container, const ctx_operand *operand);
 

@@ -149,27 +149,15 @@ static OrtStatus *bind(Compute *compute, const OrtNode *fused) {
   return status;
 }
 
-/* The folder of the model's file, to be freed; NULL if the model was loaded from memory. */
-static char *folder_of(const char *path) {
-  const char *slash = strrchr(path, '/');
-  if (path[0] == '\0') return NULL;
-  if (slash == NULL) return strdup(".");
-  return strndup(path, slash == path ? 1 : (size_t)(slash - path));
-}
-
 static bool load(Compute *compute, size_t size, const char *path, ctx_error *error) {
-  char *folder;
-  bool loaded;
   if (!compute->ep->usable) return *error = compute->ep->error, false;
   if (!ctx_read(compute->data, size, &compute->container, error)) return false;
   if (path[0] != '\0' && (compute->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
       !ctx_check_model_file(path, error))
     return false;
-  folder = folder_of(path);
-  loaded = ctx_weights_open(&compute->container, folder, &compute->weights, error);
-  free(folder);
-  return loaded && ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
-                                      &compute->ep->options, &compute->program, error);
+  return ctx_weights_open(&compute->container, path, &compute->weights, error) &&
+         ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
+                            &compute->ep->options, &compute->program, error);
 }
 
 /* The container, at an address that is a multiple of 64, as embedded weights want it. */

@@ -4,6 +4,12 @@
 
 #include <stdbool.h>
 
+/* Ends a function that failed below and has filled the error. */
+#define TRY(condition)              \
+  do {                              \
+    if (!(condition)) return false; \
+  } while (0)
+
 typedef struct {
   char text[512];
   int code; /* NNAPI's result code; 0 (NN_NO_ERROR) if it is another failure */

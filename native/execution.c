@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(condition) \
-  do {                 \
-    if (!(condition)) return false; \
-  } while (0)
-
 /* What one run at a time uses. A driver keeps its resources between the runs of a burst, and an
  * execution that may be reused is, while the tensors stay where they were. */
 struct ctx_slot {

@@ -6,11 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define TRY(condition) \
-  do {                 \
-    if (!(condition)) return false; \
-  } while (0)
-
 /* What one model is built from. */
 typedef struct {
   const ctx_models *models;

@@ -102,21 +102,13 @@ static bool parse(int count, char **words, arguments *a, ctx_error *error) {
   return a->list || a->model != NULL || ctx_fail(error, "a model is missing; --help shows how");
 }
 
-static size_t bytes_of(const job *j, const ctx_crossing *crossing) {
-  size_t size = ctx_onnx_element(crossing->element_type);
-  uint32_t i;
-  for (i = 0; i < crossing->shape.count; i++)
-    size *= (size_t)j->container.sizes[crossing->shape.first + i];
-  return size;
-}
-
 static bool allocate(const job *j, const ctx_crossing *crossings, uint32_t count, void ***out,
                      ctx_error *error) {
   uint32_t i;
   *out = calloc((size_t)count + 1, sizeof **out);
   if (*out == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < count; i++) {
-    (*out)[i] = calloc(1, bytes_of(j, &crossings[i]));
+    (*out)[i] = calloc(1, ctx_tensor_bytes(&j->container, &crossings[i]));
     if ((*out)[i] == NULL) return ctx_out_of_memory(error);
   }
   return true;
@@ -135,7 +127,7 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
       continue;
     return ctx_npy_read(argument + length + 1, crossing->element_type,
                         c->sizes + crossing->shape.first, crossing->shape.count, j->inputs[i],
-                        bytes_of(j, crossing), error);
+                        ctx_tensor_bytes(c, crossing), error);
   }
   return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
 }
@@ -155,23 +147,17 @@ static bool write_output(const job *j, uint32_t index, const char *folder, ctx_e
   }
   memcpy(path + used, ".npy", 5);
   return ctx_npy_write(path, crossing->element_type, j->container.sizes + crossing->shape.first,
-                       crossing->shape.count, j->outputs[index], bytes_of(j, crossing), error);
+                       crossing->shape.count, j->outputs[index],
+                       ctx_tensor_bytes(&j->container, crossing), error);
 }
 
 static bool open_model(job *j, const char *path, ctx_error *error) {
-  const char *slash = strrchr(path, '/');
-  char *folder;
-  bool opened;
   if (!ctx_onnx_read(path, &j->file, error)) return ctx_prefix(error, path);
   if (!ctx_read(j->file.data, j->file.size, &j->container, error)) return ctx_prefix(error, path);
   if ((j->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
       !ctx_check_model_file(path, error))
     return false;
-  folder = slash == NULL ? strdup(".") : strndup(path, slash == path ? 1 : (size_t)(slash - path));
-  if (folder == NULL) return ctx_out_of_memory(error);
-  opened = ctx_weights_open(&j->container, folder, &j->weights, error);
-  free(folder);
-  return opened &&
+  return ctx_weights_open(&j->container, path, &j->weights, error) &&
          allocate(j, j->container.inputs, j->container.header->inputs.count, &j->inputs, error) &&
          allocate(j, j->container.outputs, j->container.header->outputs.count, &j->outputs, error);
 }

@@ -68,9 +68,9 @@ static bool check_digest(const ctx_container *c, const uint8_t *data, ctx_error 
 }
 
 /* The file's name is one in the folder itself, as no name with a slash is. */
-static bool is_plain(const char *name) {
-  return name[0] != '\0' && strchr(name, '/') == NULL && strcmp(name, ".") != 0 &&
-         strcmp(name, "..") != 0;
+static bool is_plain(const char *name, size_t length) {
+  return length > 0 && memchr(name, '/', length) == NULL &&
+         !(length <= 2 && memcmp(name, "..", length) == 0);
 }
 
 static bool map_file(int descriptor, size_t size, void **out, ctx_error *error) {
@@ -121,34 +121,39 @@ static bool open_external(const ctx_container *c, const char *path, ctx_weights 
   return false;
 }
 
-bool ctx_weights_open(const ctx_container *c, const char *folder, ctx_weights *out,
+/* The path of a file in the folder of the model's file, to be freed; NULL if memory is short. */
+static char *path_beside(const char *model, const char *name, size_t length) {
+  const char *slash = strrchr(model, '/');
+  const size_t folder = slash == NULL ? 0 : (size_t)(slash - model) + 1;
+  char *path = malloc(folder + length + 1);
+  if (path == NULL) return NULL;
+  memcpy(path, model, folder);
+  memcpy(path + folder, name, length);
+  path[folder + length] = '\0';
+  return path;
+}
+
+bool ctx_weights_open(const ctx_container *c, const char *model, ctx_weights *out,
                       ctx_error *error) {
   const ctx_range file = c->header->weights_file;
   const ctx_weights none = {.descriptor = -1};
-  char *path, *name;
-  size_t length;
+  const char *name = c->text + file.first;
+  char *path;
   bool opened;
   *out = none;
   if (c->embedded != NULL) {
     out->data = c->embedded;
     return check_digest(c, out->data, error);
   }
-  if (folder == NULL)
+  if (model == NULL || model[0] == '\0')
     return ctx_fail(error, "the weights are in '%.*s'; load the prepared model from its file",
-                    (int)file.count, c->text + file.first);
-  length = strlen(folder);
-  path = malloc(length + file.count + 2);
+                    (int)file.count, name);
+  if (!is_plain(name, file.count))
+    return ctx_fail(error, "the context's weights '%.*s' are outside of the model's folder",
+                    (int)file.count, name);
+  path = path_beside(model, name, file.count);
   if (path == NULL) return ctx_out_of_memory(error);
-  memcpy(path, folder, length);
-  path[length] = '/';
-  name = path + length + 1;
-  memcpy(name, c->text + file.first, file.count);
-  name[file.count] = '\0';
-  if (!is_plain(name))
-    opened = ctx_fail(error, "the context's weights '%.200s' are outside of the model's folder",
-                      name);
-  else
-    opened = open_external(c, path, out, error);
+  opened = open_external(c, path, out, error);
   free(path);
   return opened;
 }

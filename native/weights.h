@@ -12,8 +12,9 @@ typedef struct {
   size_t mapped_size;
 } ctx_weights;
 
-/* Opens and checks the weights. `folder` is the model's folder; NULL if it came from memory. */
-bool ctx_weights_open(const ctx_container *container, const char *folder, ctx_weights *out,
+/* Opens and checks the weights, which may be in the folder of the model's file. `model` is the path
+ * of that; NULL or empty if the model came from memory. */
+bool ctx_weights_open(const ctx_container *container, const char *model, ctx_weights *out,
                       ctx_error *error);
 void ctx_weights_close(ctx_weights *weights);
 

@@ -12,20 +12,14 @@
 
 #include "options.h"
 
-static size_t bytes_of(const ctx_container *c, const ctx_crossing *crossing) {
-  size_t size = ctx_onnx_element(crossing->element_type);
-  uint32_t i;
-  for (i = 0; i < crossing->shape.count; i++) size *= (size_t)c->sizes[crossing->shape.first + i];
-  return size;
-}
-
 /* Tensors of that side, each in memory of exactly its size. */
 static void **tensors(const ctx_container *c, const ctx_crossing *crossings, uint32_t count) {
   enum { MOST = 1 << 26 };
   void **made = calloc((size_t)count + 1, sizeof *made);
   uint32_t i;
   for (i = 0; made != NULL && i < count; i++)
-    made[i] = bytes_of(c, &crossings[i]) < MOST ? calloc(1, bytes_of(c, &crossings[i])) : NULL;
+    if (ctx_tensor_bytes(c, &crossings[i]) < MOST)
+      made[i] = calloc(1, ctx_tensor_bytes(c, &crossings[i]));
   return made;
 }
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import struct
 import subprocess
 import time
 from pathlib import Path
 
+import onnx
 import pytest
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
 from tests.epcontext.clusters import branching, lowered, quantized_digits
 from tests.epcontext.forging import forged
-from tests.native.build import Build, environment, needs_compiler, sanitized
+from tests.native.build import ROOT, Build, environment, needs_compiler, sanitized
+from tests.native.sessions import prepared
 from tests.preparation.damage import damaged
 
 pytestmark = needs_compiler
 BATCH = 5_000
+VALGRIND = ("valgrind", "--leak-check=full", "--track-fds=yes", "--error-exitcode=98")
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,30 @@ def test_short_and_empty_ones_are_refused(reader: list[str], tmp_path: Path) -> 
     data = sources()[0]
     cut = [data[:n] for n in range(260)] + [one[:-1] for one in sources()]
     assert read(reader, cut, tmp_path) == (len(cut), 0)
+
+
+@pytest.mark.long
+def test_valgrind_finds_nothing(tmp_path: Path) -> None:
+    """In 1,000 programs made, run and freed; and in nnapi_run, whose weights are in a file."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+    build = Build(tmp_path, "cc", ("-O1", "-g"))
+    file = tmp_path / "containers"
+    sound = (sources() * 334)[:1000]
+    file.write_bytes(b"".join(struct.pack("<Q", len(c)) + c for c in sound))
+    model = prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path / "model")
+    run = [str(build.program("nnapi_run")), str(model), "--runtime", str(build.stand_in)]
+    for command, said in (
+        ([str(build.program("read_many")), str(build.stand_in), str(file)], "0 refused, 1000 ran"),
+        ([*run, "--runs", "3", "--outputs", str(tmp_path)], "then 3 runs"),
+    ):
+        done = subprocess.run(
+            [*VALGRIND, *command], check=False, capture_output=True, text=True, timeout=590
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        assert said in done.stdout
+        opened_by = re.findall(r"Open file descriptor.*\n==\d+==\s+(.*)", done.stderr)
+        assert set(opened_by) <= {"<inherited from parent>"}, opened_by
 
 
 @pytest.mark.parametrize("seed", [41])

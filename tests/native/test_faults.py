@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.provider.device_health import TRANSIENT
 from tests.native.sessions import REFERENCE, prepared, session
 from tests.nnapi.library.shim import Shim, built, needs_compiler
@@ -204,6 +206,48 @@ def test_a_model_for_a_higher_level_is_refused(tmp_path: Path) -> None:
     old = built(tmp_path, 3)
     with pytest.raises(Exception, match="the context needs feature level 4, the runtime offers 3"):
         session(model, runtime=old.path)
+
+
+def outcome_of(model: Path, right: np.ndarray, shim: Shim, options: dict[str, str]) -> str:
+    """The error of making a session and of two runs; empty if the results are right."""
+    try:
+        made = session(model, runtime=shim.path, **options)
+        for _ in range(2):
+            assert np.array_equal(made.run(None, IMAGE)[0], right)
+    except AssertionError:
+        raise
+    except Exception as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("level", [1, 3, 8])
+def test_every_code_of_every_function(level: int, tmp_path: Path) -> None:
+    """A right answer, or one sentence that names function and code; then nothing is left."""
+    shim, folder = built(tmp_path, level), tmp_path / "model"
+    model = prepared(onnx.load(ROOT / "models" / "digits.onnx"), folder, feature_level=level)
+    options = {"compilation_timeout": "99", "execution_timeout": "99", "fallback": "none"}
+    options["device"] = REFERENCE if level >= 3 else "default"
+    right = session(model, runtime=shim.path, **options).run(None, IMAGE)[0]
+    coded = [f.python_name for f in FUNCTIONS if f.returns == "int" and f.level <= level]
+    for name in coded:
+        shim.fault(name)
+    assert outcome_of(model, right, shim, options) == ""
+    called = [name for name in coded if shim.calls(name)]
+    assert len(called) > 14
+    for name, code, nth in product(called, CODES, (0, 1, 2)):
+        shim.clear()
+        shim.fault(name, code, nth=nth)
+        said = outcome_of(model, right, shim, options)
+        if said or nth == 0:
+            assert f"ANeuralNetworks{name}: ANEURALNETWORKS_{code.name}" in said, (name, code, nth)
+            assert "\n" not in said.strip()
+        elif nth == 1:
+            assert code in TRANSIENT, (name, code)
+        shim.clear()
+        assert shim.live() == {}, (name, code, nth)
+    assert outcome_of(model, right, shim, options) == ""
 
 
 @pytest.mark.long
