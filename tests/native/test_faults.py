@@ -241,7 +241,7 @@ def test_every_code_of_every_function(level: int, tmp_path: Path) -> None:
         shim.fault(name, code, nth=nth)
         said = outcome_of(model, right, shim, options)
         if said or nth == 0:
-            assert f"ANeuralNetworks{name}: ANEURALNETWORKS_{code.name}" in said, (name, code, nth)
+            assert f"{name}: ANEURALNETWORKS_{code.name}" in said, (name, code, nth)
             assert "\n" not in said.strip()
         elif nth == 1:
             assert code in TRANSIENT, (name, code)
