@@ -81,7 +81,10 @@ def main() -> None:
             f"{name:24} {found['session']:10.1f} {found['torch.compile']:14.1f}"
             f" {found['to_nnapi']:9.1f} {found['floor']:6.1f}"
         )
-        print(f"  beyond the session: {over:.1f} µs of at most {MOST:.0f}", flush=True)
+        ours = over - found["floor"]
+        print(
+            f"  beyond the session: {over:.1f} µs of at most {MOST:.0f}; {ours:.1f} without Dynamo"
+        )
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from torch import nn  # noqa: E402
 from ep_nnapi import ModelError, OptionError  # noqa: E402
 from ep_nnapi.torch import to_nnapi  # noqa: E402
 from tests.torch.networks import IMAGE, Call, Nested, agrees, seeded, small_cnn  # noqa: E402
+from tests.torch.vision import torchvision  # noqa: E402
 
 pytestmark = pytest.mark.torch
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "torch_one_line.py"
@@ -145,3 +146,14 @@ def test_the_example(monkeypatch: pytest.MonkeyPatch):
     """Within 1e-5 of the largest score: float32 in another order of summation, 60 layers deep."""
     monkeypatch.syspath_prepend(EXAMPLE.parent)
     assert 0 < runpy.run_path(str(EXAMPLE))["main"]() <= 1e-5
+
+
+@pytest.mark.long
+def test_the_example_of_three_networks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Within 1e-5 of the largest number: float32 in another order of summation."""
+    torchvision()
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    assert 0 < runpy.run_path(str(EXAMPLE.with_name("torch_networks.py")))["main"]() <= 1e-5
+    assert "  on the CPU: NonMaxSuppression\n" in capsys.readouterr().out
