@@ -47,7 +47,7 @@ def test_only_the_names_of_options_are_respelled():
     assert dashed(given) == ["a_b", "--min-x=a_b", "-o_p", "--fix", "x_y=1", "--", "--a_b"]
 
 
-@pytest.mark.parametrize("name", ["x.txt", "x.tflite", "x.onnx.bak"])
+@pytest.mark.parametrize("name", ["x.txt", "x.pb", "x.onnx.bak"])
 def test_a_file_of_another_kind_is_not_prepared(cli, name: str, tmp_path: Path):
     code, out, err = cli("prepare", DIGITS, "-o", tmp_path / "c" / name)
     assert (code, out) == (UNUSABLE, "")
