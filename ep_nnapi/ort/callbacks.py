@@ -47,7 +47,7 @@ def release_of(free: Callable[[CData], None]) -> Callable[[CData], None]:
 
 
 def with_status(function: Callable[_P, None]) -> Callable[_P, int]:
-    """Decorator for callbacks: stores an OrtStatus for exceptions in the last argument."""
+    """Decorator for callbacks: turns exceptions into an OrtStatus, stored in the last argument."""
 
     @wraps(function)
     def callback(*args: _P.args, **kwargs: _P.kwargs) -> int:
@@ -56,7 +56,25 @@ def with_status(function: Callable[_P, None]) -> Callable[_P, int]:
         except BaseException as error:
             args[-1][0] = status_of(error)  # type: ignore[index]
             hold(error, lib.interrupt_later)
+            _drop_tracebacks(error)
             return FAILED
         return OK
 
     return callback
+
+
+def _drop_tracebacks(error: BaseException) -> None:
+    """Removes the tracebacks of an exception and of those that led to it.
+
+    A provider may keep the exception. Frames refer to their callers, among them the one that
+    creates the session; through C, the session keeps the provider: it would never be released.
+    """
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        found = chain.pop()
+        if found is None or id(found) in seen:
+            continue
+        seen.add(id(found))
+        found.__traceback__ = None
+        chain += found.__cause__, found.__context__

@@ -1,5 +1,7 @@
 """Every failure in Python reaches the user as its own sentence, and nothing crashes."""
 
+import contextlib
+import gc
 import re
 import subprocess
 import sys
@@ -97,6 +99,27 @@ def test_failed_sessions_leave_nothing(install: Install):
         start(abs_add())
     assert len(fake.runners) == 1
     assert set(callbacks.live_objects) == live_objects
+
+
+@pytest.mark.parametrize("stage", ["GetCapability", "Compile"])
+def test_an_error_that_the_provider_keeps_does_not_keep_the_session(install: Install, stage: str):
+    """Frames of its traceback, and of its cause's, refer to the session that is being created."""
+
+    class FailingWithCause(Failing):
+        def reach(self, stage: str) -> None:
+            try:
+                int("many")
+            except ValueError as cause:
+                self.error.__cause__ = cause
+                super().reach(stage)
+
+    fake = install(provider=FailingWithCause(stage, RuntimeError("no memory")))
+    live_objects = set(callbacks.live_objects)
+    with contextlib.suppress(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
+        start(abs_add())
+    gc.collect()
+    assert set(callbacks.live_objects) <= live_objects
+    assert str(fake.error) == "no memory"
 
 
 @pytest.mark.parametrize(("error", "sentence"), ERRORS)
