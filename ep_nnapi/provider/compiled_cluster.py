@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOpt
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiler import Compiler, Declined, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel
-from ep_nnapi.provider.device_health import RETRY_DELAY, health_of, repeatable
+from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
 from ep_nnapi.provider.run_events import RunEvents, note_fallback
 from ep_nnapi.report import ClusterReport
@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 Stop: TypeAlias = Callable[[], None]
 """Called between operations; an exception that it raises ends the run."""
 Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
-_MAX_FAILURES = 8
 Durations: TypeAlias = deque[Duration]
 """What a cluster's device measured in its last runs."""
 
@@ -40,30 +39,6 @@ Durations: TypeAlias = deque[Duration]
 def new_durations() -> Durations:
     """No durations, and room for those of the last hundred runs."""
     return deque(maxlen=100)
-
-
-class Failures:
-    """Number of failures of a cluster's device, and the last few of them.
-
-    fallback_runs   runs that a fallback computed
-
-    Tracebacks are dropped: their frames would hold arrays over buffers that ONNX Runtime has freed,
-    and memory would grow with every failing run.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.fallback_runs = 0
-        self._last: deque[RuntimeFailure] = deque(maxlen=_MAX_FAILURES)
-
-    def add(self, failure: RuntimeFailure) -> None:
-        """Counts `failure` and stores a copy without traceback."""
-        self.count += 1
-        self._last.append(failure.of_cluster(failure.nodes))
-
-    def __iter__(self) -> Iterator[RuntimeFailure]:
-        """Iterates over the last failures, the latest one last."""
-        return iter(tuple(self._last))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +140,16 @@ class Runner:
         try:
             self._run_on_device(inputs, allocate_once, stop, events)
         except RuntimeFailure as failure:
-            executor = self._fallback_for(failure.of_cluster(self.cluster.report.nodes))
-            self._counted(executor, events)(inputs, allocate_once, stop)
+            named = failure.of_cluster(self.cluster.report.nodes)
+            executor = self._fallback_for(named)
+            try:
+                self._counted(executor, events)(inputs, allocate_once, stop)
+            except Exception:
+                if not isinstance(failure, Unresponsive):
+                    raise  # no device computes these inputs: this one is not to blame
+                self._replace_device(executor, named)
+                raise
+            self._replace_device(executor, named)
         except OtherSizes as other:
             note_fallback(events, Fallback.CPU)
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
@@ -207,13 +190,11 @@ class Runner:
             with self._lock:
                 if wanted not in self._compilations:
                     try:
-                        compilation = self.cluster.compiler.compile(
-                            self.cluster.lowered
-                        ).compilation
+                        latest = self.cluster.compiler.compile(self.cluster.lowered).compilation
                     except Declined as declined:
                         logger.warning("compiled as before: %s", declined.detail)
-                        compilation = next(iter(self._compilations.values()))
-                    self._compilations[wanted] = compilation
+                        latest = next(iter(self._compilations.values()))
+                    self._compilations[wanted] = latest
         return self._compilations[wanted]
 
     def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> Compilation:
@@ -250,22 +231,25 @@ class Runner:
         return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
 
     def _fallback_for(self, failure: RuntimeFailure) -> Executor:
+        """Returns the fallback of a run that the device failed in; raises `failure` without one."""
         with self._lock:
             self.cluster.failures.add(failure)
-            if self._fallback_executor is None:
+            executor = self._fallback_executor or self._fallback()
+        if executor is None:
+            if not self._on_fallback_device():  # there the model is at fault, not the device
                 self.cluster.compiler.health.report(self.cluster.report.device, failure)
-                executor = self._fallback()
-                if executor is None:
-                    raise failure
-                report = self.cluster.report
-                logger.warning(
-                    "device %s failed (%s); fallback=%s from now on",
-                    report.device,
-                    failure,
-                    self.cluster.fallback,
-                )
-                self._fallback_executor = executor
-        return self._fallback_executor
+            raise failure
+        return executor
+
+    def _replace_device(self, executor: Executor, failure: RuntimeFailure) -> None:
+        """Makes the fallback run the cluster from now on, with a warning the first time."""
+        with self._lock:
+            if self._fallback_executor is not None:
+                return
+            self._fallback_executor = executor
+        self.cluster.compiler.health.report(self.cluster.report.device, failure)
+        about = self.cluster.report.device, failure, self.cluster.fallback
+        logger.warning("device %s failed (%s); fallback=%s from now on", *about)
 
     def _fallback(self) -> Executor | None:
         """Returns what runs the cluster in place of its device; None if nothing may."""
@@ -273,14 +257,17 @@ class Runner:
             return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
         return self._reference_executor()
 
-    def _reference_executor(self) -> Executor | None:
-        """Returns an engine on the reference device; None if it failed itself or is not allowed."""
+    def _on_fallback_device(self) -> bool:
         runtime, reference = fallback_device()
         compiler = self.cluster.compiler
-        failed_itself = compiler.health is health_of(runtime) and compiler.device == reference
-        if self.cluster.fallback is not Fallback.REFERENCE or failed_itself:
+        return compiler.health is health_of(runtime) and compiler.device == reference
+
+    def _reference_executor(self) -> Executor | None:
+        """Returns an engine on the reference device; None if it failed itself or is not allowed."""
+        if self.cluster.fallback is not Fallback.REFERENCE or self._on_fallback_device():
             return None
-        options = CompileOptions(precise=compiler.options.precise)
+        runtime, reference = fallback_device()
+        options = CompileOptions(precise=self.cluster.compiler.options.precise)
         compilation = runtime.compile(self.cluster.lowered.model, reference, options)
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:

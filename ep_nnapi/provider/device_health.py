@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
@@ -36,6 +36,33 @@ ended, which Android starts again.
 
 RETRY_DELAY = 0.02
 """Seconds before another try; the NDK speaks of a short delay."""
+
+
+_MAX_FAILURES = 8
+
+
+class Failures:
+    """Number of failures of a cluster's device, and the last few of them.
+
+    fallback_runs   runs that a fallback computed
+
+    Tracebacks are dropped: their frames would hold arrays over buffers that ONNX Runtime has freed,
+    and memory would grow with every failing run.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.fallback_runs = 0
+        self._last: deque[RuntimeFailure] = deque(maxlen=_MAX_FAILURES)
+
+    def add(self, failure: RuntimeFailure) -> None:
+        """Counts `failure` and stores a copy without traceback."""
+        self.count += 1
+        self._last.append(failure.of_cluster(failure.nodes))
+
+    def __iter__(self) -> Iterator[RuntimeFailure]:
+        """Iterates over the last failures, the latest one last."""
+        return iter(tuple(self._last))
 
 
 class DeviceHealth:

@@ -21,13 +21,13 @@ from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Durations,
     Executor,
-    Failures,
     Stop,
     cpu_executor,
     new_durations,
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.run_events import RunEvents
 from ep_nnapi.report import ClusterReport
 

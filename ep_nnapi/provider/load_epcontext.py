@@ -19,11 +19,11 @@ from ep_nnapi.options import Options
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Durations,
-    Failures,
     Runner,
     new_durations,
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report import ClusterReport
 
 

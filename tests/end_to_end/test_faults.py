@@ -2,16 +2,19 @@
 
 import json
 import logging
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import onnxruntime as ort
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.check import provider_of_session
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
+from ep_nnapi.provider import device_health
 from ep_nnapi.sessions.cpu import session_of
 from tests.faulty import FAULTY, FaultyDevice, installed
 
@@ -159,3 +162,32 @@ def test_of_many_failures_the_last_few_are_kept_without_their_frames() -> None:
     assert cluster.failures.count == 50
     assert len(kept) == len(found().failures) == 8
     assert {(f.__traceback__, f.__context__, f.__cause__) for f in kept} == {(None, None, None)}
+
+
+def gather() -> bytes:
+    data = numpy_helper.from_array(np.eye(3, dtype=np.float32), "data")
+    nodes = [
+        helper.make_node("Gather", ["data", "index"], ["rows"], "gather"),
+        helper.make_node("Relu", ["rows"], ["y"], "relu"),
+    ]
+    given = helper.make_tensor_value_info("index", TensorProto.INT32, [2])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph(nodes, "rows", [given], [result], [data])
+    opset = helper.make_opsetid("", 17)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString()
+
+
+def test_inputs_that_cannot_be_computed_do_not_cost_other_models_the_reference_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A device of hardware is left out after the third cluster that fails on it."""
+    monkeypatch.setattr(device_health, "_HEALTH", WeakKeyDictionary())
+    model = gather()
+    for _ in range(device_health.MOST_FAILURES):
+        options = ort.SessionOptions()
+        ep_nnapi.append_execution_provider(options, device="nnapi-reference", fallback="none")
+        outside = ort.InferenceSession(model, options)
+        with pytest.raises(Exception, match="OP_FAILED"):
+            outside.run(None, {"index": np.array([0, 3], np.int32)})
+    report = ep_nnapi.check(model, device="nnapi-reference")
+    assert (report.taken, report.nodes) == (2, 2)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Failures, Runner
+from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from tests.faulty import FaultyDevice
 from tests.provider.test_planner import CHAIN, SHAPE, plan
 
@@ -59,14 +59,21 @@ def test_without_a_fallback_every_failure_is_the_runs_error():
     assert bound.cluster.failures.count == 2
 
 
-@pytest.mark.parametrize(("count", "stored"), [(8, 8), (9, 8)])
-def test_the_last_eight_failures_are_stored_without_tracebacks(count: int, stored: int):
-    failures = Failures()
-    for i in range(count):
-        try:
-            raise RuntimeFailure("call", "CODE", str(i))
-        except RuntimeFailure as failure:
-            failures.add(failure)
-    assert failures.count == count
-    assert [f.detail for f in failures] == [str(i) for i in range(count - stored, count)]
-    assert all(f.__traceback__ is None for f in failures)
+def test_inputs_that_the_fallback_cannot_compute_either_do_not_cost_the_cluster_its_device(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    device = FaultyDevice(fails_at=frozenset({0}))
+    bound = runner(device, fallback="reference")
+    impossible = RuntimeFailure("ANeuralNetworksExecution_compute", "OP_FAILED", "index 3 of 3")
+
+    def refuse(*_: object) -> None:
+        raise impossible
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "_fallback", lambda _: refuse)
+        with pytest.raises(RuntimeFailure, match="index 3 of 3"):
+            run(bound)
+    np.testing.assert_allclose(run(bound), WANTED, rtol=1e-6)  # exp and tanh
+    assert next(device.calls) == 2
+    assert bound.cluster.compiler.health.left_out(device.name) is None
+    assert caplog.records == []

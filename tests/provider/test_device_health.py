@@ -16,6 +16,7 @@ from ep_nnapi.provider.device_health import (
     MOST_FAILURES,
     TRANSIENT,
     DeviceHealth,
+    Failures,
     health_of,
     repeatable,
     repeated,
@@ -113,3 +114,16 @@ def test_other_exceptions_pass() -> None:
 
     with pytest.raises(ValueError, match="a defect"):
         repeated(call)
+
+
+@pytest.mark.parametrize(("count", "stored"), [(8, 8), (9, 8)])
+def test_the_last_eight_failures_are_stored_without_tracebacks(count: int, stored: int):
+    failures = Failures()
+    for i in range(count):
+        try:
+            raise RuntimeFailure("call", "CODE", str(i))
+        except RuntimeFailure as failure:
+            failures.add(failure)
+    assert failures.count == count
+    assert [f.detail for f in failures] == [str(i) for i in range(count - stored, count)]
+    assert all(f.__traceback__ is None for f in failures)
