@@ -14,6 +14,7 @@ import ep_nnapi
 from bench.prepare import cost
 from ep_nnapi.preparation.external_data import external_data_of
 from ep_nnapi.preparation.job import Format
+from tests.nnapi.host.litert.needs import LITERT
 
 
 def weights(name: str, shape: tuple[int, ...], **place: str) -> TensorProto:
@@ -53,7 +54,10 @@ def layers(path: Path, count: int, size: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", Format)
+FORMATS = [pytest.param(f, marks=LITERT if f is Format.TFLITE else ()) for f in Format]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_what_is_too_large_is_refused_at_once(form: Format, tmp_path: Path) -> None:
     # eight matrices of 2**28 bytes: one byte more than a signed number of 32 bits can count
     model = layers(tmp_path / "in" / "large.onnx", 8, 1 << 13)
