@@ -15,6 +15,7 @@ from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import graph_of
+from tests.runtimes import host_only
 
 SHAPE = (1, 3, 8, 8)
 
@@ -84,6 +85,7 @@ def test_a_device_that_is_named_leaves_what_it_declines_to_the_cpu_provider():
     assert devices_of(division_model(), device="host-cpu") == ["host-cpu"]
 
 
+@host_only  # the library converts a model when it is asked and again when it compiles
 @pytest.mark.fast_devices
 @pytest.mark.parametrize("options", [{}, {"device": "host-cpu"}], ids=str)
 def test_a_cluster_is_converted_once(options, monkeypatch: pytest.MonkeyPatch):
