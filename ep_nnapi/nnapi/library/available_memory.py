@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,12 @@ def _number(path: Path) -> int | None:
 
 
 def _lines(path: Path) -> list[str]:
+    """Returns the lines that are not empty; none if the file cannot be read.
+
+    They are decoded as paths are, because names of control groups are any bytes but newlines.
+    """
     try:
-        return path.read_text(encoding="ascii").splitlines()
+        lines = path.read_bytes().split(b"\n")
     except OSError:
         return []
+    return [os.fsdecode(line) for line in lines if line]

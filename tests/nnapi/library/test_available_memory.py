@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,14 @@ def group(folder: str, limit: str, use: str) -> dict[str, str]:
 def test_of_control_groups_2(tmp_path: Path, groups: dict[str, str], expected: int):
     contents = {"proc/meminfo": MEMINFO, "proc/self/cgroup": "0::/a/b\n", **groups}
     assert available_memory(files(tmp_path, contents)) == expected
+
+
+@pytest.mark.parametrize("name", ["größe".encode(), b"not \xff UTF-8", "two\u2028\rlines".encode()])
+def test_names_of_control_groups_are_any_bytes_but_newlines(tmp_path: Path, name: bytes):
+    files(tmp_path, group(f"{os.fsdecode(name)}/", "1000", "300"))
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "cgroup").write_bytes(b"0::/" + name + b"\n")
+    assert available_memory(tmp_path) == 750
 
 
 def test_of_control_groups_1(tmp_path: Path):
