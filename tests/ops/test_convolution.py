@@ -59,7 +59,15 @@ LINES = {
     "depthwise line": ((2, 4, 9), (4, 1, 3), {"group": 4}),
     "dilated line": ((2, 4, 9), (3, 4, 3), {"dilations": [3]}),
 }
-ALL = PLAIN | DEPTHWISE | GROUPED | DILATED | LINES
+# padding as large as the kernel, which NNAPI refuses
+WIDE = {
+    "1x1 padded": ((1, 4, 5, 6), (3, 4, 1, 1), {"pads": [1, 1, 1, 1]}),
+    "padded beyond": ((1, 4, 5, 6), (3, 4, 3, 3), {"pads": [3, 0, 1, 4], "strides": [2, 1]}),
+    "padded depthwise": ((1, 4, 5, 6), (4, 1, 2, 2), {"group": 4, "pads": [2, 2, 2, 2]}),
+    "padded dilated": ((1, 2, 9, 9), (3, 2, 3, 3), {"dilations": [2, 2], "pads": [5, 0, 0, 0]}),
+    "padded line": ((2, 4, 9), (3, 4, 3), {"pads": [0, 3]}),
+}
+ALL = PLAIN | DEPTHWISE | GROUPED | DILATED | LINES | WIDE
 
 
 @pytest.mark.parametrize("target", [FL2, FL3, NCHW3, FL8], ids=["2", "3", "NCHW", "8"])
@@ -111,6 +119,14 @@ def test_dilation_is_an_operand_where_the_level_has_it():
         (judged,) = accepts(conv("dilated"), level)
         taken = judged.calls[0].named()["filter"]
         assert taken.shape[1] * taken.shape[2] == taps
+
+
+def test_padding_below_the_dilated_kernel_needs_no_operation():
+    """At the limit, and just past it."""
+    for pads, names in (([4, 4, 4, 4], ["CONV_2D"]), ([4, 4, 4, 5], ["PAD", "CONV_2D"])):
+        given = node("Conv", f32(1, 2, 9, 9), drawn(3, 2, 3, 3), dilations=[2, 2], pads=pads)
+        assert emitted(given, FL3) == names
+    rejects(conv("1x1 padded"), FL1, Reason.LEVEL, "PAD needs feature level 2")
 
 
 def test_conv_refusals():

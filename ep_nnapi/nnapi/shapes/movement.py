@@ -29,10 +29,11 @@ def reshape(input: Tensor, shape: Tensor) -> Dims:
 
 
 def transpose(input: Tensor, perm: Tensor | None = None) -> Dims:
-    """Dimension i is the input's perm[i]; without `perm`, the order is reversed.
+    """Dimension i is the input's perm[i]; `perm` may be left out for a matrix, which is transposed.
 
     Source: NDK ANEURALNETWORKS_TRANSPOSE.
     """
+    require(perm is not None or input.rank == 2, f"a tensor of rank {input.rank} takes a perm")
     order = tuple(reversed(range(input.rank))) if perm is None else perm.ints
     require(sorted(order) == list(range(input.rank)), f"{order} does not permute the dimensions")
     return tuple(input.dims[i] for i in order)

@@ -14,10 +14,6 @@ def pool_2d(input: Tensor, filter_height: int, filter_width: int, **scalars: Sca
     """
     require(min(filter_height, filter_width) > 0, "a pool's window is empty")
     window = WindowGeometry.of(**scalars)
-    for cell_operands, taps in ((window.height, filter_height), (window.width, filter_width)):
-        require(
-            max(cell_operands.before, cell_operands.after) < taps, "a pool's window is all padding"
-        )
     batch, height, width, channels = window.image(input)
     return window.dims(
         batch,

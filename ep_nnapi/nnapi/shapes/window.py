@@ -25,13 +25,20 @@ class AxisGeometry:
     scheme: PaddingCode | None = None
 
     def extent(self, size: Dim, taps: Dim) -> Dim:
-        """Output size: number of positions of a window of `taps` on an input of `size`."""
+        """Output size: number of positions of a window of `taps` on an input of `size`.
+
+        Android's kernels refuse windows that may lie in the padding alone.
+        """
         if self.scheme is PaddingCode.SAME:
             return None if size is None else -(-size // self.stride)
-        if size is None or taps is None:
-            return None
         require(self.after >= 0, "padding is negative")
+        if taps is None:
+            return None
         reach = self.dilation * (taps - 1) + 1
+        most = max(self.before, self.after)
+        require(most < reach, f"padding of {most} is not below the window's size of {reach}")
+        if size is None:
+            return None
         fits = (size + self.before + self.after - reach) // self.stride + 1
         require(
             fits > 0 or size == 0,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import NHWC, Call, Given, View
-from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D
-from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
+from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, PAD
+from ep_nnapi.ops.lib.emit import compute, output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
-from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.quantizing import bias
 from ep_nnapi.ops.lib.slicing import slice_ranges
-from ep_nnapi.ops.lib.window import Window, filter_size, images, layout, require_permute, window
+from ep_nnapi.ops.lib.window import (
+    Pads,
+    Window,
+    filter_size,
+    images,
+    layout,
+    require_permute,
+    window,
+)
 
 FILTER_PERM = NHWC
 """Permutation from ONNX's filter layout OIHW to NNAPI's."""
@@ -83,6 +91,7 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     image = yield from reshaped(n, x, shape)
     if image is not x:
         require_permute(n, image)
+    image, win = yield from _padded(n, image, win)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
     out = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
@@ -99,6 +108,19 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
 
 def _output_size(y: Value) -> tuple[int, int]:
     return (1, y.shape[2]) if y.rank == 3 else (y.shape[2], y.shape[3])
+
+
+def _padded(n: Node, image: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:
+    """Pad the image with PAD if a window would lie in the padding alone; NNAPI refuses those."""
+    p, (high, wide) = win.pads, win.span
+    if max(p.top, p.bottom) < high and max(p.left, p.right) < wide:
+        return image, win
+    height, width = win.input
+    size = (height + p.top + p.bottom, width + p.left + p.right)
+    around = int32((0, 0, 0, 0, p.top, p.bottom, p.left, p.right)).reshaped((4, 2))
+    shape = (*image.shape[:2], *size)
+    found = yield from compute(n, PAD, image, paddings=around, shape=shape)
+    return found, replace(win, pads=Pads(), input=size)
 
 
 def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:

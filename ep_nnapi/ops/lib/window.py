@@ -38,6 +38,12 @@ class Window:
         """True if any dilation differs from 1."""
         return self.dilations != (1, 1)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """Number of pixels from the kernel's first tap to its last."""
+        high, wide = ((k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True))
+        return high, wide
+
     def operands(self) -> Mapping[str, Given]:
         """Padding and stride operands by NNAPI's names; implicit padding where equivalent.
 

@@ -26,11 +26,12 @@ def conv(image, kernel, scalars, row=spec.CONV_2D, **more):
         (SAME | {"stride_width": 2, "stride_height": 2}, 7, 4),
         (VALID, 7, 5),
         (VALID | {"dilation_width": 3, "dilation_height": 3}, 7, 1),
+        (EXPLICIT | {"padding_left": 2, "padding_top": 2}, 7, 7),
         (EXPLICIT | {"padding_left": 1, "padding_top": 1}, 7, 6),
         (VALID, 3, 1),
         (SAME, None, None),
     ],
-    ids=["same", "same 2", "valid", "dilated", "explicit", "just fits", "unknown"],
+    ids=["same", "same 2", "valid", "dilated", "most padding", "explicit", "just fits", "unknown"],
 )
 def test_convolution_extents(scalars, size, expected):
     assert conv((2, size, size, 4), (5, 3, 3, 4), scalars) == (2, expected, expected, 5)
@@ -51,8 +52,10 @@ def test_layouts():
         ((1, 7, 7, 4), (5, 3, 3, 4), VALID | {"padding": 3}, "neither SAME"),
         ((1, 7, 7, 4), (5, 3, 3, 4), VALID | {"dilation_height": 0}, "dilation 0"),
         ((7, 7, 4), (5, 3, 3, 4), VALID, "rank 4, not 3"),
+        ((1, 7, 7, 4), (5, 3, 3, 4), EXPLICIT | {"padding_right": 3}, "padding of 3 is not below"),
+        ((1, None, None, 4), (5, 1, 1, 4), EXPLICIT | {"padding_top": 1}, "window's size of 1"),
     ],
-    ids=["window", "channels", "stride", "padding", "scheme", "dilation", "rank"],
+    ids=["window", "channels", "stride", "padding", "scheme", "dilation", "rank", "wide", "1x1"],
 )
 def test_convolutions_that_cannot_be(image, kernel, scalars, message):
     with pytest.raises(ShapeError, match=message):

@@ -17,6 +17,7 @@ from tests.nnapi.shapes.operands import ints, one, t
         (spec.CONCATENATION, {"inputs": (t(2, None), t(2, 3)), "axis": 0}, (4, 3)),
         (spec.CONCATENATION, {"inputs": (t(None, 3), t(2, 3)), "axis": -2}, (None, 3)),
         (spec.PAD, {"input": t(2, None), "paddings": ints(1, 2, 0, 3)}, (5, None)),
+        (spec.TRANSPOSE, {"input": t(2, None)}, (None, 2)),
         (spec.SQUEEZE, {"input": t(1, None), "axes": ints(0)}, (None,)),
         (spec.SQUEEZE, {"input": t(1, None)}, None),
         (spec.FILL, {"dims": ints(2, 0), "value": 1.0}, (2, 0)),
@@ -34,6 +35,7 @@ def test_shapes(row, operands, expected):
     ("row", "operands", "message"),
     [
         (spec.TRANSPOSE, {"input": t(2, 3), "perm": ints(0, 0)}, "does not permute"),
+        (spec.TRANSPOSE, {"input": t(2, 3, 4)}, "rank 3 takes a perm"),
         (spec.SQUEEZE, {"input": t(2, 3), "axes": ints(0)}, "sizes 2 and 1"),
         (spec.EXPAND_DIMS, {"input": t(2, 3), "axis": 3}, "axis 3 is outside"),
         (spec.CONCATENATION, {"inputs": (t(2, 3), t(2, 4)), "axis": 0}, "sizes 3 and 4"),

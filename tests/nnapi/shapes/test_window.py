@@ -12,6 +12,7 @@ SCALARS = {"stride_width": 2, "stride_height": 1}
 
 
 def test_extents_are_the_positions_at_which_a_window_fits():
+    """None of them in the padding alone."""
     rng = Random(3)
     for case in range(300):
         size, taps = rng.randint(1, 12), rng.randint(1, 4)
@@ -20,7 +21,10 @@ def test_extents_are_the_positions_at_which_a_window_fits():
         reach, padded = (taps - 1) * dilation + 1, size + before + after
         fitting = [p for p in range(0, padded, stride) if p + reach <= padded]
         axis = AxisGeometry(stride, dilation, before, after)
-        if fitting:
+        if max(before, after) >= reach:
+            with pytest.raises(ShapeError, match="not below the window's size"):
+                axis.extent(size, taps)
+        elif fitting:
             assert axis.extent(size, taps) == len(fitting), (3, case)
         else:
             with pytest.raises(ShapeError, match="does not fit"):
