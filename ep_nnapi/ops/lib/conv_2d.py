@@ -87,11 +87,7 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
         Reason.SHAPE,
         f"{y.name} is declared as {list(y.shape)}; Conv computes {[x.shape[0], w.shape[0]]}, ...",
     )
-    shape = (*x.shape[:2], *win.input)
-    image = yield from reshaped(n, x, shape)
-    if image is not x:
-        require_permute(n, image)
-    image, win = yield from _padded(n, image, win)
+    image, win = yield from _image(n, x, win)
     taps = yield from reshaped(n, w, (*w.shape[:2], *win.kernel))
     shift = bias(x, w, n.input(2) if n.has(2) else None, w.shape[0])
     out = output_or_temp(n, y, (*y.shape[:2], *_output_size(y)))
@@ -110,8 +106,14 @@ def _output_size(y: Value) -> tuple[int, int]:
     return (1, y.shape[2]) if y.rank == 3 else (y.shape[2], y.shape[3])
 
 
-def _padded(n: Node, image: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:
-    """Pad the image with PAD if a window would lie in the padding alone; NNAPI refuses those."""
+def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value, Window]]:
+    """Return `x` as an image and the window over it.
+
+    PAD pads the image if a window would lie in the padding alone: Android's kernels refuse those.
+    """
+    image = yield from reshaped(n, x, (*x.shape[:2], *win.input))
+    if image is not x:
+        require_permute(n, image)
     p, (high, wide) = win.pads, win.span
     if max(p.top, p.bottom) < high and max(p.left, p.right) < wide:
         return image, win
