@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
 from ep_nnapi.diagnostics.verdict_text import sentences
+from ep_nnapi.errors import OptionError
 
 if TYPE_CHECKING:
     from ep_nnapi.report import Report
@@ -20,6 +21,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `fix`."""
     parser.add_argument("-o", "--out", required=True, metavar="OUT", help=".onnx file to write")
     arguments.add_input(parser.add_argument, "input of the comparison")
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="NAME=LOW:HIGH",
+        help="least and greatest element that an INT64 input may have, as attention_mask=0:1, so "
+        "that INT64 may become INT32; may be repeated",
+    )
     parser.add_argument(
         "--tolerance",
         type=float,
@@ -38,6 +47,7 @@ def run(given: argparse.Namespace) -> int:
             given.model,
             given.out,
             inputs=given.input,
+            ranges=dict(map(_range, given.range)),
             tolerance=given.tolerance,
             progress=advance,
             **arguments.options_of(given),
@@ -49,6 +59,17 @@ def run(given: argparse.Namespace) -> int:
     return DONE if found.written else NEGATIVE
 
 
+def _range(given: str) -> tuple[str, tuple[int, int]]:
+    name, _, limits = given.rpartition("=")
+    low, _, high = limits.partition(":")
+    try:
+        return name, (int(low), int(high))
+    except ValueError:
+        raise OptionError(
+            f"range is {given!r}; it must be NAME=LOW:HIGH, as attention_mask=0:1"
+        ) from None
+
+
 def show(found: Fixed, out: str) -> None:
     """Prints the rewrites with what each gains, the verification, and the path."""
     line(f"{found.before.summary}.")
@@ -58,6 +79,12 @@ def show(found: Fixed, out: str) -> None:
         table(head, rows)
     for name in found.useless:
         line(f"Possible, but nothing is gained: {name}.")
+    for name, observed in found.unknown_ranges.items():
+        seen = "" if observed is None else f" (of the given inputs: {observed[0]}:{observed[1]})"
+        line(
+            f"{name} is INT64 of unknown range, and NNAPI has no INT64. If you know the least and "
+            f"greatest element{seen}, --range {name}=LOW:HIGH makes NNAPI take more."
+        )
     if found.verdict is not None:
         for sentence in sentences(found.verdict):
             line(sentence)

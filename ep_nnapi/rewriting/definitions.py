@@ -35,11 +35,11 @@ def expand_definitions(model: ModelProto, names: Collection[str]) -> ModelProto 
     kept = [o for o in inlined.opset_import if o.domain != _DOMAIN]
     del inlined.opset_import[:]
     inlined.opset_import.extend(kept)
-    _drop_unread(inlined, {name for node in model.graph.node for name in node.output})
+    drop_unread(inlined, {name for node in model.graph.node for name in node.output})
     return inlined
 
 
-def _drop_unread(model: ModelProto, known: Collection[str]) -> None:
+def drop_unread(model: ModelProto, known: Collection[str]) -> None:
     """Removes nodes that only compute optional outputs which the model does not have."""
     read = {o.name for o in model.graph.output}
     for graph in graphs(model.graph):
@@ -49,7 +49,7 @@ def _drop_unread(model: ModelProto, known: Collection[str]) -> None:
     for node in unread:
         model.graph.node.remove(node)
     if unread:
-        _drop_unread(model, known)
+        drop_unread(model, known)
 
 
 def opset_of(model: ModelProto) -> int:
@@ -59,7 +59,7 @@ def opset_of(model: ModelProto) -> int:
 
 def _definitions(model: ModelProto, names: Collection[str]) -> list[FunctionProto]:
     """Makes the named nodes call functions of this module, and returns these."""
-    types = _types(model)
+    types = types_of(model)
     found: list[FunctionProto] = []
     for node in model.graph.node:
         if node.name not in names or node.domain not in _ONNX:
@@ -85,7 +85,8 @@ def _state_defaults(node: NodeProto, opset: int) -> None:
             node.attribute.append(attribute.default_value)
 
 
-def _types(model: ModelProto) -> dict[str, onnx.TypeProto]:
+def types_of(model: ModelProto) -> dict[str, onnx.TypeProto]:
+    """Returns the types of the model's values by name, as far as they can be inferred."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     types = {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
     constants = {

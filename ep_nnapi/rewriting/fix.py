@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TypeAlias
 
 import onnx
 from onnx import ModelProto
 
-from ep_nnapi.diagnostics.check import check
+from ep_nnapi.diagnostics.check import check, open_session
 from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.int64_values import Ranges, values_that_fit
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
+from ep_nnapi.diagnostics.session_runs import feeds_of
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.files import write_atomically
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
+from ep_nnapi.graph.value import Array
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.fix_shapes import set_shapes
-from ep_nnapi.preparation.job import Format, Job, Level, Verification
-from ep_nnapi.preparation.ort_export import save_onnx
-from ep_nnapi.preparation.ort_names import rename_generated
+from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.report import Report
 from ep_nnapi.rewriting.clips import clips_as_min_and_max
 from ep_nnapi.rewriting.definitions import expand_definitions
+from ep_nnapi.rewriting.input_ranges import (
+    Interval,
+    check_ranges,
+    inputs_in_range,
+    int64_inputs,
+    observed_ranges,
+)
 from ep_nnapi.rewriting.int8 import int8_as_uint8
+from ep_nnapi.rewriting.int64 import int64_as_int32
+from ep_nnapi.rewriting.search import Rewrite, Search, Step, save
 from ep_nnapi.rewriting.transposes import transposes_in_fewer_axes
+from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.sessions.custom_ops import custom_ops
-
-Rewrite: TypeAlias = Callable[[ModelProto, Collection[str]], ModelProto | None]
-"""Rewrites the named nodes where it can; returns None if it changes nothing."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 
@@ -43,21 +52,11 @@ REWRITES: Mapping[str, Rewrite] = {
     "Clip as Max and Min": clips_as_min_and_max,
     "operators by their definitions": expand_definitions,
 }
-_MAX_ROUNDS = 3
-"""Rounds in which a rewrite may also rewrite what it has made: definitions of definitions."""
 
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One rewrite that gains nodes or saves clusters, with the reports before and after it."""
-
-    name: str
-    before: Report
-    after: Report
-
-    def to_json(self) -> dict[str, object]:
-        """Returns plain data for JSON."""
-        return {"rewrite": self.name, "before": _counts(self.before), "after": _counts(self.after)}
+NO_RANGES: Ranges = MappingProxyType({})
+_SEED = 0
+_MASK = (0, 1)
+"""The range assumed of an input to see if knowing it gains anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,8 @@ class Fixed:
     steps           the rewrites that are in it
     useless         names of rewrites that were possible and gain nothing
     verdict         on the outputs of the rewritten model, against the original on the CPU provider
+    unknown_ranges  INT64 inputs whose range, if it were stated, would make NNAPI take more; with
+                    the range of the given inputs, None if none are given
     """
 
     before: Report
@@ -75,6 +76,7 @@ class Fixed:
     steps: tuple[Step, ...]
     useless: tuple[str, ...]
     verdict: Verdict | None = None
+    unknown_ranges: Mapping[str, Interval | None] = field(default_factory=dict)
 
     @property
     def written(self) -> bool:
@@ -89,6 +91,7 @@ class Fixed:
             "after": self.after.to_json(),
             "steps": [s.to_json() for s in self.steps],
             "useless": list(self.useless),
+            "unknown_ranges": dict(self.unknown_ranges),
             "differences": [] if verdict is None else [d.to_json() for d in verdict.differences],
             "verdict": None if verdict is None else verdict.to_json(),
             "sentences": [] if verdict is None else sentences(verdict),
@@ -101,6 +104,7 @@ def fix(
     out: str | Path,
     *,
     inputs: Inputs = (),
+    ranges: Ranges = NO_RANGES,
     tolerance: float | None = None,
     progress: Progress | None = None,
     **options: object,
@@ -109,6 +113,8 @@ def fix(
 
     model      as for `check`; not an .ort file
     inputs     for the comparison with the original, as for `run` (default: random numbers)
+    ranges     least and greatest element of INT64 inputs by name, as (0, 1) of a mask; the
+               rewritten model is equal for inputs in these ranges
     tolerance  relative to an output's spread (default: by its kind)
     progress   called with the number of rewrites tried and of all
     Sizes of the option `fix` are fixed and shape computations folded by ONNX Runtime. Then each
@@ -119,32 +125,96 @@ def fix(
     target = Path(out)
     if target.suffix.lower() != ".onnx" or not target.absolute().parent.is_dir():
         raise OptionError(f"{out}: give the path of an .onnx file in a folder that exists")
-    sizes = dict(parse(options).fix)
-    rest = {name: value for name, value in options.items() if name != "fix"}
     with (
         custom_ops(parse(options).custom_ops_library),
         as_files(model, inputs) as (path, files),
         TemporaryDirectory(prefix="ep-nnapi-") as folder,
     ):
-        if contents(path):
-            raise ModelError(f"{path}: it is compiled already; fix the original")
-        before = check(path, **rest)
-        search = _Search(Path(folder), rest)
-        first = search.optimized(_loaded(path, sizes))
-        search.start("sizes fixed, shapes folded" if sizes else "shapes folded", before, first)
-        for done, (name, rewrite) in enumerate(REWRITES.items(), 1):
-            search.attempt(name, rewrite)
-            if progress is not None:
-                progress(done, len(REWRITES))
-        found = Fixed(before, search.report, tuple(search.steps), tuple(search.useless))
+        given = _Given(path, files, ranges, Path(folder), options)
+        found, search = _searched(given, progress or (lambda done, total: None))
         if found.steps:
-            recorded = Path(folder, "recorded.npz")
-            record(path, Verification(files, tolerance), sizes, recorded)
-            verdict = compare(search.saved(), recorded, rest)
+            recorded = given.folder / "recorded.npz"
+            record(path, Verification(given.inputs(), tolerance), given.sizes, recorded)
+            verdict = compare(search.saved(), recorded, given.checked_options)
             found = replace(found, verdict=verdict)
         if found.written:
             _write(search.model, target)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What `fix` was given, as files, and a folder for its own."""
+
+    model: Path
+    files: tuple[str, ...]
+    ranges: Ranges
+    folder: Path
+    options: Mapping[str, object]
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """The sizes of the option `fix`."""
+        return dict(parse(self.options).fix)
+
+    @property
+    def checked_options(self) -> dict[str, object]:
+        """The options for models whose sizes are fixed already."""
+        return {name: value for name, value in self.options.items() if name != "fix"}
+
+    def inputs(self) -> tuple[str, ...]:
+        """Returns files of inputs within the ranges, for the comparison."""
+        if not self.ranges:
+            return self.files
+        return inputs_in_range(self._feeds(), self.files, self.ranges, self.folder)
+
+    def observed(self) -> dict[str, Interval]:
+        """Returns the ranges of the given INT64 inputs."""
+        return observed_ranges(self._feeds())
+
+    def _feeds(self) -> tuple[Mapping[str, Array], ...]:
+        session = open_session(str(self.model), exact_options(), [CPU])
+        return feeds_of(session, self.files, _SEED, parse(self.options).fix).runs
+
+    def int64_as_int32(self, ranges: Ranges) -> Rewrite:
+        """Returns the rewrite for these ranges, which reads the ranges of other values."""
+
+        def rewrite(model: ModelProto, names: Collection[str]) -> ModelProto | None:
+            every = {name for node in model.graph.node for name in (*node.input, *node.output)}
+            if int64_as_int32(model, names, every) is None:
+                return None
+            path = self.folder / "ranges.onnx"
+            save(model, path)
+            return int64_as_int32(model, names, values_that_fit(path, ranges))
+
+        return rewrite
+
+
+def _searched(given: _Given, progress: Progress) -> tuple[Fixed, Search]:
+    """Tries all rewrites; returns what is gained, and the search with the model."""
+    if contents(given.model):
+        raise ModelError(f"{given.model}: it is compiled already; fix the original")
+    before = check(given.model, **given.checked_options)
+    proto = _loaded(given.model, given.sizes)
+    check_ranges(proto, given.ranges)
+    given.inputs()  # inputs outside of the ranges are refused before the work
+    search = Search(given.folder, given.checked_options)
+    first = search.optimized(proto)
+    search.start("sizes fixed, shapes folded" if given.sizes else "shapes folded", before, first)
+    rewrites = {**REWRITES, "INT64 as INT32": given.int64_as_int32(given.ranges)}
+    for done, (name, rewrite) in enumerate(rewrites.items(), 1):
+        search.attempt(name, rewrite)
+        progress(done, len(rewrites))
+    unknown = [
+        name
+        for name in int64_inputs(proto)
+        if name not in given.ranges
+        and search.gains(given.int64_as_int32({**given.ranges, name: _MASK}))
+    ]
+    observed = given.observed() if unknown and given.files else {}
+    steps, useless = tuple(search.steps), tuple(search.useless)
+    ranges = {name: observed.get(name) for name in unknown}
+    return Fixed(before, search.report, steps, useless, unknown_ranges=ranges), search
 
 
 def _loaded(path: Path, sizes: Mapping[str, tuple[int, ...]]) -> ModelProto:
@@ -158,97 +228,11 @@ def _loaded(path: Path, sizes: Mapping[str, tuple[int, ...]]) -> ModelProto:
     return proto
 
 
-class _Search:
-    """The model so far, its report, and the steps that led to it."""
-
-    model: ModelProto
-    report: Report
-
-    def __init__(self, folder: Path, options: Mapping[str, object]) -> None:
-        self.steps: list[Step] = []
-        self.useless: list[str] = []
-        self._folder = folder
-        self._options = options
-
-    def start(self, name: str, before: Report, first: ModelProto) -> None:
-        """Begins with the optimized model, which is a step if it is better than the original."""
-        self.model, self.report = first, self._checked(first)
-        if _better(self.report, before):
-            self.steps.append(Step(name, before, self.report))
-
-    def attempt(self, name: str, rewrite: Rewrite) -> None:
-        """Applies a rewrite to the refused nodes, and keeps the result if it is better.
-
-        Nodes of one operator type are rewritten at a time.
-        """
-        possible = False
-        for op_type in dict.fromkeys(r.op_type for r in self.report.rejections):
-            model, report = self.model, self.report
-            types = {op_type}
-            for _ in range(_MAX_ROUNDS):
-                names = {r.node for r in report.rejections if r.op_type in types}
-                known = {n.op_type for n in model.graph.node}
-                rewritten = rewrite(model, names)
-                if rewritten is None:
-                    break
-                possible = True
-                try:
-                    model = self.optimized(rewritten)
-                except ModelError:  # ONNX Runtime has no kernel for what it was rewritten to
-                    break
-                types |= {n.op_type for n in model.graph.node} - known
-                report = self._checked(model)
-                if _better(report, self.report):
-                    self.steps.append(Step(f"{name} ({op_type})", self.report, report))
-                    self.model, self.report = model, report
-                    break
-        if possible and not any(s.name.startswith(f"{name} (") for s in self.steps):
-            self.useless.append(name)
-
-    def optimized(self, model: ModelProto) -> ModelProto:
-        """Returns the model after ONNX Runtime's basic optimization, as providers see it."""
-        given, saved = self._folder / "given.onnx", self._folder / "optimized.onnx"
-        _save(model, given)
-        save_onnx(given, saved, Job(Level.BASIC, Format.ONNX))
-        rename_generated(saved)
-        optimized = onnx.load(str(saved))
-        for node in optimized.graph.node:  # reports call a node without a name by its first output
-            node.name = node.name or node.output[0]
-        return optimized
-
-    def saved(self) -> Path:
-        """Returns the path of the model so far."""
-        path = self._folder / "fixed.onnx"
-        _save(self.model, path)
-        return path
-
-    def _checked(self, model: ModelProto) -> Report:
-        path = self._folder / "checked.onnx"
-        _save(model, path)
-        return check(path, **self._options)
-
-
-def _save(model: ModelProto, path: Path) -> None:
-    large = model.ByteSize() > EXTERNAL_DATA_THRESHOLD
-    onnx.save_model(model, str(path), save_as_external_data=large, location=f"{path.stem}.weights")
-
-
 def _write(model: ModelProto, out: Path) -> None:
     if model.ByteSize() > EXTERNAL_DATA_THRESHOLD:
-        _save(model, out)
+        save(model, out)
         return
     try:
         write_atomically(out, [model.SerializeToString()])
     except OSError as error:
         raise OptionError(f"{out} cannot be written: {error.strerror}") from None
-
-
-def _better(report: Report, than: Report) -> bool:
-    """True if fewer nodes are left to the CPU provider, or as many with fewer clusters."""
-    left, before = report.nodes - report.taken, than.nodes - than.taken
-    return (left, len(report.clusters)) < (before, len(than.clusters))
-
-
-def _counts(report: Report) -> dict[str, int]:
-    left = report.nodes - report.taken
-    return {"nodes": report.nodes, "left_to_cpu": left, "clusters": len(report.clusters)}

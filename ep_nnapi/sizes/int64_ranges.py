@@ -62,24 +62,28 @@ def mark_int32_ranges(graph: Graph) -> Graph:
     """Returns the graph with `fits_int32` set on the INT64 values whose elements all fit INT32."""
     if not any(v is not None and v.dtype is DType.INT64 for n in graph.nodes for v in n.outputs):
         return graph
-    found: dict[str, Interval] = {}
-    for node in graph.nodes:
-        if not node.domain and not node.parts:
-            found.update(_output_intervals(node, found))
+    found = _intervals(graph, {})
 
     def marked(value: Value | None) -> Value | None:
         if value is None or value.dtype is not DType.INT64:
             return value
-        interval = _interval(value, found)
-        return replace(
-            value, fits_int32=value.fits_int32 or (interval is not None and _fits_int32(interval))
-        )
+        return replace(value, fits_int32=value.fits_int32 or _known_to_fit(value, found))
 
     def with_marks(node: GraphNode) -> GraphNode:
         ins, outs = (tuple(marked(v) for v in values) for values in (node.inputs, node.outputs))
         return replace(node, inputs=ins, outputs=outs)
 
     return replace(graph, nodes=tuple(with_marks(n) for n in graph.nodes))
+
+
+def values_fitting_int32(graph: Graph, stated: Mapping[str, Interval]) -> frozenset[str]:
+    """Returns the names of the INT64 values whose elements all fit INT32.
+
+    stated  ranges of inputs of the graph, which the caller knows
+    """
+    found = _intervals(graph, stated)
+    values = (v for n in graph.nodes for v in (*n.inputs, *n.outputs) if v is not None)
+    return frozenset(v.name for v in values if v.dtype is DType.INT64 and _known_to_fit(v, found))
 
 
 def narrow_to_int32(node: GraphNode) -> GraphNode:
@@ -96,6 +100,20 @@ def narrow_to_int32(node: GraphNode) -> GraphNode:
 
     ins, outs = (tuple(narrow(v) for v in values) for values in (node.inputs, node.outputs))
     return replace(node, inputs=ins, outputs=outs)
+
+
+def _intervals(graph: Graph, stated: Mapping[str, Interval]) -> dict[str, Interval]:
+    """The known ranges of the graph's INT64 values by name, constants excepted."""
+    found = dict(stated)
+    for node in graph.nodes:
+        if not node.domain and not node.parts:
+            found.update(_output_intervals(node, found))
+    return found
+
+
+def _known_to_fit(value: Value, found: Mapping[str, Interval]) -> bool:
+    interval = _interval(value, found)
+    return interval is not None and _fits_int32(interval)
 
 
 def _output_intervals(

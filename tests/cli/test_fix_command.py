@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 from tests.cli.command import DIGITS, DONE, NEGATIVE
-from tests.rewriting.test_fix import activations
+from tests.rewriting.test_fix import activations, masked
 
 BUILTIN = ("--target", "builtin-nnapi")
 
@@ -41,6 +41,25 @@ def test_json(cli, model: Path):
     assert found["steps"][-1]["after"] == {"nodes": 9, "left_to_cpu": 0, "clusters": 1}
     assert found["before"]["taken"] == 3
     assert found["differences"][0]["output"] == "y"
+
+
+def test_ranges_of_int64_inputs(cli, tmp_path: Path):
+    model, out = tmp_path / "model.onnx", tmp_path / "fixed.onnx"
+    onnx.save(masked(), model)
+    code, said, _ = cli("fix", model, "-o", out)
+    assert code == NEGATIVE
+    assert "\nmask is INT64 of unknown range, and NNAPI has no INT64. If you know" in said
+    assert ", --range mask=LOW:HIGH makes NNAPI take more.\n" in said
+    code, said, err = cli("fix", model, "-o", out, "--range", "mask=0:1")
+    assert (code, err) == (DONE, "")
+    assert "\nINT64 as INT32 (Unsqueeze) " in said
+    assert cli("check", out, "--strict")[0] == DONE
+
+
+@pytest.mark.parametrize("given", ["mask", "mask=1", "mask=0:", "mask=a:b"])
+def test_ranges_that_are_none(refuses, tmp_path: Path, given: str):
+    out = tmp_path / "fixed.onnx"
+    refuses("fix", DIGITS, "-o", out, "--range", given, says="must be NAME=LOW:HIGH, as att")
 
 
 def test_nothing_to_gain_is_exit_1(cli, tmp_path: Path):

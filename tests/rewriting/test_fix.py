@@ -53,15 +53,6 @@ def test_forms_of_activations_join_clusters(tmp_path: Path):
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)  # another order of float32 steps
 
 
-def test_each_step_starts_where_the_last_one_ended(tmp_path: Path):
-    found = ep_nnapi.fix(activations(), tmp_path / "fixed.onnx", target="builtin-nnapi")
-    for one, other in zip(found.steps, found.steps[1:], strict=False):
-        assert one.after == other.before
-    for step in found.steps:
-        before = (left(step.before), len(step.before.clusters))
-        assert (left(step.after), len(step.after.clusters)) < before
-
-
 def test_sizes_are_fixed_and_shapes_folded(tmp_path: Path):
     """A reshape to the size of the batch, found at run time, becomes one to constants."""
     nodes = [
@@ -136,15 +127,52 @@ def test_a_wrong_rewrite_is_not_written(tmp_path: Path, monkeypatch: pytest.Monk
     assert not (tmp_path / "fixed.onnx").exists()
 
 
-def test_a_rewrite_that_gains_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def copy(model: onnx.ModelProto, names: object) -> onnx.ModelProto | None:
-        made = onnx.ModelProto()
-        made.CopyFrom(model)
-        return made
+def masked() -> onnx.ModelProto:
+    """Numbers to add where a mask is 0, as text models compute them from INT64."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["mask", "axis"], ["u"], "u"),
+        helper.make_node("Sub", ["one", "u"], ["s"], "s"),
+        helper.make_node("Cast", ["s"], ["c"], "c", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["c", "low"], ["y"], "m"),
+    ]
+    constants = {"axis": [1], "one": 1, "low": np.float32(-10)}
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("mask", TensorProto.INT64, [2, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1, 8])],
+        [onnx.numpy_helper.from_array(np.array(v), n) for n, v in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
-    monkeypatch.setattr(fixing, "REWRITES", {"copies": copy})
-    found = ep_nnapi.fix(activations(), tmp_path / "fixed.onnx", target="builtin-nnapi")
-    assert found.useless == ("copies",)
+
+def test_int64_is_int32_where_its_range_is_stated(tmp_path: Path):
+    out = tmp_path / "fixed.onnx"
+    found = ep_nnapi.fix(masked(), out, ranges={"mask": (0, 1)})
+    assert (left(found.before), left(found.after), len(found.after.clusters)) == (3, 0, 1)
+    assert [s.name.partition(" (")[0] for s in found.steps] == ["INT64 as INT32"]
+    assert (found.verdict.worst, found.unknown_ranges) == (0, {})
+    fixed = onnx.load(out)
+    assert fixed.graph.input[0].type.tensor_type.elem_type == TensorProto.INT64
+    mask = np.random.default_rng(0).integers(0, 2, (2, 8))
+    want, got = (
+        session_of(m).run(None, {"mask": mask}) for m in (masked().SerializeToString(), str(out))
+    )
+    np.testing.assert_array_equal(got[0], want[0])
+
+
+def test_an_input_of_unknown_range_is_named(tmp_path: Path):
+    out = tmp_path / "fixed.onnx"
+    found = ep_nnapi.fix(masked(), out)
+    assert (found.written, found.unknown_ranges) == (False, {"mask": None})
+    mask = np.array([[0, 1, 2, 3] * 2] * 2)
+    assert ep_nnapi.fix(masked(), out, inputs=mask).unknown_ranges == {"mask": (0, 3)}
+
+
+def test_a_range_that_the_inputs_leave(tmp_path: Path):
+    mask = np.full((2, 8), 2)
+    with pytest.raises(OptionError, match="the given mask has elements from 2 to 2, outside of"):
+        ep_nnapi.fix(masked(), tmp_path / "fixed.onnx", inputs=mask, ranges={"mask": (0, 1)})
 
 
 def test_what_cannot_be_fixed(tmp_path: Path):

@@ -11,7 +11,11 @@ from onnx import TensorProto
 import ep_nnapi
 from ep_nnapi.graph.value import DType
 from ep_nnapi.sessions.cpu import session_of
-from ep_nnapi.sizes.int64_ranges import mark_int32_ranges, narrow_to_int32
+from ep_nnapi.sizes.int64_ranges import (
+    mark_int32_ranges,
+    narrow_to_int32,
+    values_fitting_int32,
+)
 from tests.end_to_end.quantized import model, node
 from tests.onnx_graph import graph_of
 
@@ -54,6 +58,14 @@ def test_a_users_own_integers_are_not_known_to_fit() -> None:
     assert not fits(node("Identity", "a", "y"), inputs=own)
     assert not fits(node("Add", "a c", "y"), inputs=own, c=integers(1))
     assert not fits(node("Cast", "x", "y", to=WIDE))  # as large as any float
+
+
+def test_integers_in_a_stated_range_are_known_to_fit() -> None:
+    nodes = [node("Add", "a c", "y")]
+    graph = graph_of(model(nodes, {"a": (WIDE, (3,))}, {"y": WIDE}, {"c": integers(1)}))
+    assert values_fitting_int32(graph, {}) == {"c"}
+    assert values_fitting_int32(graph, {"a": (0, LARGEST - 1)}) == {"a", "c", "y"}
+    assert values_fitting_int32(graph, {"a": (0, LARGEST)}) == {"a", "c"}
 
 
 def test_bytes_and_truths_fit_when_they_are_made_wide() -> None:

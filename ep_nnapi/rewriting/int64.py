@@ -1,0 +1,129 @@
+"""INT64 values with a known range as INT32, which NNAPI has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Generator, Iterator, Sequence
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper
+
+from ep_nnapi.rewriting.definitions import drop_unread, opset_of, types_of
+
+_INDEXES = {"Gather": "Tind", "GatherElements": "Tind"}
+"""Type parameters of index operands: an index is less than a size, so it fits INT32."""
+_INT32 = "tensor(int32)"
+
+
+def int64_as_int32(
+    model: ModelProto, names: Collection[str], fits: Collection[str]
+) -> ModelProto | None:
+    """Returns the model with INT64 operands as INT32; None if no named node can have any.
+
+    fits  names of INT64 values whose elements all fit INT32
+    Converts the named nodes and those that read their results, each type parameter of the operator
+    by itself, if the operator takes INT32 there too. Inputs and outputs of the model, and operands
+    that have to be INT64, stay so: a Cast converts them.
+    """
+    rewritten = ModelProto()
+    rewritten.CopyFrom(model)
+    conversion = _Conversion(rewritten, names, fits)
+    nodes = [part for node in model.graph.node for part in conversion.parts(node)]
+    if not conversion.results and not conversion.forms:
+        return None
+    del rewritten.graph.node[:]
+    rewritten.graph.node.extend(nodes)
+    written = {name for node in model.graph.node for name in node.output}
+    drop_unread(rewritten, written - conversion.results)
+    return rewritten
+
+
+class _Conversion:
+    """Conversion of the nodes in their order; `model` gets the constants.
+
+    forms    by name of an INT64 value, that of its INT32 form
+    results  names of those that converted nodes compute
+    """
+
+    def __init__(self, model: ModelProto, names: Collection[str], fits: Collection[str]) -> None:
+        self.forms: dict[str, str] = {}
+        self.results: set[str] = set()
+        self._model = model
+        self._names = names
+        self._fits = fits
+        self._types = types_of(model)
+        self._constants = {t.name: t for t in model.graph.initializer}
+
+    def parts(self, node: NodeProto) -> Iterator[NodeProto]:
+        """Yields the node, converted where possible, between the Casts that it needs."""
+        made = NodeProto()
+        made.CopyFrom(node)
+        after: list[NodeProto] = []
+        if node.name in self._names or not self.results.isdisjoint(node.input):
+            for parameter, values in self._int64_values(node).items():
+                if self._convertible(node, parameter, values):
+                    for place in values[0]:
+                        made.input[place] = yield from self._form(node.input[place])
+                    after += [self._cast_back(made, place) for place in values[1]]
+        yield made
+        yield from after
+
+    def _int64_values(self, node: NodeProto) -> dict[str, tuple[list[int], list[int]]]:
+        """Returns the positions of INT64 inputs and outputs by type parameter of the operator."""
+        schema = _schema(node, self._model)
+        found: dict[str, tuple[list[int], list[int]]] = {}
+        if schema is None:
+            return found
+        for side, (names, formal) in enumerate(
+            ((node.input, schema.inputs), (node.output, schema.outputs))
+        ):
+            for place, name in enumerate(names):
+                if _is_int64(self._types.get(name)):
+                    parameter = formal[min(place, len(formal) - 1)].type_str
+                    found.setdefault(parameter, ([], []))[side].append(place)
+        return found
+
+    def _convertible(
+        self, node: NodeProto, parameter: str, values: tuple[Sequence[int], Sequence[int]]
+    ) -> bool:
+        """True if the operator takes INT32 for the parameter and all its values fit."""
+        schema = _schema(node, self._model)
+        constraints = [] if schema is None else schema.type_constraints
+        allowed = (c.allowed_type_strs for c in constraints if c.type_param_str == parameter)
+        inputs, outputs = values
+        if _INT32 not in next(allowed, ()) or not (inputs or node.op_type == "Cast"):
+            return False  # what else has outputs alone names their type in an attribute
+        known = (*(node.input[i] for i in inputs), *(node.output[i] for i in outputs))
+        return _INDEXES.get(node.op_type) == parameter or all(name in self._fits for name in known)
+
+    def _form(self, name: str) -> Generator[NodeProto, None, str]:
+        """Returns the name of the value as INT32, after yielding a Cast if there is none yet."""
+        if name in self.forms:
+            return self.forms[name]
+        form = self.forms[name] = f"{name}/int32"
+        if name in self._constants:
+            array = numpy_helper.to_array(self._constants[name]).astype(np.int32)
+            self._model.graph.initializer.append(numpy_helper.from_array(array, form))
+        else:
+            yield helper.make_node("Cast", [name], [form], form, to=TensorProto.INT32)
+        return form
+
+    def _cast_back(self, node: NodeProto, place: int) -> NodeProto:
+        """Makes the node write INT32; returns a Cast for readers that need INT64."""
+        name = node.output[place]
+        form = self.forms[name] = node.output[place] = f"{name}/int32"
+        self.results.add(name)
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.name == "to":
+                attribute.i = TensorProto.INT32
+        return helper.make_node("Cast", [form], [name], f"{name}/int64", to=TensorProto.INT64)
+
+
+def _schema(node: NodeProto, model: ModelProto) -> defs.OpSchema | None:
+    try:
+        return defs.get_schema(node.op_type, opset_of(model), node.domain)
+    except defs.SchemaError:
+        return None
+
+
+def _is_int64(found: TypeProto | None) -> bool:
+    return found is not None and found.tensor_type.elem_type == TensorProto.INT64
