@@ -180,6 +180,12 @@ def add_profile(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="FILE", help="the profile to write, as JSON"
     )
+    parser.add_argument(
+        "--times",
+        action="store_true",
+        help="measure the device and the CPU beside it too (some seconds more), for "
+        "--partitioning worth_it",
+    )
 
 
 def add_lib(parser: argparse.ArgumentParser) -> None:

@@ -58,7 +58,7 @@ def profile_data(output: str, found: Profile) -> dict[str, object]:
     """Returns the summary of a device profile as plain data for JSON."""
     counts = [{"of": what, "supported": n, "asked": asked} for what, n, asked in _counts(found)]
     level = {"device": found.device.name, "feature_level": found.device.feature_level}
-    return {"output": output} | level | {"counts": counts}
+    return {"output": output} | level | {"counts": counts, "calibration": found.calibration}
 
 
 def profile(output: str, found: Profile) -> None:
@@ -66,6 +66,8 @@ def profile(output: str, found: Profile) -> None:
     line(f"{output}: {found.device.name}, feature level {found.device.feature_level}")
     for what, supported, asked in _counts(found):
         line(f"supports {supported} of {asked} {what}")
+    if found.calibration is not None:
+        line("has measured times, by which --partitioning worth_it estimates")
 
 
 def _counts(found: Profile) -> Iterator[tuple[str, int, int]]:

@@ -267,7 +267,9 @@ def _profile(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.record_profile import record_profile
 
     runtime = {} if given.runtime is None else {"runtime": given.runtime}
-    found = record_profile(given.output, given.models, device=given.device, **runtime)
+    asked = {"device": given.device, "times": given.times, **runtime}
+    with progress("recording") as advance:
+        found = record_profile(given.output, given.models, progress=advance, **asked)
     if given.json:
         print_json(device_tables.profile_data(given.output, found))
     else:

@@ -83,19 +83,37 @@ class Calibration:
         return None
 
 
-def cost_model(options: Options, device: Device) -> CostModel:
+def cost_model(
+    options: Options, device: Device, recorded: Mapping[str, object] | None = None
+) -> CostModel:
     """Returns the cost model for estimates: of the option `calibration` if set, else `PHONE`.
 
+    recorded   content of the calibration in the options' device profile, which comes before `PHONE`
     Raises OptionError if the file cannot be read, has another version or is not for `device`.
     """
     if options.calibration is None:
-        return PHONE
+        return PHONE if recorded is None else _recorded_model(options, device, recorded)
     path = Path(options.calibration)
     calibration = read(path)
     refusal = calibration.mismatch(options, device)
     if refusal is not None:
         raise OptionError(f"calibration {path} {refusal}, or drop the option")
     return calibration.model
+
+
+def _recorded_model(options: Options, device: Device, recorded: Mapping[str, object]) -> CostModel:
+    """Returns the costs that were measured with a profile's device, on whichever machine."""
+    where = f"the calibration in device profile {options.device_profile}"
+    try:
+        found = _calibration(recorded)
+    except (KeyError, TypeError, ValueError):
+        raise OptionError(
+            f"{where} is not valid; record it again with ep-nnapi profile --times"
+        ) from None
+    refusal = found.mismatch(options, device) if options.target is RuleSet.BUILTIN else None
+    if refusal is not None:
+        raise OptionError(f"{where} {refusal} with the option calibration")
+    return found.model
 
 
 def read(path: Path) -> Calibration:

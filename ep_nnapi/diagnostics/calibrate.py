@@ -51,6 +51,15 @@ def calibrate(
     is atomic. Raises OptionError (there is no such device, it cannot run the probes, or `path`
     cannot be written) and RuntimeFailure.
     """
+    calibration = measure_costs(device, runtime, progress)
+    calibration.write(path)
+    return calibration
+
+
+def measure_costs(
+    device: str | None, runtime: str, progress: Progress | None = None
+) -> Calibration:
+    """Returns the calibration of a device on this machine; see `calibrate`."""
     options = parse({"device": device, "runtime": runtime, "fallback": Fallback.NONE})
     opened = open_runtime(options.runtime)
     flags = options.lowering_target(opened.feature_level).flags
@@ -66,9 +75,7 @@ def calibrate(
     if any((size, length) not in times for size in (SMALL, LARGE) for length in (SHORT, LONG)):
         raise OptionError(f"device {chosen.name} does not add floats: there is nothing to measure")
     model = fit(found, measured(found, None, advance), times)
-    calibration = Calibration.of(options.runtime, chosen, model)
-    calibration.write(path)
-    return calibration
+    return Calibration.of(options.runtime, chosen, model)
 
 
 def probes() -> dict[Key, Probe]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import onnxruntime
 
+from ep_nnapi.diagnostics.calibrate import Progress, measure_costs
 from ep_nnapi.diagnostics.check import partitioned_at, source
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.nnapi.profile.answers import Profile
@@ -28,14 +29,20 @@ def record_profile(
     *,
     runtime: str = DEFAULT_RUNTIME,
     device: str | None = None,
+    times: bool = False,
+    progress: Progress | None = None,
 ) -> Profile:
     """Asks a device which operations it supports, and writes a device profile to `path`.
 
     models    models whose very operations are recorded too, so that their answers are exact
     runtime   as the option `runtime`
     device    as the option `device` (default: the runtime's choice)
-    Takes a minute or so. The device is only asked: it compiles the models, and runs nothing.
-    Raises OptionError (no such device, `path` cannot be written), ModelError and RuntimeFailure.
+    times     True to also measure the device and the CPU provider beside it, as `calibrate` does;
+              sessions with the profile estimate by these times
+    progress  called with the number of measured sessions and of all
+    Takes a minute or so. Without `times` the device is only asked: it compiles the models, and runs
+    nothing. Raises OptionError (no such device, nothing that can be measured, `path` cannot be
+    written), ModelError and RuntimeFailure.
     """
     options = parse({"runtime": runtime, "device": device})
     opened = runtime_of(options)
@@ -43,7 +50,8 @@ def record_profile(
     recording = RecordingRuntime(opened)
     for model in models:
         _record_operations(model, replace(options, device=chosen.name), recording)
-    profile = record(opened, chosen, recording.exact)
+    measured = measure_costs(chosen.name, options.runtime, progress).to_json() if times else None
+    profile = replace(record(opened, chosen, recording.exact), calibration=measured)
     write(profile, Path(path))
     return profile
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -71,6 +71,13 @@ def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:
     """
     if isinstance(runtime, ProfiledRuntime) and NnapiFlag.CPU_ONLY not in flags:
         return runtime.profile.device.name
+    return None
+
+
+def recorded_costs(runtime: Runtime, device: Device) -> Mapping[str, object] | None:
+    """Returns the calibration that was recorded with a profile's device, None without one."""
+    if isinstance(runtime, ProfiledRuntime) and device.name == runtime.profile.device.name:
+        return runtime.profile.calibration
     return None
 
 

@@ -26,7 +26,13 @@ from ep_nnapi.options import Options, parse
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
-from ep_nnapi.provider.devices import choose_device, default_device, fast_devices, runtime_of
+from ep_nnapi.provider.devices import (
+    choose_device,
+    default_device,
+    fast_devices,
+    recorded_costs,
+    runtime_of,
+)
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
@@ -203,7 +209,8 @@ def planner_of(
         measure=measure,
         fast=preferred,
     )
-    return Planner(compiler, options, cost_model(options, device))
+    costs = cost_model(options, device, recorded_costs(runtime, device))
+    return Planner(compiler, options, costs)
 
 
 def _compile_options(options: Options) -> CompileOptions:

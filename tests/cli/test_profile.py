@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ep_nnapi.costs.calibration import Calibration
+from ep_nnapi.costs.cost_model import PHONE
+from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.profile.sample_devices import SampleDevice
 from ep_nnapi.nnapi.profile.seeds import seeds_of
+from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.nnapi.spec import BY_NAME
 from tests.cli.command import DIGITS, DONE, UNUSABLE
 from tests.faulty import installed
@@ -45,7 +49,24 @@ def test_json(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
             {"of": "operations in at least one form", "supported": 1, "asked": 2},
             {"of": "operations of the given models", "supported": 12, "asked": 18},
         ],
+        "calibration": None,
     }
+
+
+def test_times(cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    few = [*seeds_of(BY_NAME["RELU"])]
+    monkeypatch.setattr("ep_nnapi.nnapi.profile.record.seeds", lambda: few)
+    reference = Device("nnapi-reference", DeviceCode.CPU, "1", 8)
+    measured = Calibration.of("host", reference, PHONE)
+    measure = "ep_nnapi.diagnostics.record_profile.measure_costs"
+    monkeypatch.setattr(measure, lambda *_: measured)
+    output = str(tmp_path / "device.json")
+    code, out, err = cli("profile", "--times", "-o", output)
+    assert (code, err) == (DONE, "")
+    assert out.splitlines()[-1] == "has measured times, by which --partitioning worth_it estimates"
+    assert json.loads(Path(output).read_text())["calibration"] == measured.to_json()
+    code, out, _ = cli("check", DIGITS, "--partitioning", "worth_it", "--device-profile", output)
+    assert code == DONE
 
 
 def test_check_and_run_with_a_profile(cli, profile: Path):

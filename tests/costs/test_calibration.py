@@ -118,6 +118,37 @@ def test_of_another_machine(tmp_path: Path):
     refused(Options(calibration=path), "was measured on another machine (x86_64 elsewhere)")
 
 
+def test_one_recorded_with_a_device_profile(tmp_path: Path):
+    """It holds on any machine, comes before the default and after the option."""
+    recorded = replace(Calibration.of("system", REFERENCE, FAST), machine="aarch64 phone").to_json()
+    options = Options(device_profile="phone.json")
+    assert cost_model(options, REFERENCE, recorded) == FAST
+    assert cost_model(replace(options, target=RuleSet.BUILTIN), REFERENCE, recorded) == FAST
+    slow = replace(FAST, per_cluster=1e9)
+    path = tmp_path / "c.json"
+    Calibration.of(HOST, REFERENCE, slow).write(path)
+    assert cost_model(replace(options, calibration=str(path)), REFERENCE, recorded) == slow
+
+
+@pytest.mark.parametrize(
+    ("options", "change", "message"),
+    [
+        ({"target": RuleSet.BUILTIN}, {}, "was measured on a desktop, and target builtin-nnapi"),
+        ({}, {"model": {}}, "is not valid; record it again with ep-nnapi profile --times"),
+        ({}, {"version": 2}, "is not valid; record it again with ep-nnapi profile --times"),
+    ],
+    ids=["a desktop's", "no rates", "another version"],
+)
+def test_one_recorded_with_a_device_profile_that_cannot_be_used(
+    options: dict, change: dict, message: str
+):
+    recorded = Calibration.of(HOST, REFERENCE, FAST).to_json() | change
+    with pytest.raises(ep_nnapi.OptionError) as caught:
+        cost_model(Options(device_profile="phone.json", **options), REFERENCE, recorded)
+    assert str(caught.value).startswith("the calibration in device profile phone.json ")
+    assert message in str(caught.value)
+
+
 # files that cannot be used -------------------------------------------------------------------
 
 

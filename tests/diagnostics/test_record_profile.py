@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import ep_nnapi
 from ep_nnapi import ModelError
-from ep_nnapi.nnapi.profile.file import read
+from ep_nnapi.costs.calibration import Calibration
+from ep_nnapi.costs.cost_model import CostModel, Rates
+from ep_nnapi.costs.work import CostClass
+from ep_nnapi.diagnostics import calibrate
+from ep_nnapi.nnapi.profile.file import read, write
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.spec import BY_NAME
 
@@ -38,6 +43,29 @@ def test_the_same_device_through_the_c_api(tmp_path: Path):
     here = ep_nnapi.record_profile(tmp_path / "b.json", [DIGITS], **names)
     assert there == here
     assert (tmp_path / "a.json").read_text() == (tmp_path / "b.json").read_text()
+
+
+@pytest.mark.usefixtures("few")
+def test_times_are_measured_and_decide_what_is_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(calibrate, "_MEASURE_SECONDS", 0.0)
+    path, steps = tmp_path / "device.json", []
+    found = ep_nnapi.record_profile(
+        path, [DIGITS], times=True, progress=lambda done, of: steps.append((done, of))
+    )
+    assert steps[-1] == (len(steps), len(steps))
+    assert read(path) == found
+    assert found.calibration is not None
+    assert found.calibration["device"] == found.device.name
+    free = Rates(0, 0, dict.fromkeys(CostClass, 0.0))
+    costly = Rates(1, 1, dict.fromkeys(CostClass, 1.0))
+    for per_cluster, taken in ((1.0, 8), (1e9, 0)):
+        costs = CostModel(costly, free, per_byte=0, per_cluster=per_cluster)
+        measured = Calibration.of("system", found.device, costs)
+        write(replace(found, calibration=measured.to_json()), path)
+        report = ep_nnapi.check(DIGITS, partitioning="worth_it", device_profile=path)
+        assert report.taken == taken
 
 
 def test_a_model_that_is_none_is_told_before_anything_is_asked(tmp_path: Path):

@@ -64,12 +64,14 @@ class Profile:
     runtime_level  feature level of that runtime
     groups         conditions by group; None: all samples of the group are declined
     exact          answers for the operations of models, by their digests
+    calibration    the content of a calibration.json that was measured with the device, if any
     """
 
     device: Device
     runtime_level: int
     groups: Mapping[Group, Conditions | None]
     exact: Mapping[str, bool]
+    calibration: Mapping[str, object] | None = None
 
     def answer(self, use: OperationUse, form: Form) -> Answer:
         """The answer for an operation and its normal form.

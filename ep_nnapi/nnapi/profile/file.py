@@ -126,6 +126,7 @@ def _to_json(profile: Profile) -> dict[str, object]:
         by_types = operations.setdefault(operation, {}).setdefault(types, {})
         by_types.setdefault(str(number), []).append(ranks)
     device = profile.device
+    measured = {} if profile.calibration is None else {"calibration": profile.calibration}
     return {
         "device": {
             "name": device.name,
@@ -146,6 +147,7 @@ def _to_json(profile: Profile) -> dict[str, object]:
             "supported": sorted(k for k, yes in profile.exact.items() if yes),
             "declined": sorted(k for k, yes in profile.exact.items() if not yes),
         },
+        **measured,
     }
 
 
@@ -167,7 +169,9 @@ def _profile(data: Json) -> Profile:
     conditions = [_conditions(c) for c in _list(data["conditions"])]
     exact = _object(data, "exact")
     answers = {_text(k): yes for yes in (True, False) for k in _list(exact[_KINDS[yes]])}
-    return Profile(found, runtime_level, _groups(_object(data, "operations"), conditions), answers)
+    groups = _groups(_object(data, "operations"), conditions)
+    calibration = _object(data, "calibration") if "calibration" in data else None
+    return Profile(found, runtime_level, groups, answers, calibration)
 
 
 _KINDS = {True: "supported", False: "declined"}

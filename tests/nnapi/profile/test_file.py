@@ -7,6 +7,7 @@ import hashlib
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,13 @@ def path(tmp_path: Path) -> Path:
 def test_a_profile_comes_back(path: Path):
     assert read(path) == PROFILE
     assert path.read_text() == to_text(PROFILE)
+
+
+def test_a_calibration_comes_back(path: Path):
+    measured = replace(PROFILE, calibration={"device": "phone", "model": {"per_byte": 0.5}})
+    write(measured, path)
+    assert read(path) == measured
+    assert "calibration" not in to_text(PROFILE)
 
 
 def test_a_compressed_profile_comes_back(path: Path):
@@ -136,6 +144,7 @@ def forged(change: Callable[[dict], object]) -> str:
         lambda d: d["operations"]["ADD"]["T"].update({"-2": ["3"]}),
         lambda d: d["operations"]["ADD"]["T"].update({"0": [3]}),
         lambda d: d["exact"].update(supported=None),
+        lambda d: d.update(calibration=[]),
     ],
 )
 def test_a_forged_profile_is_malformed(path: Path, change: Callable[[dict], object]):
