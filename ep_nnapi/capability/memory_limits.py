@@ -8,10 +8,11 @@ from ep_nnapi.capability.shape_check import operands_of
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import Value, require_finite
 from ep_nnapi.lowering.fusion import value_of, writes
 from ep_nnapi.nnapi.call import Arg, Call
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
+from ep_nnapi.nnapi.signature import Match
 
 _ALLOWANCE = 1 << 22
 """Bytes always allowed for a constant or an intermediate, added to the relative limits."""
@@ -20,6 +21,15 @@ _CONSTANT_FACTOR = 4
 _TENSOR_FACTOR = 16
 """Limit for an intermediate, as a multiple of the bytes of all the node's tensors. Attention with
 4096 positions and head size 64 has 16 times as many scores as inputs."""
+
+
+def require_finite_scalars(call: Call, match: Match) -> None:
+    """Raises Reject(ATTRIBUTE) for a float scalar that is infinite in its operand's type."""
+    for param, arg in zip(match.inputs, call.inputs, strict=True):
+        if isinstance(arg, float):
+            code = match.typing.code(param.type)
+            if code is not None:
+                require_finite(arg, code.numpy, f"{call.spec.name}.{param.name}")
 
 
 def require_int32_scalars(call: Call) -> None:

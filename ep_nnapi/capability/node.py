@@ -7,7 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ep_nnapi.capability.float_fallback import lower_in_floats
-from ep_nnapi.capability.memory_limits import require_bounded_memory, require_int32_scalars
+from ep_nnapi.capability.memory_limits import (
+    require_bounded_memory,
+    require_finite_scalars,
+    require_int32_scalars,
+)
 from ep_nnapi.capability.requantize import insert_requantization
 from ep_nnapi.capability.shape_check import check_shapes
 from ep_nnapi.errors import Reason, Reject, Rejection
@@ -106,7 +110,8 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
     calls = tuple([c.with_origin(origin) for c in insert_requantization(given, level)])
     for call in calls:
         require_int32_scalars(call)
-        call.match(level)  # types and ranks of the operands
+        match = call.match(level)  # types and ranks of the operands
+        require_finite_scalars(call, match)
         check_shapes(call)
         _require_valid_operands(call)
     require_bounded_memory(node, calls)

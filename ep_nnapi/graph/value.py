@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from math import prod
+from math import isfinite, prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -31,6 +31,12 @@ def operand_shape(shape: Sequence[int]) -> tuple[int, ...]:
     if len(shape) > MAX_RANK:
         return (prod(shape),)
     return tuple(shape) or (1,)
+
+
+def require_finite(number: float, dtype: np.dtype[Any], name: str) -> None:
+    """Raises Reject(ATTRIBUTE) if `number` is finite, but infinite in the float type `dtype`."""
+    if dtype.kind == "f" and isfinite(number) and abs(number) > float(np.finfo(dtype).max):
+        raise Reject(Reason.ATTRIBUTE, f"{name} is {number:g}, too large for {dtype.name}")
 
 
 class DType(IntEnum):

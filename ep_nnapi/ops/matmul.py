@@ -50,6 +50,7 @@ def gemm(n: Node) -> Iterator[Call]:
     Source: ONNX Gemm-7, Gemm-9, Gemm-11, Gemm-13; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     _require_matrices(n)
+    _require_bias_of_product(n)
     yield from affine(n, n.output())
 
 
@@ -60,6 +61,15 @@ def _require_matrices(n: Node) -> None:
         n.require(x.rank == 2, Reason.RANK, f"{x.name} has rank {x.rank}; Gemm multiplies matrices")
     of_a, of_b = 0 if n.integer("transA", 0) else 1, 1 if n.integer("transB", 0) else 0
     _require_equal_inner_sizes(n, a.shape[of_a], b.shape[of_b])
+
+
+def _require_bias_of_product(n: Node) -> None:
+    """Raise Reject if c is larger than the product, which ONNX's shape inference does not check."""
+    if not n.has(2):
+        return
+    c, y = n.input(2), n.output()
+    detail = f"{c.name} {list(c.shape)} does not broadcast to {list(y.shape)}"
+    n.require(broadcast_shape(c.shape, y.shape) == y.shape, Reason.SHAPE, detail)
 
 
 def _require_equal_inner_sizes(n: Node, of_a: int, of_b: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.errors import Reason
-from tests.oracle import FL3, FL7, FL8, Case, accepts, f32, i64, matches, node, rejects
+from tests.oracle import FL3, FL7, FL8, Case, accepts, f16, f32, i64, matches, node, rejects
 
 FLOATS = 2**20  # in 4 MiB, which are always taken
 
@@ -133,3 +133,20 @@ def test_lists_of_integers_of_more_than_32_bits():
     accepts(case, FL8)
     blocks = node("MaxPool", f32(1, 1, 8, 8), kernel_shape=[1, 1], dilations=[2**31] * 2)
     rejects(blocks, FL8, Reason.SIZE, "2147483648 does not fit INT32")
+
+
+# floats: finite in the operand's type
+
+
+@pytest.mark.parametrize("op_type", ["Elu", "LeakyRelu"])
+def test_a_factor_beyond_float16_is_left_to_the_cpu(op_type: str):
+    """ONNX's attribute is float32, in which the products are finite."""
+    accepts(node(op_type, f16(2, 3), alpha=65504.0), FL8)
+    rejects(node(op_type, f16(2, 3), alpha=65536.0), FL8, Reason.ATTRIBUTE, "65536, too large for")
+    accepts(node(op_type, f32(2, 3), alpha=65536.0), FL8)
+
+
+def test_a_slope_beyond_float32_is_refused():
+    accepts(node("HardSigmoid", f32(2, 3), alpha=5e37), FL8)
+    case = node("HardSigmoid", f32(2, 3), alpha=6e37)
+    rejects(case, FL8, Reason.ATTRIBUTE, "3.6e+38, too large for float32")

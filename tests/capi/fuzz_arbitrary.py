@@ -24,6 +24,8 @@ COUNTS = (0, 1, 2, 3, 5, 30, 100_000, 0xFFFFFFFF)
 LENGTHS = (0, 1, 3, 4, 8, 8, 12, 16, 100, 128, 132, 4096, SPACE, 2**33, 2**64 - 1)
 DIMS = (0, 1, 2, 2, 2, 3, 7, 65536, 0xFFFFFFFF)
 FLOATS = (0.0, 1.0, 0.5, -1.0, 1e-30, float("inf"), float("nan"))
+READABLE = 64
+"""Entries of every list. The library reads no longer list without asking the kernel first."""
 LIVE = 30
 """Handles of a kind that are remembered; older ones are freed."""
 
@@ -105,7 +107,7 @@ class Caller:
         if parameter.name == "cacheDir":
             return c.cast(self._directory, c.c_void_p)
         if parameter.type == "const uint32_t*":
-            numbers = [self.random.choice((0, 1, 2, 3, 4, 9)) for _ in range(8)]
+            numbers = [self.random.choice((0, 1, 2, 3, 4, 9)) for _ in range(READABLE)]
             return c.cast(u32s(numbers), c.c_void_p)
         if parameter.type.endswith("**") or parameter.type.endswith("* const*"):
             return self._handles_or_place(parameter, out)
@@ -120,7 +122,7 @@ class Caller:
         if parameter.type.endswith("**"):
             return ref(out)
         handles = [self._handle(kind(parameter)) or 0 for _ in range(4)]
-        return c.cast((c.c_void_p * 8)(*handles), c.c_void_p)
+        return c.cast((c.c_void_p * READABLE)(*handles), c.c_void_p)
 
     def _channels(self) -> c.Structure:
         r = self.random
@@ -129,7 +131,9 @@ class Caller:
     def _operand_type(self) -> c.Structure:
         r = self.random
         dims = [r.choice(DIMS) for _ in range(r.choice((0, 1, 1, 1, 2, 4)))]
-        described = operand_type(r.choice((*range(17), 3, 3, 3, -1, 10000, 10001)), dims)
+        padded = dims + [0] * (READABLE - len(dims)) if dims else dims
+        described = operand_type(r.choice((*range(17), 3, 3, 3, -1, 10000, 10001)), padded)
+        described.dimensionCount = len(dims)
         described.scale = r.choice((0.0, 0.0, 0.0, *FLOATS))
         described.zeroPoint = r.choice((0, 0, 0, 1, 128, 255, 256, -128))
         if r.random() < 0.03:

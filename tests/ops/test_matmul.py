@@ -128,3 +128,11 @@ def test_gemm_is_one_layer_where_constants_hold_the_factors():
 
 def test_gemm_of_integers_is_refused():
     rejects(node("Gemm", i32(4, 5), i32(5, 3)), FL8, Reason.DTYPE, "INT32")
+
+
+@pytest.mark.parametrize("c", [(1, 1, 1, 3), (2, 4, 3), (5, 1, 3)])
+def test_gemm_with_a_larger_c_is_refused(c):
+    """ONNX's inference takes the output's shape from a and b alone."""
+    for third in (f32(*c), drawn(*c)):
+        case = node("Gemm", f32(4, 5), drawn(5, 3), third)
+        rejects(case, FL8, Reason.SHAPE, "broadcast")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.graph.value import Array, Constant, DType, Value, require_finite
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.target import Target
 
@@ -155,7 +155,7 @@ class Node:
         """A constant of shape [1] and `like`'s element type.
 
         Raises Reject(QUANTIZATION) if `like` is quantized, Reject(DTYPE) if its integer type cannot
-        hold the number.
+        hold the number, Reject(ATTRIBUTE) if a finite number is infinite in its float type.
         """
         if _is_quantized(like):
             given = (v.name for v in self.node.inputs if v is not None and _is_quantized(v))
@@ -169,6 +169,7 @@ class Node:
                 Reason.DTYPE,
                 f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats",
             )
+        require_finite(number, to, f"a number in {self.node.op_type}")
         return Constant.of(np.array([number], to))
 
     def value(self, name: str, constant: Constant) -> Value:

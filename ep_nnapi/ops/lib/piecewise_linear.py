@@ -6,7 +6,7 @@ Each uses the fastest NNAPI operation that is exact.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
+from math import inf, isclose
 from typing import TypeAlias
 
 import numpy as np
@@ -135,10 +135,9 @@ def _number(constant: Constant | None) -> float | None:
 
 def scaled_hard_sigmoid(n: Node, x: Value, alpha: float, beta: float) -> Computed:
     """Return six times the hard sigmoid: RELU6(6 (alpha x + beta)); the caller divides by 6."""
-    slope = np.float32(alpha) * np.float32(6)
-    scaled = x
-    if slope != 1:
-        scaled = yield from compute(n, MUL, x, n.scalar(float(slope), x))
+    slope, scaled = 6 * float(np.float32(alpha)), x
+    if not isclose(slope, 1, rel_tol=2**-25):  # 1 in float32
+        scaled = yield from compute(n, MUL, x, n.scalar(slope, x))
     return (yield from compute(n, ADD, scaled, n.scalar(6 * beta, x), activation=FuseCode.RELU6))
 
 
