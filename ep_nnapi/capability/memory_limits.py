@@ -12,7 +12,6 @@ from ep_nnapi.graph.value import Value, require_finite
 from ep_nnapi.lowering.fusion import value_of, writes
 from ep_nnapi.nnapi.call import Arg, Call
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
-from ep_nnapi.nnapi.signature import Match
 
 _ALLOWANCE = 1 << 22
 """Bytes always allowed for a constant or an intermediate, added to the relative limits."""
@@ -23,8 +22,9 @@ _TENSOR_FACTOR = 16
 4096 positions and head size 64 has 16 times as many scores as inputs."""
 
 
-def require_finite_scalars(call: Call, match: Match) -> None:
+def require_finite_scalars(call: Call, feature_level: int) -> None:
     """Raises Reject(ATTRIBUTE) for a float scalar that is infinite in its operand's type."""
+    match = call.match(feature_level)
     for param, arg in zip(match.inputs, call.inputs, strict=True):
         if isinstance(arg, float):
             code = match.typing.code(param.type)

@@ -110,8 +110,8 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
     calls = tuple([c.with_origin(origin) for c in insert_requantization(given, level)])
     for call in calls:
         require_int32_scalars(call)
-        match = call.match(level)  # types and ranks of the operands
-        require_finite_scalars(call, match)
+        call.match(level)  # types and ranks of the operands
+        require_finite_scalars(call, level)
         check_shapes(call)
         _require_valid_operands(call)
     require_bounded_memory(node, calls)

@@ -1,16 +1,21 @@
-"""ONNX's backend node tests, each as it is and again with its later inputs as initializers."""
+"""ONNX's backend tests of nodes, and of small models that ONNX keeps as files.
+
+A node's test is a case as it is, and again with its later inputs as initializers.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+STORED = ("pytorch-converted", "pytorch-operator", "simple")
 FIRST_IR_OF_PLAIN_INITIALIZERS = 4  # older models must list initializers among the inputs
 
 
@@ -28,6 +33,10 @@ class Case:
 
 def load() -> list[Case]:
     """All cases, in ONNX's order; half a minute, as ONNX computes what must come out."""
+    return [*_nodes(), *(case for kind in STORED for case in _stored(kind))]
+
+
+def _nodes() -> list[Case]:
     from onnx.backend.test.loader import load_model_tests
 
     found: list[Case] = []
@@ -45,6 +54,28 @@ def load() -> list[Case]:
         found.append(plain)
         found.extend(_with_initializers(plain, test.model))
     return found
+
+
+def _stored(kind: str) -> Iterator[Case]:
+    """The cases of a folder of ONNX's test data: model.onnx, input_N.pb and output_N.pb."""
+    from onnx.backend.test.loader import load_model_tests
+
+    for test in sorted(load_model_tests(kind=kind), key=lambda t: t.name):
+        folder = Path(test.model_dir)
+        model = onnx.load(folder / "model.onnx")
+        fixed = {i.name for i in model.graph.initializer}
+        given = [i for i in model.graph.input if i.name not in fixed]
+        data = folder / "test_data_set_0"
+        feeds = {i.name: _read(data / f"input_{n}.pb", i) for n, i in enumerate(given)}
+        outputs = enumerate(model.graph.output)
+        expected = tuple(_read(data / f"output_{n}.pb", o) for n, o in outputs)
+        yield Case(test.name, model.SerializeToString(), feeds, expected, test.rtol, test.atol)
+
+
+def _read(path: Path, info: onnx.ValueInfoProto) -> Any:
+    if info.type.HasField("sequence_type"):
+        return numpy_helper.to_list(onnx.SequenceProto.FromString(path.read_bytes()))
+    return numpy_helper.to_array(TensorProto.FromString(path.read_bytes()))
 
 
 def _fed(given: Any) -> Any:
