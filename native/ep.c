@@ -12,7 +12,7 @@ enum { ATTRIBUTE_STRING = 5, LOG_WARNING = 2, FEW = 16 }; /* Source: OrtOpAttrTy
 typedef struct {
   OrtNodeComputeInfo base;
   void *reserved[8];
-  const Ep *ep;
+  Ep *ep;
   char *name;
   uint8_t *data; /* of the container */
   ctx_container container;
@@ -149,13 +149,35 @@ static OrtStatus *bind(Compute *compute, const OrtNode *fused) {
   return status;
 }
 
+/* The application's weights, if it has a callback for them; else those of a file, or embedded. */
+static bool open_weights(Compute *compute, const char *path, ctx_error *error) {
+  const ctx_container *c = &compute->container;
+  const ctx_range file = c->header->weights_file;
+  const void *contents = NULL;
+  OrtStatus *status;
+  size_t size = 0;
+  char *name;
+  if (file.count == 0 || compute->ep->read_context == NULL)
+    return ctx_weights_open(c, path, &compute->weights, error);
+  name = strndup(c->text + file.first, file.count);
+  if (name == NULL) return ctx_out_of_memory(error);
+  status = ep_read_context_data(compute->ep, name, &contents, &size);
+  if (status != NULL) {
+    ctx_fail(error, "the application's weights '%.100s': %.300s", name,
+             ort->GetErrorMessage(status));
+    ort->ReleaseStatus(status);
+  }
+  free(name);
+  return status == NULL && ctx_weights_use(c, contents, size, &compute->weights, error);
+}
+
 static bool load(Compute *compute, size_t size, const char *path, ctx_error *error) {
   if (!compute->ep->usable) return *error = compute->ep->error, false;
   if (!ctx_read(compute->data, size, &compute->container, error)) return false;
   if (path[0] != '\0' && (compute->container.header->flags & CTX_MODEL_HAS_CHECKSUM) != 0 &&
       !ctx_check_model_file(path, error))
     return false;
-  return ctx_weights_open(&compute->container, path, &compute->weights, error) &&
+  return open_weights(compute, path, error) &&
          ctx_program_create(&compute->ep->nnapi, &compute->container, &compute->weights,
                             &compute->ep->options, &compute->program, error);
 }
@@ -302,7 +324,7 @@ static OrtStatus *only_node(const OrtGraph *graph, const OrtNode **out) {
   return ort->Graph_GetNodes(graph, out, 1);
 }
 
-static OrtStatus *compile_node(const Ep *ep, const OrtGraph *graph, const OrtNode *fused,
+static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fused,
                                Compute *compute) {
   const OrtNode *node = NULL;
   const char *path = NULL, *name = NULL;
@@ -329,7 +351,7 @@ static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode
     OrtStatus *status;
     if (compute == NULL) return ep_status("out of memory");
     compute->weights.descriptor = -1;
-    status = compile_node((const Ep *)base, graphs[i], fused[i], compute);
+    status = compile_node((Ep *)base, graphs[i], fused[i], compute);
     if (status != NULL) return free_compute(compute), status;
     infos[i] = &compute->base;
   }

@@ -193,7 +193,7 @@ static bool time_runs(const job *j, ctx_program *program, int runs, ctx_error *e
   return ran;
 }
 
-static bool run_on(const job *j, const ctx_nnapi *nnapi, const ctx_options *options, int runs,
+static bool run_on(job *j, const ctx_nnapi *nnapi, const ctx_options *options, int runs,
                    ctx_error *error) {
   ctx_program *program = NULL;
   const double begin = now_ms();
@@ -206,7 +206,7 @@ static bool run_on(const job *j, const ctx_nnapi *nnapi, const ctx_options *opti
   return ran;
 }
 
-static bool run_all(const job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, arguments *a,
+static bool run_all(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, arguments *a,
                     ctx_error *error) {
   ctx_options options;
   bool ran = true;

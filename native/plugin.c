@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "plugin.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,7 @@ const OrtEpApi *ort_ep;
 typedef struct {
   OrtEpFactory base;
   void *reserved[16];
+  uint32_t version; /* minor version of ONNX Runtime, which is that of its API */
   bool loaded;
   ctx_nnapi nnapi;
   ctx_devices devices;
@@ -129,6 +131,15 @@ static bool set_up(Factory *f, Ep *ep) {
          ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error);
 }
 
+static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *base) {
+  Ep *ep = (Ep *)base;
+  (void)factory;
+  ep_close_context_data(ep);
+  if (ep->entries != NULL) ort->ReleaseKeyValuePairs(ep->entries);
+  free(ep->device_name);
+  free(ep);
+}
+
 static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevice *const *hardware,
                                    const OrtKeyValuePairs *const *metadata, size_t count,
                                    const OrtSessionOptions *options, const OrtLogger *logger,
@@ -138,23 +149,17 @@ static OrtStatus *Factory_CreateEp(OrtEpFactory *factory, const OrtHardwareDevic
   OrtStatus *status;
   (void)hardware;
   if (ep == NULL) return ep_status("out of memory");
+  ep_init(ep);
   status = ort->GetSessionOptionsConfigEntries(options, &ep->entries);
-  if (status != NULL) return free(ep), status;
+  if (status == NULL)
+    status = ep_open_context_data(ep, options, ((Factory *)factory)->version);
+  if (status != NULL) return Factory_ReleaseEp(factory, &ep->base), status;
   name = count == 1 && metadata[0] != NULL ? ort->GetKeyValue(metadata[0], "nnapi_device") : NULL;
   ep->device_name = name != NULL ? strdup(name) : NULL;
   ep->logger = logger;
-  ep_init(ep);
   ep->usable = set_up((Factory *)factory, ep);
   *out = &ep->base;
   return NULL;
-}
-
-static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *base) {
-  Ep *ep = (Ep *)base;
-  (void)factory;
-  ort->ReleaseKeyValuePairs(ep->entries);
-  free(ep->device_name);
-  free(ep);
 }
 
 /* The provider works in CPU memory: no copies between devices. */
@@ -219,6 +224,7 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
   ort_ep = ort->GetEpApi();
   if (capacity < 1) return ep_status(EP_NAME ": there is no room for its factory");
   if (the_factory.base.GetName == NULL) init_factory(&the_factory);
+  (void)sscanf(base->GetVersionString(), "1.%9" SCNu32, &the_factory.version);
   factories[0] = &the_factory.base;
   *count = 1;
   return NULL;

@@ -9,7 +9,7 @@
 #define EP_OPTION_PREFIX "ep.nnapicontextexecutionprovider."
 #define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
 
-enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25 };
+enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, CONTEXT_DATA_VERSION = 31 };
 
 /* ONNX Runtime's tables, for the life of the process. */
 extern const OrtApi *ort;
@@ -24,10 +24,13 @@ extern const OrtEpApi *ort_ep;
 /* A status for a sentence. */
 OrtStatus *ep_status(const char *sentence);
 
+/* A file of weights that the application keeps. */
+typedef struct context_file context_file;
+
 /* The provider of one session. */
 typedef struct {
   OrtEp base;
-  void *reserved[16]; /* ONNX Runtime reads only the members of IMPLEMENTED_VERSION */
+  void *reserved[16]; /* ONNX Runtime reads only the members of the version in `base` */
   const OrtLogger *logger;
   OrtKeyValuePairs *entries; /* the session's configuration, whose strings the settings refer to */
   char *device_name;         /* of the device that the session selected; NULL for none or several */
@@ -35,11 +38,23 @@ typedef struct {
   ctx_nnapi nnapi;
   ctx_devices devices;
   ctx_options options;
+  OrtEpContextConfig *context_config;  /* NULL before CONTEXT_DATA_VERSION */
+  OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
+  void *read_state;
+  context_file *context_files;
   bool usable;       /* else every node fails to compile, with the error below */
   ctx_error error;
 } Ep;
 
 /* Fills in the functions that ONNX Runtime calls. */
 void ep_init(Ep *ep);
+
+/* Takes the session's callback for the data of EPContext nodes; `version`: of ONNX Runtime. */
+OrtStatus *ep_open_context_data(Ep *ep, const OrtSessionOptions *options, uint32_t version);
+
+/* What the application has under a name, which stays the session's. */
+OrtStatus *ep_read_context_data(Ep *ep, const char *name, const void **contents, size_t *size);
+
+void ep_close_context_data(Ep *ep);
 
 #endif

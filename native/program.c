@@ -13,10 +13,11 @@ struct ctx_program {
   ctx_options options;
   ctx_models models;
   ctx_ends ends;
-  ctx_compiled *chosen;           /* for the device; NULL: it could not compile */
-  ctx_compiled *_Atomic fallback; /* NULL until it is needed */
-  pthread_mutex_t lock;           /* of `chosen` and its users, and while the fallback is made */
-  ctx_error failure;              /* why the fallback runs */
+  ctx_compiled *chosen;   /* for the device; NULL: it could not compile */
+  ctx_compiled *fallback; /* NULL until it is needed */
+  pthread_mutex_t lock;   /* of `chosen` and its users, and of the members below */
+  atomic_bool left;       /* the device, for the fallback */
+  ctx_error failure;      /* why */
 };
 
 /* Returns true once, after a delay, if the NDK says that another try may succeed. As in Python:
@@ -38,19 +39,24 @@ static bool compile(ctx_program *p, const ctx_device *device, ctx_compiled **out
   return true;
 }
 
-/* Compiles for the fallback, once for all threads. `reason`: why it is needed. */
-static ctx_compiled *fall_back(ctx_program *p, const ctx_error *reason) {
-  ctx_compiled *compiled;
+/* The program of the fallback, compiled once for all threads; NULL if there is none. */
+static ctx_compiled *fallback_of(ctx_program *p) {
+  ctx_compiled *found;
   ctx_error ignored;
   pthread_mutex_lock(&p->lock);
-  compiled = atomic_load(&p->fallback);
-  if (compiled == NULL && p->options.fallback != NULL &&
-      compile(p, p->options.fallback, &compiled, &ignored)) {
-    p->failure = *reason;
-    atomic_store(&p->fallback, compiled);
-  }
+  if (p->fallback == NULL && p->options.fallback != NULL)
+    (void)compile(p, p->options.fallback, &p->fallback, &ignored);
+  found = p->fallback;
   pthread_mutex_unlock(&p->lock);
-  return compiled;
+  return found;
+}
+
+/* Runs on the fallback from now on. `reason`: what the device failed with. */
+static void leave_device(ctx_program *p, const ctx_error *reason) {
+  pthread_mutex_lock(&p->lock);
+  if (!atomic_load(&p->left)) p->failure = *reason;
+  atomic_store(&p->left, true);
+  pthread_mutex_unlock(&p->lock);
 }
 
 static ctx_compiled *use_chosen(ctx_program *p) {
@@ -101,19 +107,25 @@ static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *we
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
   if (!build(p, nnapi, weights, error)) return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;
-  return compile(p, p->options.device, &p->chosen, error) || fall_back(p, error) != NULL;
+  if (compile(p, p->options.device, &p->chosen, error)) return true;
+  if (fallback_of(p) == NULL) return false;
+  leave_device(p, error);
+  return true;
 }
 
 bool ctx_program_create(const ctx_nnapi *nnapi, const ctx_container *container,
-                        const ctx_weights *weights, const ctx_options *options, ctx_program **out,
+                        ctx_weights *weights, const ctx_options *options, ctx_program **out,
                         ctx_error *error) {
   ctx_program *p = calloc(1, sizeof *p);
+  bool created;
   if (p == NULL) return ctx_out_of_memory(error);
   p->container = *container;
   p->options = *options;
   pthread_mutex_init(&p->lock, NULL);
-  atomic_init(&p->fallback, NULL);
-  if (!create(p, nnapi, weights, error)) {
+  atomic_init(&p->left, false);
+  created = create(p, nnapi, weights, error);
+  /* first: what NNAPI says of wrong weights means nothing */
+  if (!ctx_weights_are_right(weights, error) || !created) {
     ctx_program_free(p);
     return false;
   }
@@ -124,7 +136,7 @@ bool ctx_program_create(const ctx_nnapi *nnapi, const ctx_container *container,
 void ctx_program_free(ctx_program *p) {
   if (p == NULL) return;
   ctx_compiled_free(p->chosen);
-  ctx_compiled_free(atomic_load(&p->fallback));
+  ctx_compiled_free(p->fallback);
   ctx_models_free(&p->models);
   ctx_ends_free(&p->ends);
   pthread_mutex_destroy(&p->lock);
@@ -144,22 +156,23 @@ static bool run_on_chosen(ctx_program *p, const void *const *inputs, void *const
   }
 }
 
+/* A device is left only if the fallback computes the run that it failed at: others fail at any. */
 bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
                      ctx_error *error) {
-  ctx_compiled *compiled = atomic_load(&p->fallback);
-  if (compiled == NULL) {
-    if (run_on_chosen(p, inputs, outputs, error)) return true;
-    compiled = fall_back(p, error);
-    if (compiled == NULL) return false;
-  }
-  return ctx_execute(compiled, inputs, outputs, error);
+  ctx_compiled *fallback;
+  ctx_error ignored;
+  if (atomic_load(&p->left)) return ctx_execute(p->fallback, inputs, outputs, error);
+  if (run_on_chosen(p, inputs, outputs, error)) return true;
+  fallback = fallback_of(p);
+  if (fallback == NULL || !ctx_execute(fallback, inputs, outputs, &ignored)) return false;
+  leave_device(p, error);
+  return true;
 }
 
 const ctx_device *ctx_program_device(ctx_program *p) {
-  const ctx_compiled *compiled = atomic_load(&p->fallback);
-  return compiled != NULL ? compiled->device : p->options.device;
+  return atomic_load(&p->left) ? p->options.fallback : p->options.device;
 }
 
 const char *ctx_program_failure(ctx_program *p) {
-  return atomic_load(&p->fallback) != NULL ? p->failure.text : "";
+  return atomic_load(&p->left) ? p->failure.text : "";
 }

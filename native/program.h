@@ -15,10 +15,11 @@ typedef struct {
 
 typedef struct ctx_program ctx_program;
 
-/* Builds and compiles the model of a container, which the program takes a copy of; `data` and the
- * weights stay the caller's and must live as long as the program. */
+/* Builds and compiles the model of a container, which the program takes a copy of, and checks the
+ * digest of the weights; `data` and the weights stay the caller's and must live as long as the
+ * program. */
 bool ctx_program_create(const ctx_nnapi *nnapi, const ctx_container *container,
-                        const ctx_weights *weights, const ctx_options *options, ctx_program **out,
+                        ctx_weights *weights, const ctx_options *options, ctx_program **out,
                         ctx_error *error);
 void ctx_program_free(ctx_program *program);
 

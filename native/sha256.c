@@ -81,6 +81,7 @@ __attribute__((target("sha,sse4.1"))) static void blocks_fast(uint32_t state[8],
     for (i = 0; i < 4; i++)
       w[i] = _mm_shuffle_epi8(
           _mm_loadu_si128((const __m128i *)(const void *)(data + 16 * i)), order);
+#pragma GCC unroll 16
     for (i = 0; i < 16; i++) {
       __m128i sum = _mm_add_epi32(
           w[i & 3], _mm_loadu_si128((const __m128i *)(const void *)(K + 4 * i)));
@@ -133,6 +134,7 @@ static void blocks_fast(uint32_t state[8], const uint8_t *data, size_t count) {
     int i;
     for (i = 0; i < 4; i++)
       w[i] = vreinterpretq_u32_u8(vrev32q_u8(vld1q_u8(data + 16 * i)));
+#pragma GCC unroll 16
     for (i = 0; i < 16; i++) {
       uint32x4_t sum = vaddq_u32(w[i & 3], vld1q_u32(K + 4 * i)), before = abcd;
       abcd = hash_abcd(abcd, efgh, sum);

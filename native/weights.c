@@ -15,31 +15,38 @@
 
 #include "sha256.h"
 
-/* Weights in a file whose digest was right. The file has not changed since as long as all of this
- * is the same, as ep_nnapi/epcontext/checksum.py has it for models. */
+/* Weights and their digest. Those in a file have not changed since as long as all of this is the
+ * same, as ep_nnapi/epcontext/checksum.py has it for models. */
 typedef struct {
-  uint64_t facts[9]; /* device, inode and size of the file, its times, place of the weights in it */
+  uint64_t facts[8]; /* device, inode and size of the file, its times, place of the weights in it;
+                        zeros: not in a file */
+  uint64_t size;
   uint8_t digest[SHA256_BYTES];
-} verified;
+} identity;
 
 enum { REMEMBERED = 32, SETTLED = 3 /* seconds: file systems have times in steps of up to 2 */ };
 
 static pthread_mutex_t verified_lock = PTHREAD_MUTEX_INITIALIZER;
-static verified verified_weights[REMEMBERED];
+static identity verified_weights[REMEMBERED];
 static unsigned verified_count;
 
-static verified describe(const ctx_container *c, const struct stat *facts) {
-  const ctx_header *h = c->header;
-  verified one = {{(uint64_t)facts->st_dev, (uint64_t)facts->st_ino, (uint64_t)facts->st_size,
-                   (uint64_t)facts->st_mtim.tv_sec, (uint64_t)facts->st_mtim.tv_nsec,
-                   (uint64_t)facts->st_ctim.tv_sec, (uint64_t)facts->st_ctim.tv_nsec,
-                   h->weights_offset, h->weights_size},
-                  {0}};
-  memcpy(one.digest, h->weights_sha256, sizeof one.digest);
+/* `facts` of the file; NULL: not in a file. */
+static identity identity_of(const ctx_container *c, const struct stat *facts) {
+  identity one = {.size = c->header->weights_size};
+  memcpy(one.digest, c->header->weights_sha256, sizeof one.digest);
+  if (facts == NULL) return one;
+  one.facts[0] = (uint64_t)facts->st_dev;
+  one.facts[1] = (uint64_t)facts->st_ino;
+  one.facts[2] = (uint64_t)facts->st_size;
+  one.facts[3] = (uint64_t)facts->st_mtim.tv_sec;
+  one.facts[4] = (uint64_t)facts->st_mtim.tv_nsec;
+  one.facts[5] = (uint64_t)facts->st_ctim.tv_sec;
+  one.facts[6] = (uint64_t)facts->st_ctim.tv_nsec;
+  one.facts[7] = c->header->weights_offset;
   return one;
 }
 
-static bool is_verified(const verified *one) {
+static bool is_verified(const identity *one) {
   bool found = false;
   unsigned i;
   pthread_mutex_lock(&verified_lock);
@@ -50,21 +57,66 @@ static bool is_verified(const verified *one) {
 }
 
 /* Not of a file that was written just now: another write might leave it with the same times. */
-static void remember(const verified *one, const struct stat *facts) {
+static void remember(const identity *one) {
+  const time_t modified = (time_t)one->facts[3], changed = (time_t)one->facts[5];
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  if (now.tv_sec - facts->st_mtim.tv_sec < SETTLED || now.tv_sec - facts->st_ctim.tv_sec < SETTLED)
-    return;
+  if (now.tv_sec - modified < SETTLED || now.tv_sec - changed < SETTLED) return;
   pthread_mutex_lock(&verified_lock);
   verified_weights[verified_count++ % REMEMBERED] = *one;
   pthread_mutex_unlock(&verified_lock);
 }
 
-static bool check_digest(const ctx_container *c, const uint8_t *data, ctx_error *error) {
+/* The digest of weights, computed in a thread while NNAPI compiles. */
+struct ctx_check {
+  identity expected;
+  const uint8_t *data;
+  pthread_t thread;
+  bool runs, right;
+};
+
+enum { FEW_BYTES = 1 << 17 }; /* hashed in less time than a thread is started in */
+
+static void *compute_digest(void *given) {
+  ctx_check *check = given;
   uint8_t digest[SHA256_BYTES];
-  sha256_of(data, (size_t)c->header->weights_size, digest);
-  if (memcmp(digest, c->header->weights_sha256, sizeof digest) == 0) return true;
-  return ctx_fail(error, "the context's weights are corrupt; prepare the model again");
+  sha256_of(check->data, (size_t)check->expected.size, digest);
+  check->right = memcmp(digest, check->expected.digest, sizeof digest) == 0;
+  return NULL;
+}
+
+static bool begin_check(const identity *expected, ctx_weights *weights, ctx_error *error) {
+  ctx_check *check = calloc(1, sizeof *check);
+  if (check == NULL) return ctx_out_of_memory(error);
+  check->expected = *expected;
+  check->data = weights->data;
+  check->runs = expected->size > FEW_BYTES &&
+                pthread_create(&check->thread, NULL, compute_digest, check) == 0;
+  if (!check->runs) compute_digest(check);
+  weights->check = check;
+  return true;
+}
+
+static bool begin_check_in_memory(const ctx_container *c, ctx_weights *weights,
+                                  ctx_error *error) {
+  const identity expected = identity_of(c, NULL);
+  return begin_check(&expected, weights, error);
+}
+
+static void end_check(ctx_check *check) {
+  if (check == NULL || !check->runs) return;
+  pthread_join(check->thread, NULL);
+  check->runs = false;
+}
+
+bool ctx_weights_are_right(ctx_weights *weights, ctx_error *error) {
+  const ctx_check *check = weights->check;
+  if (check == NULL) return true;
+  end_check(weights->check);
+  if (!check->right)
+    return ctx_fail(error, "the context's weights are corrupt; prepare the model again");
+  if (weights->mapped != NULL) remember(&check->expected);
+  return true;
 }
 
 /* The file's name is one in the folder itself, as no name with a slash is. */
@@ -107,15 +159,14 @@ static bool open_external(const ctx_container *c, const char *path, ctx_weights 
                           ctx_error *error) {
   const uint64_t size = c->header->weights_file_size;
   struct stat facts;
-  verified one;
+  identity expected;
   if (!open_file(path, size, &out->descriptor, &facts, error)) return false;
   out->mapped_size = (size_t)size;
   out->offset = c->header->weights_offset;
-  one = describe(c, &facts);
+  expected = identity_of(c, &facts);
   if (map_file(out->descriptor, out->mapped_size, &out->mapped, error)) {
     out->data = (const uint8_t *)out->mapped + out->offset;
-    if (is_verified(&one)) return true;
-    if (check_digest(c, out->data, error)) return remember(&one, &facts), true;
+    if (is_verified(&expected) || begin_check(&expected, out, error)) return true;
   }
   ctx_weights_close(out);
   return false;
@@ -143,7 +194,7 @@ bool ctx_weights_open(const ctx_container *c, const char *model, ctx_weights *ou
   *out = none;
   if (c->embedded != NULL) {
     out->data = c->embedded;
-    return check_digest(c, out->data, error);
+    return begin_check_in_memory(c, out, error);
   }
   if (model == NULL || model[0] == '\0')
     return ctx_fail(error, "the weights are in '%.*s'; load the prepared model from its file",
@@ -158,7 +209,23 @@ bool ctx_weights_open(const ctx_container *c, const char *model, ctx_weights *ou
   return opened;
 }
 
+bool ctx_weights_use(const ctx_container *c, const void *contents, size_t size, ctx_weights *out,
+                     ctx_error *error) {
+  const ctx_range file = c->header->weights_file;
+  const ctx_weights none = {.descriptor = -1};
+  *out = none;
+  if (size != c->header->weights_file_size)
+    return ctx_fail(error, "the application's weights '%.*s' have %zu bytes, not %llu; %s",
+                    (int)file.count, c->text + file.first, size,
+                    (unsigned long long)c->header->weights_file_size, "prepare the model again");
+  out->data = (const uint8_t *)contents + c->header->weights_offset;
+  return begin_check_in_memory(c, out, error);
+}
+
 void ctx_weights_close(ctx_weights *weights) {
+  end_check(weights->check);
+  free(weights->check);
+  weights->check = NULL;
   if (weights->mapped != NULL) munmap(weights->mapped, weights->mapped_size);
   if (weights->descriptor >= 0) close(weights->descriptor);
   weights->mapped = NULL;

@@ -10,6 +10,8 @@ import onnx
 import onnxruntime
 
 import ep_nnapi
+from ep_nnapi.preparation.job import job_of
+from ep_nnapi.preparation.pipeline import save_prepared
 
 EP_NAME = "NnapiContextExecutionProvider"
 REFERENCE = "nnapi-reference"
@@ -51,13 +53,12 @@ def python_session(model: Path) -> onnxruntime.InferenceSession:
 
 
 def prepared(proto: onnx.ModelProto, folder: Path, **options: object) -> Path:
-    """The model with its clusters compiled."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """The model with its clusters compiled, in this process: `prepare` starts others."""
+    (folder / "out").mkdir(parents=True, exist_ok=True)
     onnx.save(proto, folder / "model.onnx")
-    ep_nnapi.prepare(
-        folder / "model.onnx", folder / "out", verify=False, format="context", **options
-    )
-    return folder / "out" / "model_ctx.onnx"
+    out = folder / "out" / "model_ctx.onnx"
+    save_prepared(folder / "model.onnx", out, job_of({"format": "context", **options}))
+    return out
 
 
 def run_both(model: Path, feeds: Mapping[str, np.ndarray]) -> None:

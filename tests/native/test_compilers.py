@@ -24,8 +24,8 @@ from tests.native.build import (
     skip_without,
     starter,
 )
+from tests.native.ort_program import header
 from tests.native.sessions import prepared
-from tests.native.test_c_program import header
 from tests.native.test_damage import drawn, read, sources
 
 each_compiler = pytest.mark.parametrize("compiler", COMPILERS, ids=" ".join)

@@ -86,6 +86,27 @@ def test_a_run_that_fails_is_repeated_on_the_reference_device(shim: Shim, model:
     assert np.array_equal(scores, right)
 
 
+def test_a_run_that_fails_on_both_devices_does_not_change_the_device(
+    shim: Shim, model: Path
+) -> None:
+    """Its inputs are to blame. Only a run that the fallback computes is the device's failure."""
+    shim.clear()
+    made = session(model, runtime=shim.path, device="host-cpu")
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED)
+    for _ in range(3):
+        with pytest.raises(Exception, match="Execution_burstCompute: ANEURALNETWORKS_OP_FAILED"):
+            made.run(None, IMAGE)
+    assert shim.calls("Execution_burstCompute") == 6
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED, nth=1)  # the device's, still
+    assert made.run(None, IMAGE)[0].argmax() == 0
+    shim.fault("Execution_burstCompute", ResultCode.OP_FAILED, nth=1)  # the fallback's, now alone
+    with pytest.raises(Exception, match="Execution_burstCompute: ANEURALNETWORKS_OP_FAILED"):
+        made.run(None, IMAGE)
+    shim.clear()
+    del made
+    assert shim.live() == {}
+
+
 @pytest.mark.parametrize("code", sorted(TRANSIENT))
 def test_a_transient_failure_is_tried_again_once(code: ResultCode, shim: Shim, model: Path) -> None:
     """As in Python, on the same device: DEAD_OBJECT after another compilation."""

@@ -19,7 +19,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 
 import ep_nnapi
 from models.quantized import quantized
-from models.zoo import MODELS, sample_inputs
+from models.zoo import MODELS
 from tests.native.sessions import (
     EP_NAME,
     LIBRARY,
@@ -49,28 +49,6 @@ def test_digits(level: int, embed: bool, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scheme", ["u8u8", "s8s8"])
 def test_quantized_digits(scheme: str, level: int, tmp_path: Path) -> None:
     run_both(prepared(quantized("digits", scheme), tmp_path, feature_level=level), IMAGE)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_the_zoo(name: str, level: int, tmp_path: Path) -> None:
-    model = MODELS[name](size=small(name))
-    run_both(prepared(model, tmp_path, feature_level=level), sample_inputs(model))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", sorted(MODELS))
-def test_the_quantized_zoo(name: str, level: int, tmp_path: Path) -> None:
-    path = prepared(quantized(name, "u8s8", size=small(name)), tmp_path, feature_level=level)
-    run_both(path, sample_inputs(MODELS[name](size=small(name))))
-
-
-def small(name: str) -> int | None:
-    """The smallest size that a network has."""
-    sizes = MODELS[name].sizes
-    return min(sizes) if sizes else None
 
 
 def test_it_needs_neither_the_provider_nor_numpy() -> None:
@@ -214,6 +192,17 @@ def test_a_damaged_model_is_refused(
     with pytest.raises(Exception, match=f"nnapi_0: .*{says}") as refused:
         session(path)
     assert "\n" not in str(refused.value).strip()
+
+
+def test_large_weights_are_checked_too(tmp_path: Path) -> None:
+    """In a thread while NNAPI compiles; a device that does not compile them says nothing else."""
+    path = prepared(MODELS["mlp"](), tmp_path)
+    (weights,) = path.parent.glob("*.weights")
+    assert weights.stat().st_size > 1 << 17
+    session(path)
+    spoil_weights(path)
+    with pytest.raises(Exception, match="nnapi_0: the context's weights are corrupt"):
+        session(path)
 
 
 def test_a_model_in_memory_needs_embedded_weights(tmp_path: Path) -> None:

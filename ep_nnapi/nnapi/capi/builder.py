@@ -201,7 +201,9 @@ class ModelBuilder:
         unordered = Model(operands, tuple(operations), *self.ends, self.relaxed)
         validate(unordered, self.level)
         order = execution_order(unordered)
-        model = replace(unordered, operations=tuple(operations[i] for i in order))
+        model = unordered  # with what its validation has found
+        if order != tuple(range(len(operations))):
+            model = replace(unordered, operations=tuple(operations[i] for i in order))
         return FinishedModel(model, operands, *self.ends, order)
 
     def _known(self, indexes: Sequence[int]) -> bool:
