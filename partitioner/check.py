@@ -119,22 +119,22 @@ def _cyclic(dag: nx.DiGraph, clusters: Sequence[Cluster], quotient: nx.DiGraph) 
     found = []
     for component in nx.strongly_connected_components(quotient):
         waiting = sorted(i for kind, i in component if kind == 0) if len(component) > 1 else []
-        ways_out = {i: way for i in waiting for way in islice(_ways_out(dag, set(clusters[i])), 1)}
-        found += [
+        not_convex = [
             f"cluster {i} is not convex: a path leaves it to {node!r} and comes back"
-            for i, node in ways_out.items()
+            for i in waiting
+            for node in islice(_ways_out(dag, clusters[i]), 1)
         ]
-        if waiting and not ways_out:
+        if waiting and not not_convex:
             found.append(f"clusters {waiting} wait for each other")
+        found += not_convex
     return found
 
 
-def _ways_out(dag: nx.DiGraph, members: set[Hashable]) -> Iterator[Hashable]:
+def _ways_out(dag: nx.DiGraph, members: Cluster) -> Iterator[Hashable]:
     """Nodes outside `members` that are read from there and lead back."""
-    outside = nx.restricted_view(dag, members, [])
-    entries = {u for v in members for u in dag.pred[v] if u not in members}
-    for node in dict.fromkeys(w for v in members for w in dag.succ[v] if w not in members):
-        if node in entries or not entries.isdisjoint(nx.descendants(outside, node)):
+    inside = set(members)
+    for node in dict.fromkeys(w for v in members for w in dag.succ[v] if w not in inside):
+        if not inside.isdisjoint(nx.descendants(dag, node)):
             yield node
 
 

@@ -22,8 +22,7 @@ connected.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import cache, partial
 from itertools import cycle
 from math import inf
@@ -31,7 +30,7 @@ from math import inf
 import networkx as nx
 
 from partitioner.constraints import Budget, grouped
-from partitioner.graph import Indexed, Region, indexed
+from partitioner.graph import Indexed, Region, by_first, indexed, inverse
 from partitioner.merging import backward, forward, maximal, within
 from partitioner.plan import planned
 from partitioner.reduction import reduced, shortened
@@ -43,7 +42,6 @@ SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the e
 LEAST = 16  # work for each node without which a region is not searched
 FIRST, WIDER = 4, 4  # states of the first search, and how many times as many the next one has
 Clusters = list[tuple[Hashable, ...]]
-Solved = tuple[list[int], int, int]  # block of each node, by one of them; lower bound; work
 
 
 class Partition(list[tuple[Hashable, ...]]):
@@ -90,12 +88,17 @@ def partition(
     """
     if budget is not None and not connected:
         raise ValueError("clusters within a budget must be connected")
-    with _uncollected():
+    collecting = gc.isenabled()
+    gc.disable()  # of a large graph's many short lists none is in a cycle: up to half of the time
+    try:
         graph = grouped(indexed(dag, capable), dag, groups, connected=connected)
         label, least = labelled(graph, dag, connected=connected)
         if budget is not None:
             label = within(graph.region, label, lambda some: budget.fits(dag, graph.members(some)))
         return Partition(map(graph.members, sequence(graph.region, label)), least)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def limited(
@@ -140,31 +143,13 @@ def limited(
         able.difference_update(*lost)
 
 
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause the cyclic garbage collector, which takes up to half of the time of large graphs.
-
-    It would go through their hundred thousands of short lists again and again; none is a cycle.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
     """Members of every cluster, ascending, clusters in an order in which they can run.
 
     label  the block of every node
     """
     smaller, where = region.contracted(label)
-    members: list[list[int]] = [[] for _ in smaller.preds]
-    for v, i in enumerate(where):
-        members[i].append(v)
-    return [nodes for nodes, flag in zip(members, smaller.capable, strict=True) if flag]
+    return [nodes for nodes, flag in zip(inverse(where), smaller.capable, strict=True) if flag]
 
 
 def work_for(nodes: int) -> int:
@@ -193,27 +178,20 @@ def labelled(
     def own(i: int) -> list[Tensor]:
         return tensors()[i]
 
-    known: dict[tuple[object, ...], Solved] = {}  # parts that are alike are searched once
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))
     for i, members in enumerate(parts):
         part = region.part(members)
-        least = len({label[v] for v in members if region.capable[v]})
+        block: list[int] = []
+        least: float = len({label[v] for v in members if region.capable[v]})
         share = work * len(members) // waiting
         waiting -= len(members)
-        if share < LEAST * len(members):
-            block, least = _merged(part, [], partial(own, i), least)
-        else:
-            alike = (
-                tuple(map(tuple, part.preds)),
-                bytes(part.capable),
-                tuple(sorted(own(i))),
-            )
-            if alike not in known:
-                known[alike] = _searched(part, own(i), least, share)
-                work -= known[alike][2]
-            block, least, _ = known[alike]
-        spare += _count(part, block) - least
+        if share >= LEAST * len(members):
+            block, least, used = _searched(part, own(i), least, share)
+            work -= used
+        if least < inf:
+            block, least = _merged(part, block, partial(own, i), least)
+            spare += _count(part, block) - int(least)
         for v, b in zip(members, block, strict=True):
             label[v] = members[b]
     return label, _count(region, label) - spare
@@ -227,11 +205,14 @@ def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) ->
     return region_tensors(dag, place, len(parts))
 
 
-def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) -> Solved:
+def _searched(
+    region: Region, tensors: Sequence[Tensor], least: float, work: int
+) -> tuple[list[int], float, int]:
     """By searches of growing width along the edges and against them in turn.
 
     Each is only for what is better than the best so far, until one of them drops no state (the best
-    is then optimal) or the next would be too much work; then by mergings, too.
+    is then optimal) or the next would be too much work. Returns the block of each node, none if
+    nothing was found; clusters that there are at least, infinitely many if nothing is better; work.
     """
     units, priced, unit = shortened(region, tensors)
     last = len(units.preds) - 1
@@ -253,20 +234,17 @@ def _searched(region: Region, tensors: Sequence[Tensor], least: int, work: int) 
         if found.cost is not None:
             lowest, best = found.cost, [name[found.block[i]] for i in name]
         if found.least == inf:
+            least = inf
             break
         if lowest is not None:
-            least = max(least, int(min(found.least, lowest[0])))
-    first: dict[int, int] = {}
+            least = max(least, min(found.least, lowest[0]))
     pairs = enumerate(unit if best else ())
-    block = [first.setdefault(best[i], v) if region.capable[v] else v for v, i in pairs]
-    if best and found.least == inf:
-        return block, _count(region, block), used
-    return *_merged(region, block, lambda: tensors, least), used
+    return by_first(best[i] if region.capable[v] else -1 - v for v, i in pairs), least, used
 
 
 def _merged(
-    region: Region, block: list[int], tensors: Callable[[], Sequence[Tensor]], least: int
-) -> tuple[list[int], int]:
+    region: Region, block: list[int], tensors: Callable[[], Sequence[Tensor]], least: float
+) -> tuple[list[int], float]:
     """The best of a partition, if there is one, and of mergings; and the lower bound.
 
     Of those with the fewest clusters the bytes are counted, too, if there are several.
@@ -278,8 +256,8 @@ def _merged(
     found += [connected_waves(region, wave) for wave in (early, late)]
     if block:
         found.append(maximal(region, block))
-    counts = [_count(region, other) for other in found]
-    fewest = [other for other, count in zip(found, counts, strict=True) if count == min(counts)]
+    count = min(_count(region, other) for other in found)
+    fewest = [by_first(other) for other in found if _count(region, other) == count]
     best = fewest[0]
     if any(other != best for other in fewest):
         best = min(fewest, key=lambda other: cost_of(region, tensors(), other))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import networkx as nx
 
-from partitioner.graph import Indexed
+from partitioner.graph import Indexed, by_first
 from partitioner.tensors import UNIT
 
 
@@ -41,8 +41,7 @@ def grouped(
     quotient = nx.DiGraph((together[u], together[v]) for u, v in dag.edges)
     for component in nx.strongly_connected_components(quotient):
         together.union(*component)
-    first: dict[Hashable, int] = {}
-    united = graph.contracted([first.setdefault(together[v], i) for v, i in graph.number.items()])
+    united = graph.contracted(by_first(together[v] for v in graph.number))
     for members in united.inside:
         group = [node for node in members if node in able]
         if group and len(group) < len(members):

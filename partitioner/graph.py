@@ -74,6 +74,20 @@ def _reversed(rows: Sequence[Iterable[int]]) -> list[list[int]]:
     return found
 
 
+def inverse(where: Sequence[int]) -> list[list[int]]:
+    """The places at which each number stands, ascending."""
+    found: list[list[int]] = [[] for _ in range(max(where, default=-1) + 1)]
+    for v, i in enumerate(where):
+        found[i].append(v)
+    return found
+
+
+def by_first(labels: Iterable[Hashable]) -> list[int]:
+    """The first place that has the same label as each place."""
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(label, place) for place, label in enumerate(labels)]
+
+
 def _places(order: Sequence[int]) -> list[int]:
     """The place of each number in an order."""
     places = [0] * len(order)
@@ -100,31 +114,31 @@ def _as_ready(succs: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Indexed:
     """A DAG by number.
 
     number  of each node, in canonical order
-    inside  the nodes of each number: one, until some are contracted
     region  the same graph
     """
 
     number: dict[Hashable, int]
-    inside: list[list[Hashable]]
     region: Region
+
+    @cached_property
+    def inside(self) -> list[list[Hashable]]:
+        """The nodes of each number: one, until some are contracted."""
+        nodes = list(self.number)
+        return [[nodes[k] for k in places] for places in inverse(list(self.number.values()))]
 
     def taking(self, flags: bytearray) -> Indexed:
         """The same with other capable nodes."""
-        return Indexed(self.number, self.inside, Region(self.region.preds, flags))
+        return Indexed(self.number, Region(self.region.preds, flags))
 
     def contracted(self, label: Sequence[int]) -> Indexed:
         """The same with nodes of one label made one."""
         region, where = self.region.contracted(label)
-        number = {node: where[i] for node, i in self.number.items()}
-        inside: list[list[Hashable]] = [[] for _ in region.preds]
-        for node, i in number.items():
-            inside[i].append(node)
-        return Indexed(number, inside, region)
+        return Indexed({node: where[i] for node, i in self.number.items()}, region)
 
     def members(self, numbers: Iterable[int]) -> tuple[Hashable, ...]:
         """The nodes of some numbers."""
@@ -154,7 +168,7 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[number[node]] = 1
     preds = _reversed([list(map(place.__getitem__, succs[r])) for r in order])
-    return Indexed(number, [[node] for node in number], Region(preds, flags))
+    return Indexed(number, Region(preds, flags))
 
 
 def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:

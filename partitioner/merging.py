@@ -13,19 +13,16 @@ Source: contraction of edges whose ends no longer path joins, as in multilevel a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
-from partitioner.graph import Region
+from partitioner.graph import Region, by_first, inverse
 
-Fits = Callable[[Sequence[int]], bool]
+Fits = Callable[[Sequence[int]], bool]  # True if nodes are within the limits of one cluster
 
 
 def forward(region: Region, fits: Fits | None = None) -> list[int]:
-    """The block of each node, by one of its nodes, merged in the order of numbers.
-
-    fits  True if nodes are within the limits of one cluster, where there are limits
-    """
+    """The block of each node, by one of its nodes, merged in the order of numbers."""
     return _merged(region.preds, range(len(region.preds)), region.capable, fits)
 
 
@@ -35,42 +32,29 @@ def backward(region: Region, fits: Fits | None = None) -> list[int]:
     return _merged(region.succs, order, region.capable, fits)
 
 
-def maximal(
-    region: Region, label: Sequence[int], merge: Callable[[Region], list[int]] = forward
-) -> list[int]:
-    """The partition after clusters that can be merged have been, in the order of `merge`."""
+def maximal(region: Region, label: Sequence[int]) -> list[int]:
+    """The partition after clusters that can be merged have been."""
     smaller, where = region.contracted(label)
-    block = merge(smaller)
-    first: dict[int, int] = {}
-    return [first.setdefault(block[i], v) for v, i in enumerate(where)]
+    block = forward(smaller)
+    return by_first([block[i] for i in where])
 
 
 def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
     """Clusters within limits: those beyond are dissolved, and their nodes merged anew."""
-    members: dict[int, list[int]] = {}
-    for v, b in enumerate(label):
-        members.setdefault(b, []).append(v)
-    beyond = {b for b, nodes in members.items() if len(nodes) > 1 and not fits(nodes)}
-    if not beyond:
-        return list(label)
-    dissolved = [-v - 1 if b in beyond else b for v, b in enumerate(label)]
-    _, where = region.contracted(dissolved)
-    inside: list[list[int]] = [[] for _ in range(max(where) + 1)]
-    for v, i in enumerate(where):
-        inside[i].append(v)
+    _, where = region.contracted(label)
+    beyond = {i for i, v in enumerate(inverse(where)) if len(v) > 1 and not fits(v)}
+    smaller, where = region.contracted([-v - 1 if i in beyond else i for v, i in enumerate(where)])
+    inside = inverse(where)
 
     def fit(blocks: Sequence[int]) -> bool:
         return fits([v for b in blocks for v in inside[b]])
 
-    ways = (maximal(region, dissolved, partial(way, fits=fit)) for way in (forward, backward))
-    return min(ways, key=lambda block: len(set(block)))
+    best = min(forward(smaller, fit), backward(smaller, fit), key=lambda block: len(set(block)))
+    return [best[i] for i in where]
 
 
 def _merged(
-    reads: Sequence[Sequence[int]],
-    order: Iterable[int],
-    capable: bytearray,
-    fits: Fits | None = None,
+    reads: Sequence[Sequence[int]], order: Iterable[int], capable: bytearray, fits: Fits | None
 ) -> list[int]:
     """The block of each node, by one of its nodes, after all of `order`.
 
@@ -78,7 +62,7 @@ def _merged(
     order  a topological order along those
     """
     blocks = _Blocks(len(reads))
-    block, members = blocks.block, blocks.members
+    block, others = blocks.block, blocks.others
     for v in order:
         row = reads[v]
         if not row:
@@ -90,7 +74,7 @@ def _merged(
                     break
             else:  # as below, which it is most often
                 block[v] = b
-                members.setdefault(b, [b]).append(v)
+                others[b].append(v)
                 continue
         read = {block[u] for u in row}
         joined = [b for b in read if capable[b]] if capable[v] else []
@@ -103,37 +87,32 @@ def _merged(
 
 
 class _Blocks:
-    """An acyclic graph of blocks that grows by nodes; a block goes by one of its nodes.
-
-    block    the block of each node
-    members  nodes of each block of more than one
-    edges    the blocks that follow each block, and those that it follows
-    level    of each block: less than the levels of all blocks that follow it
-    """
+    """An acyclic graph of blocks that grows by nodes; a block goes by one of its nodes."""
 
     def __init__(self, size: int) -> None:
-        self.block = list(range(size))
-        self.members: dict[int, list[int]] = {}
-        self._edges: tuple[dict[int, set[int]], dict[int, set[int]]] = ({}, {})
-        self._level = [0] * size
+        self.block = list(range(size))  # of each node
+        self.others: defaultdict[int, list[int]] = defaultdict(list)  # nodes that a name stands for
+        self._following: defaultdict[int, set[int]] = defaultdict(set)
+        self._preceding: defaultdict[int, set[int]] = defaultdict(set)
+        self._level = [0] * size  # less than the levels of all blocks that follow
 
     def _size(self, b: int) -> tuple[int, int]:
         """The nodes and edges of a block, and its name to break ties."""
-        return len(self.members.get(b, ())) + sum([len(e.get(b, ())) for e in self._edges]), b
+        edges = [len(rows.get(b, ())) for rows in (self._following, self._preceding)]
+        return len(self.others.get(b, ())) + sum(edges), b
 
     def fitting(self, joined: Sequence[int], v: int, fits: Fits) -> list[int]:
         """The blocks that a node may join within limits, those of most nodes first."""
         found, nodes = [], [v]
-        for b in sorted(joined, key=lambda b: (-len(self.members.get(b, [b])), b)):
-            more = [*nodes, *self.members.get(b, [b])]
-            if fits(more):
+        for b in sorted(joined, key=lambda b: (-len(self.others[b]), b)):
+            if fits([*nodes, b, *self.others[b]]):
                 found.append(b)
-                nodes = more
+                nodes += [b, *self.others[b]]
         return found
 
     def unfollowed(self, candidates: Sequence[int], blocks: set[int]) -> list[int]:
         """Those candidates that lead to none of the other `blocks`."""
-        level, following = self._level, self._edges[0]
+        level, following = self._level, self._following
         highest = max([level[b] for b in blocks])
         return [
             b
@@ -148,16 +127,16 @@ class _Blocks:
 
         Searched from both ends, each step at the one that has fewer edges to follow.
         """
-        level, edges = self._level, self._edges
+        level, edges = self._level, (self._following, self._preceding)
         low, high = level[start], max([level[b] for b in blocks])
         seen = [{start}, {b for b in blocks if level[b] > low}]  # from either end
         rims = list(seen)  # those met last
         while True:
             rows = [[edges[k][b] for b in rims[k] if b in edges[k]] for k in (0, 1)]
             here = min((0, 1), key=lambda k: sum(map(len, rows[k])))
-            if not all(row.isdisjoint(seen[1 - here]) for row in rows[here]):
-                return True
             found = set().union(*rows[here])
+            if not found.isdisjoint(seen[1 - here]):
+                return True
             rims[here] = {b for b in found - seen[here] if low < level[b] < high}
             if not rims[here]:
                 return False
@@ -167,9 +146,7 @@ class _Blocks:
         """Add node `v`, which reads from blocks `read`, to those in `joined`, which become one."""
         level = self._level
         height = max([level[b] + (b not in joined) for b in read])
-        block = joined[0] if joined else v
-        if len(joined) > 1:
-            block = max(joined, key=self._size)
+        block = max(joined, key=self._size) if len(joined) > 1 else joined[0] if joined else v
         for b in joined or [v]:
             if level[b] < height:
                 self._lift(b, height)
@@ -177,34 +154,30 @@ class _Blocks:
                 self._absorb(block, b)
         if joined:
             self.block[v] = block
-            self.members.setdefault(block, [block]).append(v)
-        following, preceding = self._edges
-        for b in read if len(read) > len(joined) else ():
-            if b not in joined:
-                following.setdefault(b, set()).add(block)
-                preceding.setdefault(block, set()).add(b)
+            self.others[block].append(v)
+        for b in read.difference(joined):
+            self._following[b].add(block)
+            self._preceding[block].add(b)
 
     def _absorb(self, block: int, other: int) -> None:
         """Make the members of `other` members of `block`."""
-        moved = self.members.pop(other, [other])
+        moved = [other, *self.others.pop(other, ())]
         for v in moved:
             self.block[v] = block
-        self.members.setdefault(block, [block]).extend(moved)
-        for edges, back in (self._edges, self._edges[::-1]):
+        self.others[block] += moved
+        rows = self._following, self._preceding
+        for edges, back in (rows, rows[::-1]):
             if row := edges.pop(other, None):
-                edges.setdefault(block, set()).update(row)
+                edges[block] |= row
                 for b in row:
                     back[b].remove(other)
                     back[b].add(block)
 
     def _lift(self, block: int, height: int) -> None:
         """Raise the level of a block, and those of blocks that follow it."""
-        level, following = self._level, self._edges[0]
         stack = [(block, height)]
         while stack:
             b, least = stack.pop()
-            if level[b] < least:
-                level[b] = least
-                stack += [
-                    (other, least + 1) for other in following.get(b, ()) if level[other] <= least
-                ]
+            if self._level[b] < least:
+                self._level[b] = least
+                stack += [(other, least + 1) for other in self._following.get(b, ())]

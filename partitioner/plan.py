@@ -18,26 +18,16 @@ from partitioner.tensors import Tensor
 
 
 class Step(NamedTuple):
-    """One node of a plan. Nodes that are still read later are *live* and own one bit each.
-
-    node     the node
-    bit      its bit
-    capable  1 if it may be taken
-    reads    bits of what it reads
-    dying    bits of nodes that are not read after this step
-    touches  tensors that it touches, a bit each
-    open     tensors that a later node touches
-    tails    (clusters, bits): live nodes that so many further clusters must follow, most first
-    """
+    """One node of a plan. Nodes that are still read later are *live* and own one bit each."""
 
     node: int
     bit: int
-    capable: int
-    reads: int
-    dying: int
-    touches: int
-    open: int
-    tails: tuple[tuple[int, int], ...]
+    capable: int  # 1 if it may be taken
+    reads: int  # bits of what it reads
+    dying: int  # bits of nodes that are not read after this step
+    touches: int  # tensors that it touches, a bit each
+    open: int  # tensors that a later node touches
+    tails: tuple[tuple[int, int], ...]  # further clusters that must follow a live node, its bit
 
 
 def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
@@ -60,10 +50,7 @@ def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     later = 0  # tensors that later steps touch
     tail: dict[int, int] = {}  # clusters that must follow each live node, by its later readers
     for v, dying in zip(reversed(order), reversed(ends), strict=True):
-        tails: dict[int, int] = {}
-        for u, length in tail.items():
-            if length:
-                tails[length] = tails.get(length, 0) | bits[u]
+        tails = sorted([(length, bits[u]) for u, length in tail.items() if length], reverse=True)
         steps.append(
             Step(
                 node=v,
@@ -73,7 +60,7 @@ def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
                 dying=sum(bits[u] for u in dying),
                 touches=touches[v],
                 open=later,
-                tails=tuple(sorted(tails.items(), reverse=True)),
+                tails=tuple(tails),
             )
         )
         later |= touches[v]

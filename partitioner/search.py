@@ -39,17 +39,14 @@ CHOSEN = 8  # of the clusters that a node may join, about so many there is a cho
 class Found(NamedTuple):
     """The result of a search.
 
-    cost   the lowest; None if nothing is below the limit
-    block  for each node, a node of its cluster by which the cluster goes
     least  clusters that every partition cheaper than the one found and than the limit has;
            infinite if no state was dropped, so that nothing costs less
-    work   blocks looked at
     """
 
-    cost: Cost | None
-    block: list[int]
+    cost: Cost | None  # the lowest; None if nothing is below the limit
+    block: list[int]  # for each node, a node of its cluster by which the cluster goes
     least: float
-    work: int
+    work: int  # blocks looked at
 
 
 def search(
@@ -90,18 +87,12 @@ def search(
 def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
     """The most clusters, of these and of further ones, of which each must follow another."""
     longest = 0
-    ends: list[int] = []  # live nodes of the clusters that end a chain of 1, 2, … at longest
+    ends: list[tuple[int, int]] = []  # clusters of the longest chain to each block, its live nodes
     for _, live, follows, _, cluster in blocks:
-        length = len(ends)
-        while length and not ends[length - 1] & follows:
-            length -= 1
-        if cluster:
-            if length == len(ends):
-                ends.append(0)
-            ends[length] |= live
-            length += 1
-        length += next((further for further, bits in tails if bits & live), 0)
-        longest = max(longest, length)
+        length = cluster + max([clusters for clusters, bits in ends if bits & follows], default=0)
+        ends.append((length, live))
+        further = next((clusters for clusters, bit in tails if bit & live), 0)
+        longest = max(longest, length + further)
     return longest
 
 

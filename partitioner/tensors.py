@@ -46,23 +46,20 @@ def uses(dag: nx.DiGraph) -> Iterator[Use]:
 
     Of the bytes that its readers see, the most.
     """
-    fed: dict[Hashable, list[tuple[int, Hashable]]] = {}
+    seen: dict[tuple[Hashable, Hashable], list[tuple[int, Hashable]]] = {}  # by maker and id
     for (node, row), (_, own) in zip(dag.adjacency(), dag.nodes(data=True), strict=True):
         if row and not own and not any(row.values()):  # as below, which it is in a plain graph
             yield 1, node, list(row)
             continue
-        tensors: dict[Hashable, list[tuple[int, Hashable]]] = {}
         for reader, data in row.items():
             for tid, size in data.get("tensors", UNIT).items():
-                tensors.setdefault(tid, []).append((size, reader))
+                seen.setdefault((node, tid), []).append((size, reader))
         for tid, size in own.get("outputs", {}).items():
-            tensors.setdefault(tid, []).append((size, OUTSIDE))
+            seen.setdefault((node, tid), []).append((size, OUTSIDE))
         for tid, size in own.get("inputs", {}).items():
-            fed.setdefault(tid, []).append((size, node))
-        for seen in tensors.values():
-            yield max([size for size, _ in seen]), node, [reader for _, reader in seen]
-    for seen in fed.values():
-        yield max([size for size, _ in seen]), OUTSIDE, [reader for _, reader in seen]
+            seen.setdefault((OUTSIDE, tid), []).append((size, node))
+    for (maker, _), found in seen.items():
+        yield max([size for size, _ in found]), maker, [reader for _, reader in found]
 
 
 def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int:
@@ -91,15 +88,13 @@ def region_tensors(
     """
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
-        at = [found for found in map(place.get, (maker, *readers)) if found]
-        if len(at) < 2:
-            continue
         regions: dict[int, list[int]] = {}
-        for region, v in at:
-            regions.setdefault(region, []).append(v)
-        internal = len(regions) == 1 and len(at) == 1 + len(readers)
+        for node in (maker, *readers):
+            if found := place.get(node):
+                regions.setdefault(found[0], []).append(found[1])
         for region, touched in regions.items():
             if len(touched) > 1 and size:
+                internal = len(touched) == 1 + len(readers)
                 rows[region].append(Tensor(size, tuple(sorted(touched)), internal))
     return rows
 

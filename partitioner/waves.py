@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from partitioner.graph import Region, components
+from partitioner.graph import Region, by_first, components
 from partitioner.merging import maximal
 from partitioner.tensors import Tensor, cost_of
 
@@ -71,8 +71,7 @@ def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
         _sweep(region, wave, touching, count)
         if wave == before:
             break
-    first: dict[int, int] = {}
-    return [first.setdefault(w, v) if flags[v] else v for v, w in enumerate(wave)]
+    return by_first(w if flags[v] else -v for v, w in enumerate(wave))
 
 
 def _sweep(
@@ -89,22 +88,20 @@ def _sweep(
     for v, row in enumerate(preds):
         if not capable[v]:
             wave[v] = max([wave[u] for u in row], default=0)
-    bound = [count] * len(wave)  # the last wave that readers allow
     for v in range(len(wave) - 1, -1, -1):
-        if capable[v]:
-            least = max([wave[u] + (not capable[u]) for u in preds[v]], default=1)
-            for _, counts in touching[v]:
-                counts[wave[v]] -= 1
-                if not counts[wave[v]]:
-                    del counts[wave[v]]
-            near = {w for _, counts in touching[v] for w in counts if least <= w <= bound[v]}
-            wave[v] = bound[v] = min(
-                sorted({wave[v], *near}), key=lambda w: (_price(touching[v], w), w != wave[v])
-            )
-            for _, counts in touching[v]:
-                counts[wave[v]] += 1
-        for u in preds[v]:
-            bound[u] = min(bound[u], bound[v] - (capable[v] > capable[u]))
+        most = min([wave[w] - (capable[w] > capable[v]) for w in region.succs[v]], default=count)
+        if not capable[v]:
+            wave[v] = most  # out of the way of what it reads
+            continue
+        least = max([wave[u] + (not capable[u]) for u in preds[v]], default=1)
+        for _, counts in touching[v]:
+            counts[wave[v]] -= 1
+            if not counts[wave[v]]:
+                del counts[wave[v]]
+        near = {w for _, counts in touching[v] for w in counts if least <= w <= most}
+        wave[v] = min({wave[v], *near}, key=lambda w: (_price(touching[v], w), w != wave[v], w))
+        for _, counts in touching[v]:
+            counts[wave[v]] += 1
 
 
 def _price(touching: Sequence[tuple[Tensor, Counter[int]]], wave: int) -> int:
