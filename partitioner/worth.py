@@ -75,12 +75,11 @@ def worth_it(
 ) -> Worth:
     """The capable nodes whose taking lowers the cost of everything, as clusters.
 
-    The number of clusters is no sum over nodes and tensors, but along a forest it is: each taken
-    node pays for a cluster unless its parent in the forest is taken, too. Along a forest of the
-    best choice's clusters that is its true cost, and for other choices an estimate; the minimum
-    cut of it is next, while its true cost is lower. This starts from everything, and from what is
-    optimal if clusters are free; each round also tries to drop the clusters that cost more than
-    they save.
+    Along a forest the number of clusters is a sum: each taken node pays for one unless its parent
+    is taken, too. Along a forest of the best choice's clusters that is their number, for other
+    choices an estimate; the minimum cut is next, while its true cost is lower. This starts from
+    everything, and from what is optimal if clusters are free; each round also tries to drop the
+    clusters that cost more than they save.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> costs = Costs(dict.fromkeys("abxc", 5), dict.fromkeys("abc", 2), per_cluster=4)
@@ -94,7 +93,7 @@ def worth_it(
     market = _Market(graph, dag, costs, connected)
     every = market.choice(graph.region.capable, effort=1.0)
     none = market.choice(bytearray(len(graph.number)))
-    starts = every, market.choice(market.cut(None))
+    starts = every, market.choice(market.cut({}, 0.0))
     best = min([market.improved(start) for start in starts], key=_Choice.rank)
     best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
     return Worth(
@@ -127,13 +126,10 @@ class _Choice(NamedTuple):
 
 
 class _Transfer(NamedTuple):
-    """A tensor that costs something to move to the other side, once.
-
-    ends  nodes that make or read it; -1 among them for the outside and for nodes that stay here
-    """
+    """A tensor that costs something to move to the other side, once."""
 
     cost: float
-    ends: tuple[int, ...]
+    ends: tuple[int, ...]  # nodes that touch it; -1 among them for the outside and what stays here
 
     def paid(self, taken: Sequence[int]) -> float:
         """Return the cost if the flagged nodes are taken."""
@@ -151,13 +147,13 @@ class _Market:
         self._there = [costs.there.get(node, 0.0) for node in graph.number]
         at = {node: v for node, v in graph.number.items() if graph.region.capable[v]}
         self._transfers: list[_Transfer] = []
-        self._touching: list[list[_Transfer]] = [[] for _ in graph.number]
+        self._touching: list[list[int]] = [[] for _ in graph.number]  # transfers of each node
         for size, maker, readers in uses(dag):
             ends = {at.get(node, -1) for node in (maker, *readers)}
             if size and len(ends) > 1:
-                self._transfers.append(_Transfer(size * costs.per_byte, tuple(sorted(ends))))
                 for v in ends - {-1}:
-                    self._touching[v].append(self._transfers[-1])
+                    self._touching[v].append(len(self._transfers))
+                self._transfers.append(_Transfer(size * costs.per_byte, tuple(sorted(ends))))
 
     def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
@@ -173,27 +169,26 @@ class _Market:
         """A choice at least as good, by cuts along forests and by dropping clusters."""
         for _ in range(ROUNDS):
             parent = _forest(self._graph, choice.clusters, self._connected)
-            tried = self.cut(parent), self._dropped(choice)
+            tried = self.cut(parent, self._per_cluster), self._dropped(choice)
             better = min(map(self.choice, tried), key=_Choice.rank)
             if better.rank() >= choice.rank():
                 break
             choice = better
         return choice
 
-    def cut(self, parent: Mapping[int, int] | None) -> bytearray:
-        """The nodes to take at the lowest cost, clusters counted along a forest, or not at all."""
+    def cut(self, parent: Mapping[int, int], per_cluster: float) -> bytearray:
+        """The nodes to take at the lowest cost, clusters counted along a forest."""
         network = Network()
         at = [network.node() if flag else FAR for flag in self._graph.region.capable]
         for v, node in enumerate(at):
-            if node == FAR:
-                continue
-            gain = self._here[v] - self._there[v]
-            if parent is not None and v not in parent:
-                gain -= self._per_cluster
-            elif parent is not None:
-                network.arc(node, at[parent[v]], self._per_cluster)
-            network.arc(NEAR, node, max(gain, 0))
-            network.arc(node, FAR, max(-gain, 0))
+            if node != FAR:
+                gain = self._here[v] - self._there[v]
+                if v in parent:
+                    network.arc(node, at[parent[v]], per_cluster)
+                else:
+                    gain -= per_cluster
+                network.arc(NEAR, node, max(gain, 0))
+                network.arc(node, FAR, max(-gain, 0))
         for transfer in self._transfers:
             network.together({at[v] if v >= 0 else FAR for v in transfer.ends}, transfer.cost)
         near = near_side(network)
@@ -210,13 +205,13 @@ class _Market:
 
     def loss(self, members: Sequence[int], taken: bytearray) -> float:
         """The cost of taking a cluster over that of leaving it, everything else as it is."""
-        touching = {id(transfer): transfer for v in members for transfer in self._touching[v]}
+        touching = {i for v in members for i in self._touching[v]}
         flags = bytearray(taken)
         paid = []
         for flag in (0, 1):
             for v in members:
                 flags[v] = flag
-            paid.append(sum(transfer.paid(flags) for transfer in touching.values()))
+            paid.append(sum(self._transfers[i].paid(flags) for i in touching))
         slower = sum(self._there[v] - self._here[v] for v in members)
         return self._per_cluster + slower + paid[1] - paid[0]
 
@@ -225,20 +220,19 @@ class _Market:
 
         A piece may be several clusters, where what cannot be taken lies between its nodes.
         """
-        graph = self._graph
-        left = bytearray([flag and not taken[v] for v, flag in enumerate(graph.region.capable)])
-        label, _ = labelled(graph.taking(left), self._dag, connected=True)
-        rest = nx.Graph()
-        rest.add_nodes_from(v for v, flag in enumerate(left) if flag)
-        for v in rest:
-            rest.add_edges_from((u, v) for u in graph.region.preds[v] if left[u])
-        pieces = sorted(sorted(piece) for piece in nx.connected_components(rest))
+        number, capable = self._graph.number, self._graph.region.capable
+        left = bytearray([flag and not taken[v] for v, flag in enumerate(capable)])
+        label, _ = labelled(self._graph.taking(left), self._dag, connected=True)
+        rest = self._dag.subgraph([node for node, v in number.items() if left[v]])
+        pieces = (
+            [number[node] for node in piece] for piece in nx.weakly_connected_components(rest)
+        )
         found = []
-        for members in pieces:
+        for members in sorted(map(sorted, pieces)):
             further = len({label[v] for v in members}) - 1
             loss = self.loss(members, taken) + further * self._per_cluster
-            found.append(GivenUp(graph.members(members), loss))
-        return found
+            found.append(GivenUp(self._graph.members(members), loss))
+        return sorted(found, key=lambda piece: number[piece.nodes[0]])
 
 
 def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> dict[int, int]:
