@@ -41,7 +41,7 @@ def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     ends: list[list[int]] = [[] for _ in order]
     for v in order:
         ends[last[v]].append(v)
-    bits = _bits(order, ends)
+    bits = [1 << place[v] for v in range(len(order))]
     touches = [0] * len(order)
     for k, tensor in enumerate(tensors):
         for v in tensor.touched:
@@ -75,19 +75,6 @@ def single_bits(bits: int) -> Iterator[int]:
     while bits:
         yield bits & -bits
         bits &= bits - 1
-
-
-def _bits(order: Sequence[int], ends: Sequence[Sequence[int]]) -> list[int]:
-    """A bit for each node that no other node has while both are live."""
-    bits = [0] * len(order)
-    free = [1]
-    for v, dying in zip(order, ends, strict=True):
-        bits[v] = heappop(free)
-        if not free:
-            free.append(bits[v] << 1)
-        for u in dying:
-            heappush(free, bits[u])
-    return bits
 
 
 def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
