@@ -35,7 +35,7 @@ ALLOWED = {
     "report": "errors report_html",
     # a graph and what is known of it
     "graph": "errors google networkx numpy onnx onnxruntime",
-    "sessions": "errors numpy onnx onnxruntime",
+    "sessions": "errors graph.value numpy onnx onnxruntime",
     "quantization": "errors graph ops.lib numpy",
     "sizes": "errors graph nnapi.operand quantization sessions numpy onnx",
     # one node; families do not import one another, only what they share
@@ -56,8 +56,8 @@ ALLOWED = {
     " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
-    "ort": "epcontext errors graph nnapi.forks nnapi.interrupts options provider report settings"
-    " target numpy onnxruntime",
+    "ort": "epcontext errors graph lowering.border nnapi.forks nnapi.interrupts options provider"
+    " report sessions settings target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors files graph lowering nnapi.host.litert nnapi.profile"

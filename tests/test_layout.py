@@ -41,6 +41,7 @@ TESTED_BY = {
     "ep_nnapi/nnapi/host/prepared_graph": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/reference": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/run": "tests/nnapi/host/test_runtime",
+    "ep_nnapi/ort/_slots": "tests/native/test_headers",  # the header that is generated from it
     "ep_nnapi/ort/callbacks": "tests/ort/test_plugin",
     "ep_nnapi/preparation/worker": "tests/preparation/test_worker_pool",  # client and server
 }

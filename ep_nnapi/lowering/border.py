@@ -97,6 +97,18 @@ class Border:
         )
 
 
+Place: TypeAlias = tuple[int, tuple[int, ...]]
+"""Position of an ONNX tensor, and its shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unconverted:
+    """A border without conversions: the ONNX tensor of each input and output of the model."""
+
+    inputs: tuple[Place, ...]
+    outputs: tuple[Place, ...]
+
+
 @dataclass(frozen=True)
 class BoundBorder:
     """A border bound to positions of ONNX tensors.
@@ -117,7 +129,22 @@ class BoundBorder:
         )
 
     @cached_property
-    def _operands(self) -> int:
+    def unconverted(self) -> Unconverted | None:
+        """The tensors by operand, if each is one operand of its shape and bytes; else None."""
+        entering = [crossing for _, crossing in self.inputs]
+        for crossings in (entering, self.outputs):
+            operands = sorted(c.operand for c in crossings)
+            alike = all(c.plain and c.shape == c.nnapi_shape for c in crossings)
+            if not alike or operands != list(range(len(operands))):
+                return None
+        leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
+        return Unconverted(
+            tuple((position, c.shape) for position, c in self.inputs),
+            tuple((position, c.shape) for position, c in leaving),
+        )
+
+    @cached_property
+    def _output_count(self) -> int:
         """The number of the model's outputs."""
         return 1 + max(c.operand for c in self.outputs)
 
@@ -143,7 +170,7 @@ class BoundBorder:
             for i, shape, crossing in self._unconverted
         ]
         buffers = [allocate(i, c.shape) for i, c in enumerate(self.outputs)]
-        given: list[Array | None] = [None] * self._operands
+        given: list[Array | None] = [None] * self._output_count
         for crossing, out, direct in zip(self.outputs, buffers, self._direct, strict=True):
             if direct:
                 given[crossing.operand] = out.reshape(crossing.nnapi_shape)

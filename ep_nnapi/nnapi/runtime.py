@@ -107,6 +107,18 @@ class Compilation(Protocol):
         ...
 
 
+@runtime_checkable
+class DirectCompilation(Protocol):
+    """A compiled model, or a prepared one, that a session of ONNX Runtime computes."""
+
+    def direct_session(self) -> object | None:
+        """Return the session if it may run without this object; None if runs have to go through it.
+
+        The answer may change with each run.
+        """
+        ...
+
+
 class Runtime(Protocol):
     """An NNAPI runtime."""
 

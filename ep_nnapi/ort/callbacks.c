@@ -6,7 +6,12 @@
  */
 
 struct PyFactory { OrtEpFactory base; void *undeclared[UNDECLARED], *self; const char *name, *vendor, *version; };
-struct PyCompute { OrtNodeComputeInfo base; void *undeclared[UNDECLARED], *self; size_t inputs, outputs; };
+struct PyCompute {
+  OrtNodeComputeInfo base;
+  void *undeclared[UNDECLARED], *self;
+  size_t inputs, outputs;
+  DirectSlot direct;
+};
 
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank) {
   OrtValue *value = NULL;
@@ -44,8 +49,9 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKern
   PyCompute *compute = (PyCompute *)info;
   enum { FEW = 32 };
   Tensor few[FEW], *inputs = few;
-  OrtStatus *status;
+  OrtStatus *status = NULL;
   (void)state;
+  if (run_directly(&compute->direct, context, &status)) return status;
   if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
   if (inputs == NULL) return create_status("ep_nnapi: out of memory");
   status = run(compute, context, inputs);
@@ -69,6 +75,10 @@ PyCompute *new_compute(void *self, size_t inputs, size_t outputs) {
   compute->inputs = inputs;
   compute->outputs = outputs;
   return compute;
+}
+
+void set_direct_run(PyCompute *compute, const DirectRun *run) {
+  atomic_store(&compute->direct.run, atomic_load(&compute->direct.failed) ? NULL : run);
 }
 
 void *compute_self(PyCompute *compute) { return compute->self; }

@@ -13,7 +13,8 @@ from ep_nnapi.errors import NnapiError
 from ep_nnapi.graph.value import Array, Value
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
-from ep_nnapi.ort.contract import Runner
+from ep_nnapi.ort.contract import DirectRunner, Runner
+from ep_nnapi.ort.direct_slot import DirectSlot
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, Tensor
@@ -60,6 +61,7 @@ class FusedNode:
         # Each entry is replaced as one tuple, so that threads never see a partial update.
         self._shapes: list[tuple[tuple[int, ...] | None, Any, int]]
         self._shapes = [(None, ffi.NULL, 0)] * len(outputs)
+        self.direct = DirectSlot(runner) if isinstance(runner, DirectRunner) else None
 
     def compute(self, call: Call) -> None:
         """Runs the cluster once; propagates the runner's exceptions."""
@@ -67,6 +69,8 @@ class FusedNode:
         inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
         stop = Termination()
         self._runner(inputs, lambda index, shape: self._allocate(call, index, shape), stop)
+        if self.direct is not None:
+            self.direct.offer()
 
     def _allocate(self, call: Call, index: int, shape: tuple[int, ...]) -> Array:
         dtype = self._dtypes[index]

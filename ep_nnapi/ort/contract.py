@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
+
+if TYPE_CHECKING:
+    from ep_nnapi.provider.direct_run import DirectRun  # imports most of the package
 
 Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
 Stop: TypeAlias = Callable[[], None]
@@ -25,6 +28,18 @@ class Runner(Protocol):
         allocate   maps (output index, shape) to the writable buffer of that output; call it once
                    per output and write the result there
         stop       to be called between operations; an exception that it raises ends the run
+        """
+        ...
+
+
+@runtime_checkable
+class DirectRunner(Protocol):
+    """A runner that a session of ONNX Runtime may replace while no more is asked of it."""
+
+    def direct(self) -> DirectRun | None:
+        """Returns the session and the tensors that it takes, for later runs; None if there is none.
+
+        It holds until the provider's options change or a listener comes.
         """
         ...
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from ep_nnapi.epcontext.contexts import WeightsReceiver, WeightsTarget
 from ep_nnapi.graph.graph import Graph, GraphNode
@@ -51,6 +52,7 @@ class Ep:
         self._clusters: dict[str, Cluster] = {}  # by the names of their nodes' outputs
         self._keys: Counter[str] = Counter()
         self._interrupt: BaseException | None = None
+        self._nodes: WeakSet[FusedNode] = WeakSet()
 
     def get_capability(self, handle: int, support: CData) -> None:
         """GetCapability: claims the clusters that the provider plans for this graph.
@@ -132,7 +134,9 @@ class Ep:
         inputs = [value for value in fused.inputs if value is not None]
         results = [value for value in fused.outputs if value is not None]
         runner = cluster.bind([value.name for value in inputs], [value.name for value in results])
-        return FusedNode(runner, inputs, results)
+        node = FusedNode(runner, inputs, results)
+        self._nodes.add(node)
+        return node
 
     def _cluster_of(self, fused: GraphNode) -> Cluster | None:
         return self._clusters.get(first_name(fused.outputs))
@@ -158,6 +162,7 @@ class Ep:
     def set_dynamic_options(self, entries: Mapping[str, str]) -> None:
         """Passes options on, whose names may have the prefix of provider options."""
         self._provider.set_dynamic_options({without_prefix(k): v for k, v in entries.items()})
+        self._withdraw_direct_runs()
 
     def start_run(self, entries: Mapping[str, str]) -> None:
         """Sets options, whose names have the prefix, for the run that begins on this thread."""
@@ -169,7 +174,13 @@ class Ep:
 
     def profiler(self) -> Profiler:
         """Returns a new profiler of this session."""
-        return Profiler(self._provider.listeners)
+        return Profiler(self._provider.listeners, self._withdraw_direct_runs)
+
+    def _withdraw_direct_runs(self) -> None:
+        """Has all clusters run through Python, so that they see what has changed."""
+        for node in self._nodes:
+            if node.direct is not None:
+                node.direct.withdraw()
 
     def compatibility_info(self) -> CData:
         """Returns the string for a compiled model, which lives as long as this object."""

@@ -51,6 +51,7 @@ OrtStatus *log_message(uintptr_t logger, int severity, const char *message) {
                                 "NnapiPluginExecutionProvider");
 }
 
+int has_api(void) { return api != NULL; }
 int has_initialization_end(void) { return implemented >= INITIALIZATION_END; }
 
 OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs) {

@@ -13,6 +13,10 @@ typedef struct OrtHardwareDevice OrtHardwareDevice;
 typedef struct OrtEpDevice OrtEpDevice;
 typedef struct OrtEpContextConfig OrtEpContextConfig;
 typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtEnv OrtEnv;
+typedef struct OrtSession OrtSession;
+typedef struct OrtMemoryInfo OrtMemoryInfo;
+typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtEpGraphSupportInfo OrtEpGraphSupportInfo;
 typedef struct PyFactory PyFactory;
 typedef struct PyEp PyEp;
@@ -90,6 +94,38 @@ typedef struct {
   size_t outputs_made;
 } Call;
 
+/* A session on the CPU provider for a device; `env` is a reference of its own. */
+typedef struct {
+  OrtEnv *env;
+  OrtSession *session;
+  OrtMemoryInfo *memory;
+  int threads;
+} InnerSession;
+
+typedef struct {
+  const char *key, *value;
+} SessionSetting;
+
+typedef struct {
+  const char *const *names;
+  const Tensor *tensors;
+  size_t count;
+} NamedTensors;
+
+/* An input or output of a fused node: its position and the only shape that it may have. */
+typedef struct {
+  size_t position, rank;
+  const int64_t *dims;
+} DirectTensor;
+
+/* A fused node whose tensors are those of a session, in the order of the session's names. */
+typedef struct {
+  const InnerSession *session;
+  const char *const *input_names, *const *output_names;
+  const DirectTensor *inputs, *outputs;
+  size_t input_count, output_count; /* at most 16 each */
+} DirectRun;
+
 /* The address of the table of functions that the plugin library (library.c) calls. */
 uintptr_t entry_points(void);
 
@@ -151,6 +187,35 @@ OrtStatus *write_context_data(const ContextData *data, const char *name, const v
 /* The data, which the receiver frees; NULL when empty. */
 OrtStatus *read_context_data(const ContextData *data, const char *name, void **bytes, size_t *size);
 OrtStatus *free_context_data(void *bytes);
+
+/* 1 once ONNX Runtime has loaded the plugin, whose own API the functions below call. */
+int has_api(void);
+
+/* Opens a session on a model; it reads the memory of `weights`, external initializers, while it
+ * lives. */
+OrtStatus *open_inner_session(const void *model, size_t size, int threads,
+                              const SessionSetting *settings, size_t count,
+                              const NamedTensors *weights, InnerSession **session);
+void close_inner_session(InnerSession *session);
+
+/* Runs on the caller's memory. An output without data is left in `results`, which has room for a
+ * value of each output; the receiver releases all values, after an error too. */
+OrtStatus *run_inner_session(const InnerSession *session, const NamedTensors *inputs,
+                             const NamedTensors *outputs, OrtRunOptions *options,
+                             OrtValue **results);
+OrtStatus *read_result(const OrtValue *value, Tensor *tensor);
+OrtStatus *new_run_options(OrtRunOptions **options);
+OrtStatus *terminate_run(OrtRunOptions *options);
+void release_run_options(OrtRunOptions *options);
+
+/* Runs that need no Python: those of `compute` from now on, or none for NULL. `run` lives as long
+ * as `compute`. */
+void set_direct_run(PyCompute *compute, const DirectRun *run);
+/* While held, runs that begin go through Python. */
+void hold_direct_runs(int hold);
+int count_direct_runs(void);
+/* There are none, and they are not held: in a forked child. */
+void forget_direct_runs(void);
 
 OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, size_t count);
 

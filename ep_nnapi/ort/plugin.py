@@ -17,8 +17,10 @@ from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.factory import Factory, open_provider
+from ep_nnapi.ort.inner_session import open_inner_session
 from ep_nnapi.ort.names import EP_NAME, VENDOR, is_virtual, semantic_version, with_prefix
 from ep_nnapi.ort.profiler import Profiler
+from ep_nnapi.sessions.device_session import OPENERS
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import Call, CData
@@ -38,6 +40,7 @@ def _name_run_options() -> tuple[CData, list[CData]]:
     return array, names
 
 
+OPENERS.append(open_inner_session)
 factory = Factory(open_provider)
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
@@ -144,6 +147,8 @@ def py_compile(
     for i in range(count):
         node = ep.compile(graphs[i], fused[i])
         out[i] = new_struct(lib.new_compute, node, node.input_count, node.output_count)
+        if node.direct is not None:
+            node.direct.attach(out[i])
     for i, context_node in enumerate(ep.context_nodes(ffi.unpack(fused, count))):
         context_nodes[i] = context_node
 

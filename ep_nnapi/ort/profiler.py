@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ep_nnapi.ort._native import ffi, lib
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Profiler:
     """Collects the events of a session's runs between the begin and the end of a profile."""
 
-    def __init__(self, listeners: list[Listener]) -> None:
-        self._listeners = listeners
+    def __init__(self, listeners: list[Listener], on_start: Callable[[], None]) -> None:
+        """Create a profiler; `on_start` is called after a listener has been added."""
+        self._listeners, self._on_start = listeners, on_start
         self._began_ns = 0
         self._events: list[RunEvent] = []
 
@@ -26,6 +27,7 @@ class Profiler:
         """Begins to collect; the profile began at `began_ns` in time.perf_counter_ns() time."""
         self._began_ns = began_ns
         self._listeners.append(self._add)
+        self._on_start()
 
     def _add(self, event: RunEvent) -> None:
         self._events.append(event)  # from any thread

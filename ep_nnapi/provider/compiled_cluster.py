@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
-
-import numpy as np
 
 from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.graph.value import Array
@@ -19,19 +18,22 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
+from ep_nnapi.nnapi.runtime import (
+    Compilation,
+    CompileOptions,
+    Duration,
+    RunOptions,
+)
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiler import Compiler, Declined, Placed
-from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, health_of, repeatable
 from ep_nnapi.provider.devices import fallback_device
-from ep_nnapi.provider.run_events import RunEvents, note_fallback
+from ep_nnapi.provider.direct_run import DirectRun, direct_run
+from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
-Stop: TypeAlias = Callable[[], None]
-"""Called between operations; an exception that it raises ends the run."""
-Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 Durations: TypeAlias = deque[Duration]
 """What a cluster's device measured in its last runs."""
 
@@ -115,13 +117,16 @@ class Runner:
         A run with other shapes than the model declares uses the CPU provider; the first one logs a
         warning. Raises OtherSizes if the cluster has no CPU model.
         """
-        listeners = self.cluster.compiler.listeners
-        if not listeners:
-            self._run(inputs, allocate, stop, None)
-            return
-        events = RunEvents(listeners, self.cluster.report)
-        with events.whole():
-            self._run(inputs, allocate, stop, events)
+        run = partial(self._run, inputs, allocate, stop)
+        run_with_events(self.cluster.compiler.listeners, self.cluster.report, run)
+
+    def direct(self) -> DirectRun | None:
+        """Returns what may run without this runner, as it is now; None if runs need it."""
+        compiler = self.cluster.compiler
+        compilation = self._compilations.get(compiler.current_of_session.options)
+        if self._fallback_executor is not None or compilation is None:
+            return None
+        return direct_run(compiler, compilation, self.border)
 
     def _run(
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
@@ -274,14 +279,3 @@ class Runner:
             self.border.run(compilation, inputs, allocate, RunOptions(stop=stop))
 
         return run
-
-
-def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
-    """Returns an engine that runs a cluster's ONNX nodes on the CPU provider."""
-
-    def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        feeds = dict(zip(inputs, arrays, strict=True))
-        for i, result in enumerate(model.run(feeds, outputs)):
-            np.copyto(allocate(i, result.shape), result)
-
-    return run

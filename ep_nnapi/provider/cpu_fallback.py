@@ -6,16 +6,23 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
 import onnx
 import onnxruntime
 
 from ep_nnapi.graph.value import Array
+from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.sessions.cpu import exact_options, session_of
+
+Stop: TypeAlias = Callable[[], None]
+"""Called between operations; an exception that it raises ends the run."""
+Executor: TypeAlias = Callable[[Sequence[Array], Allocate, Stop], None]
 
 _MIN_EXTERNAL_BYTES = 1024  # bytes: smaller constants stay in the model's own file
 
@@ -65,3 +72,14 @@ def _remove(folder: Path, owner: int) -> None:
     """Removes a model's folder, but not when a forked child exits: the parent still uses it."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def cpu_executor(model: CpuModel, inputs: Sequence[str], outputs: Sequence[str]) -> Executor:
+    """Returns an engine that runs a cluster's ONNX nodes on the CPU provider."""
+
+    def run(arrays: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        feeds = dict(zip(inputs, arrays, strict=True))
+        for i, result in enumerate(model.run(feeds, outputs)):
+            np.copyto(allocate(i, result.shape), result)
+
+    return run

@@ -20,15 +20,12 @@ from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Durations,
-    Executor,
-    Stop,
-    cpu_executor,
     new_durations,
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
-from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.device_health import Failures
-from ep_nnapi.provider.run_events import RunEvents
+from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report import ClusterReport
 
 logger = logging.getLogger(__name__)
@@ -167,10 +164,11 @@ class DynamicRunner:
         """Returns `on_cpu` with an event for each of its runs while a profile is recorded."""
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-            events = RunEvents(self.cluster.compiler.listeners, self.cluster.report)
-            events.fall_back(Fallback.CPU)
-            with events.whole():
+            def compute(events: RunEvents | None) -> None:
+                note_fallback(events, Fallback.CPU)
                 on_cpu(inputs, allocate, stop)
+
+            run_with_events(self.cluster.compiler.listeners, self.cluster.report, compute)
 
         return run
 

@@ -17,8 +17,8 @@ from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.option_values import Fallback
-from ep_nnapi.provider.compiled_cluster import CompiledCluster, Stop
-from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.compiled_cluster import CompiledCluster
+from ep_nnapi.provider.cpu_fallback import CpuModel, Stop
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.report import ClusterReport
 

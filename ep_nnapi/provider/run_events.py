@@ -89,6 +89,20 @@ class RunEvents:
             listener(event)
 
 
+def run_with_events(
+    listeners: Sequence[Listener],
+    cluster: ClusterReport,
+    run: Callable[[RunEvents | None], None],
+) -> None:
+    """Calls `run` with its events, which the listeners get afterwards; None without listeners."""
+    if not listeners:
+        run(None)
+        return
+    events = RunEvents(listeners, cluster)
+    with events.whole():
+        run(events)
+
+
 def note_fallback(events: RunEvents | None, fallback: Fallback) -> None:
     """Notes in the events of a run, if there are any, that what follows runs on the fallback."""
     if events is not None:

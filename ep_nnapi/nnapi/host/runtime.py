@@ -18,7 +18,13 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.run_arguments import checked, fits
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Device, RunOptions
+from ep_nnapi.nnapi.runtime import (
+    Compilation,
+    CompileOptions,
+    Device,
+    DirectCompilation,
+    RunOptions,
+)
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.validate import validate
 
@@ -112,6 +118,11 @@ class HostCompilation:
         if not _exact(results, self._outputs):
             _check_results(results, self.outputs)
         return results
+
+    def direct_session(self) -> object | None:
+        """Return the device's session, as `runtime.DirectCompilation`."""
+        prepared = self.prepared
+        return prepared.direct_session() if isinstance(prepared, DirectCompilation) else None
 
     @cached_property
     def _inputs(self) -> tuple[Expected, ...]:

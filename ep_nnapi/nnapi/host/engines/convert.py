@@ -22,6 +22,7 @@ from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.spec import WHILE
 from ep_nnapi.nnapi.validate import execution_order
+from ep_nnapi.sessions.device_session import DeviceModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,17 @@ class Converted:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     loops: bool
+
+    def model(self) -> DeviceModel:
+        """Return the model as a session takes it."""
+        outputs = {
+            value.name: tuple(
+                size.dim_value if size.HasField("dim_value") else None
+                for size in value.type.tensor_type.shape.dim
+            )
+            for value in self.proto.graph.output
+        }
+        return DeviceModel(self.proto.SerializeToString(), self.inputs, outputs, self.weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from ep_nnapi.nnapi.host.engines.omitted import (
 )
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.sessions.cpu import CPU, session_of
+from ep_nnapi.sessions.cpu import CPU
+from ep_nnapi.sessions.device_session import PythonSession
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -52,26 +53,19 @@ def _session(provider: OrtEpDevice, threads: int, model: Model) -> PreparedSessi
     found = convert(model)
     narrow(found.proto.graph)
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    options.add_session_config_entry("session.force_spinning_stop", "1")
     if provider.ep_name != CPU:
         # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     options.add_provider_for_devices([provider], {})
-    weights = list(found.weights.items())
-    options.add_external_initializers(
-        [name for name, _ in weights],
-        [onnxruntime.OrtValue.ortvalue_from_numpy(array) for _, array in weights],
-    )
     try:
         with CONCURRENT_RUNS.without_blas:
-            session = session_of(found.proto.SerializeToString(), options, ())
+            session = PythonSession.of(found.model(), options, ())
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
-    if provider.ep_name not in session.get_providers():
+    if provider.ep_name not in session.session.get_providers():
         raise Refused(f"{provider.ep_name} has no hardware to run on")
-    return PreparedSession(session, found.inputs, found.outputs, found.loops, found.weights)
+    return PreparedSession(session, found.loops)
 
 
 def narrow(graph: GraphProto, constants: Mapping[str, Array] | None = None) -> None:

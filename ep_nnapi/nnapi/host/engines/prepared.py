@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as Unfinished
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Thread
 
 import numpy as np
-import onnxruntime
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import ResultCode
@@ -22,16 +21,15 @@ from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.sessions.device_session import DeviceSession, Termination
 
 _LONG = 0.1
 """Seconds of a run from which on the next ones are supervised, as those with a time limit are."""
-_LARGE = 1 << 16
-"""Bytes of outputs from which on they are bound instead of copied."""
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 
 
-_inherited: list[onnxruntime.InferenceSession] = []
+_inherited: list[DeviceSession] = []
 """Sessions of the parent process, in a forked child.
 
 They can run there, but not be destroyed: ONNX Runtime would wait forever for their threads, which
@@ -43,15 +41,11 @@ the child does not have.
 class PreparedSession:
     """A session that computes a model; thread-safe, executions may be concurrent.
 
-    weights   memory that the session reads its constants from
     loops     the model has loops: a run is ended after the loop timeout
     """
 
-    session: onnxruntime.InferenceSession
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    session: DeviceSession
     loops: bool
-    weights: Mapping[str, Array] = field(default_factory=dict)
     _seconds: float = math.inf  # of the last run; the first may be long
 
     def __post_init__(self) -> None:
@@ -68,12 +62,12 @@ class PreparedSession:
         options: RunOptions,
     ) -> list[Array]:
         """Run the model, as `device.PreparedModel.execute`."""
-        feeds = dict(zip(self.inputs, inputs, strict=True))
-        for n, array in enumerate(inputs):
-            if array is None:
-                raise ShapeError(f"input {n} is missing, its value is required")
+        feeds = [array for array in inputs if array is not None]
+        if len(feeds) < len(inputs):
+            missing = next(n for n, array in enumerate(inputs) if array is None)
+            raise ShapeError(f"input {missing} is missing, its value is required")
         start = time.perf_counter()
-        long = self._seconds > _LONG and options.stop is not None
+        long = self.long and options.stop is not None
         if long or self.loops or options.timeout_ns is not None:
             results = self._supervised(feeds, outputs, Run.start(options))
         else:
@@ -85,54 +79,31 @@ class PreparedSession:
             return results
         return [_delivered(r, out) for r, out in zip(results, outputs, strict=True)]
 
+    @property
+    def long(self) -> bool:
+        """True if the last run took so long that the next one is supervised, or there was none."""
+        return self._seconds > _LONG
+
+    def direct_session(self) -> DeviceSession | None:
+        """Return the session if its runs need no supervision, as `DirectCompilation`."""
+        return None if self.long or self.loops else self.session
+
     def _compute(
         self,
-        feeds: Mapping[str, Array | None],
+        feeds: Sequence[Array],
         outputs: Sequence[Array | None],
-        flag: onnxruntime.RunOptions | None,
+        options: Termination | None,
     ) -> list[Array]:
-        """Run the session; large outputs of known shapes are written where the caller wants them.
-
-        Small ones are copied, which takes less time than binding them.
-        """
-        given = [out for out in outputs if out is not None]
-        large = sum([out.nbytes for out in given]) >= _LARGE and self._can_bind(feeds, outputs)
         with CONCURRENT_RUNS.without_blas:
-            if large:
-                self.session.run_with_iobinding(self._bound(feeds, given), flag)
-                return given
-            results: list[Array] = self.session.run(self.outputs, feeds, flag)
-            return results
-
-    def _bound(
-        self, feeds: Mapping[str, Array | None], outputs: Sequence[Array]
-    ) -> onnxruntime.IOBinding:
-        binding = self.session.io_binding()
-        for name, array in feeds.items():
-            binding.bind_cpu_input(name, array)
-        for name, out in zip(self.outputs, outputs, strict=True):
-            place = (out.dtype.type, out.shape, out.ctypes.data)
-            binding.bind_output(name, "cpu", 0, *place)
-        return binding
-
-    def _can_bind(self, feeds: Mapping[str, Array | None], outputs: Sequence[Array | None]) -> bool:
-        """True if all outputs are given, of the session's own shapes, and none is an input too."""
-        shapes = [tuple(each.shape) for each in self.session.get_outputs()]
-        return all(
-            out is not None
-            and out.shape == shape
-            and out.flags.c_contiguous
-            and not any(np.may_share_memory(out, array) for array in feeds.values())
-            for out, shape in zip(outputs, shapes, strict=True)
-        )
+            return self.session.run(feeds, outputs, options)
 
     def _supervised(
-        self, feeds: Mapping[str, Array | None], outputs: Sequence[Array | None], run: Run
+        self, feeds: Sequence[Array], outputs: Sequence[Array | None], run: Run
     ) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
         run.check()
         loop_end = time.monotonic_ns() + run.loop_timeout_ns if self.loops else None
-        flag, done = onnxruntime.RunOptions(), Future[list[Array]]()
+        flag, done = self.session.run_options(), Future[list[Array]]()
 
         def compute() -> None:
             try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import onnxruntime
-
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.engines.convert import convert
@@ -16,7 +14,8 @@ from ep_nnapi.nnapi.host.engines.omitted import (
 )
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
-from ep_nnapi.sessions.cpu import saturates, session_of
+from ep_nnapi.sessions.cpu import saturates
+from ep_nnapi.sessions.device_session import open_session
 
 
 def open_model(model: Model, chosen: bool | None, threads: int) -> PreparedModel:
@@ -41,16 +40,5 @@ def int8_weights(chosen: bool | None) -> bool:
 def _session(chosen: bool | None, threads: int, model: Model) -> PreparedSession:
     """Convert a model and open a session for it."""
     found = convert(model, int8_weights=int8_weights(chosen))
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = threads
-    # its threads spin during a run only, so that they take no processor from the outer session
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    weights = list(found.weights.items())
-    options.add_external_initializers(
-        [name for name, _ in weights],
-        [onnxruntime.OrtValue.ortvalue_from_numpy(array) for _, array in weights],
-    )
     with CONCURRENT_RUNS.without_blas:
-        session = session_of(found.proto.SerializeToString(), options)
-    return PreparedSession(session, found.inputs, found.outputs, found.loops, found.weights)
+        return PreparedSession(open_session(found.model(), threads), found.loops)

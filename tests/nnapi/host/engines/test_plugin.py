@@ -18,7 +18,7 @@ from ep_nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.engines import plugin, plugin_session
+from ep_nnapi.nnapi.host.engines import plugin
 from ep_nnapi.nnapi.host.engines.plugin import (
     EXTRAS,
     PluginDevice,
@@ -30,6 +30,7 @@ from ep_nnapi.nnapi.host.engines.plugin import (
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32
+from ep_nnapi.sessions import cpu
 from tests.cli.command import DIGITS
 from tests.nnapi.host.engines.networks import Network, chain, feed
 
@@ -83,7 +84,7 @@ def test_its_own_name_is_the_one_that_is_registered() -> None:
 def refusing(monkeypatch: pytest.MonkeyPatch, op_type: str) -> list[str]:
     """Makes the provider refuse models with that operator; returns a list of all it is asked."""
     asked: list[str] = []
-    opened = plugin_session.session_of
+    opened = cpu.session_of
 
     def session(proto: bytes, *rest: object) -> onnxruntime.InferenceSession:
         asked.append(op_type)
@@ -91,7 +92,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, op_type: str) -> list[str]:
             raise RuntimeError(f"{op_type} is not taken\nand more")
         return opened(proto, *rest)
 
-    monkeypatch.setattr(plugin_session, "session_of", session)
+    monkeypatch.setattr(cpu, "session_of", session)
     return asked
 
 
@@ -118,10 +119,10 @@ def test_what_has_no_onnx_form_is_declined_without_asking(monkeypatch: pytest.Mo
 
 def test_a_session_that_fell_to_the_cpu_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with a plugin that finds no hardware."""
-    cpu = plugin_device(CPU)
+    device = plugin_device(CPU)
     found = SimpleNamespace(get_providers=lambda: ["Another"])
-    monkeypatch.setattr(plugin_session, "session_of", lambda *rest: found)
-    assert cpu.supported(tanh_of_elu()) == (False, False)
+    monkeypatch.setattr(cpu, "session_of", lambda *rest: found)
+    assert device.supported(tanh_of_elu()) == (False, False)
 
 
 def test_one_operation_of_a_model() -> None:

@@ -9,7 +9,6 @@ import time
 from threading import Event, Thread
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure
@@ -66,7 +65,7 @@ def test_a_run_is_stopped_before_it_begins():
 
 def test_errors_of_a_supervised_run_are_those_of_the_session():
     wrong = [np.zeros((1, 2), np.float32)]
-    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument):
+    with pytest.raises(Exception, match="Invalid rank for input"):
         opened().execute(wrong, (), RunOptions(timeout_ns=10**10))
 
 

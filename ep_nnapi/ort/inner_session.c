@@ -1,0 +1,200 @@
+/* Sessions on the CPU provider for devices that compute NNAPI models in ONNX Runtime itself.
+ *
+ * They belong to the ONNX Runtime that has loaded the plugin. Clusters whose tensors need no
+ * conversion run in one without Python. run_options.c stands in front of this file.
+ */
+#include <stdatomic.h>
+#include <time.h>
+
+enum { FEW_TENSORS = 16, LONG_NS = 100000000 };
+
+void close_inner_session(InnerSession *session) {
+  if (session == NULL) return;
+  if (session->session != NULL) api->ReleaseSession(session->session);
+  if (session->memory != NULL) api->ReleaseMemoryInfo(session->memory);
+  if (session->env != NULL) api->ReleaseEnv(session->env);
+  free(session);
+}
+
+static OrtStatus *tensor_over(const InnerSession *session, const Tensor *tensor, OrtValue **value) {
+  return api->CreateTensorWithDataAsOrtValue(session->memory, (void *)tensor->data, tensor->bytes,
+                                             tensor->dims, tensor->rank, tensor->dtype, value);
+}
+
+/* Creates values over the tensors; those without data stay NULL. Returns the first error. */
+static OrtStatus *tensors_over(const InnerSession *session, const Tensor *tensors, size_t count,
+                               OrtValue **values) {
+  size_t i;
+  memset(values, 0, count * sizeof *values);
+  for (i = 0; i < count; i++)
+    if (tensors[i].data != NULL) TRY(tensor_over(session, &tensors[i], &values[i]));
+  return NULL;
+}
+
+static void release_values(OrtValue **values, size_t count) {
+  size_t i;
+  for (i = 0; i < count; i++)
+    if (values[i] != NULL) api->ReleaseValue(values[i]);
+}
+
+static OrtStatus *configure(InnerSession *session, const SessionSetting *settings, size_t count,
+                            const NamedTensors *weights, OrtValue **values,
+                            OrtSessionOptions *options) {
+  enum { FATAL = 4 };
+  size_t i;
+  TRY(api->SetSessionLogSeverityLevel(options, FATAL));
+  TRY(api->SetIntraOpNumThreads(options, session->threads));
+  for (i = 0; i < count; i++)
+    TRY(api->AddSessionConfigEntry(options, settings[i].key, settings[i].value));
+  if (weights->count == 0) return NULL;
+  TRY(tensors_over(session, weights->tensors, weights->count, values));
+  return api->AddExternalInitializers(options, weights->names, (const OrtValue *const *)values,
+                                      weights->count);
+}
+
+static OrtStatus *open_session(InnerSession *session, const void *model, size_t size,
+                               const SessionSetting *settings, size_t count,
+                               const NamedTensors *weights, OrtValue **values) {
+  enum { WARNING = 2, ARENA = 1, DEFAULT = 0 };
+  OrtSessionOptions *options = NULL;
+  OrtStatus *status;
+  TRY(api->CreateEnv(WARNING, "ep_nnapi", &session->env)); /* the process's own, once more */
+  TRY(api->CreateCpuMemoryInfo(ARENA, DEFAULT, &session->memory));
+  TRY(api->CreateSessionOptions(&options));
+  status = configure(session, settings, count, weights, values, options);
+  if (status == NULL)
+    status = api->CreateSessionFromArray(session->env, model, size, options, &session->session);
+  api->ReleaseSessionOptions(options);
+  return status;
+}
+
+OrtStatus *open_inner_session(const void *model, size_t size, int threads,
+                              const SessionSetting *settings, size_t count,
+                              const NamedTensors *weights, InnerSession **opened) {
+  InnerSession *session = calloc(1, sizeof(InnerSession));
+  OrtValue **values = calloc(weights->count + 1, sizeof(OrtValue *));
+  OrtStatus *status;
+  *opened = NULL;
+  if (session == NULL || values == NULL) {
+    free(session);
+    free(values);
+    return create_status("ep_nnapi: out of memory");
+  }
+  session->threads = threads;
+  status = open_session(session, model, size, settings, count, weights, values);
+  release_values(values, weights->count);
+  free(values);
+  if (status == NULL) *opened = session;
+  else close_inner_session(session);
+  return status;
+}
+
+OrtStatus *run_inner_session(const InnerSession *session, const NamedTensors *inputs,
+                             const NamedTensors *outputs, OrtRunOptions *options,
+                             OrtValue **results) {
+  OrtValue **given = calloc(inputs->count + 1, sizeof(OrtValue *));
+  OrtStatus *status;
+  if (given == NULL) return create_status("ep_nnapi: out of memory");
+  status = tensors_over(session, inputs->tensors, inputs->count, given);
+  if (status == NULL) status = tensors_over(session, outputs->tensors, outputs->count, results);
+  if (status == NULL)
+    status = api->Run(session->session, options, inputs->names, (const OrtValue *const *)given,
+                      inputs->count, outputs->names, outputs->count, results);
+  release_values(given, inputs->count);
+  free(given);
+  return status;
+}
+
+OrtStatus *read_result(const OrtValue *value, Tensor *tensor) { return read_tensor(value, tensor); }
+OrtStatus *new_run_options(OrtRunOptions **options) { return api->CreateRunOptions(options); }
+OrtStatus *terminate_run(OrtRunOptions *options) { return api->RunOptionsSetTerminate(options); }
+void release_run_options(OrtRunOptions *options) { api->ReleaseRunOptions(options); }
+
+/* Runs without Python, which forks wait for: locks of ONNX Runtime would stay locked in a child. */
+static atomic_int direct_runs, fork_waits;
+
+void hold_direct_runs(int hold) { atomic_store(&fork_waits, hold); }
+int count_direct_runs(void) { return atomic_load(&direct_runs); }
+
+void forget_direct_runs(void) {
+  atomic_store(&direct_runs, 0);
+  atomic_store(&fork_waits, 0);
+}
+
+static void leave_direct_run(void) { atomic_fetch_sub(&direct_runs, 1); }
+
+static int enter_direct_run(void) {
+  atomic_fetch_add(&direct_runs, 1);
+  if (!atomic_load(&fork_waits)) return 1;
+  leave_direct_run();
+  return 0;
+}
+
+static int has_shape(const OrtValue *value, const DirectTensor *wanted) {
+  const int64_t *dims;
+  size_t rank;
+  int dtype;
+  OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank);
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+    return 0;
+  }
+  return rank == wanted->rank && (rank == 0 || !memcmp(dims, wanted->dims, rank * sizeof *dims));
+}
+
+/* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
+static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
+  const OrtValue *inputs[FEW_TENSORS];
+  OrtValue *outputs[FEW_TENSORS];
+  const DirectTensor *tensor;
+  size_t i;
+  for (i = 0; i < run->input_count; i++) {
+    tensor = &run->inputs[i];
+    TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
+    *fits = inputs[i] != NULL && has_shape(inputs[i], tensor);
+    if (!*fits) return NULL;
+  }
+  for (i = 0; i < run->output_count; i++) {
+    tensor = &run->outputs[i];
+    TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
+                                     &outputs[i]));
+  }
+  return api->Run(run->session->session, run_options, run->input_names, inputs, run->input_count,
+                  run->output_names, run->output_count, outputs);
+}
+
+static int64_t nanoseconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* What a fused node may run without Python; NULL: nothing. */
+typedef struct {
+  _Atomic(const DirectRun *) run;
+  atomic_int failed;
+} DirectSlot;
+
+/* 1 if the cluster has been computed, or its run terminated: then *status. 0: Python has to do it.
+ *
+ * After an error Python does it for good; after a long run it does the next, which it can end. */
+static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus **status) {
+  const DirectRun *run;
+  int64_t start;
+  int fits = 0;
+  if (has_options || atomic_load(&slot->run) == NULL || !enter_direct_run()) return 0;
+  run = atomic_load(&slot->run);
+  if (run != NULL) {
+    start = nanoseconds();
+    *status = run_on_tensors(run, context, &fits);
+    if (nanoseconds() - start > LONG_NS) atomic_store(&slot->run, NULL);
+  }
+  leave_direct_run();
+  if (*status == NULL) return fits;
+  if (run_terminated()) return 1;
+  api->ReleaseStatus(*status);
+  *status = NULL;
+  atomic_store(&slot->failed, 1);
+  atomic_store(&slot->run, NULL);
+  return 0;
+}

@@ -1,0 +1,35 @@
+"""Runs of a cluster that need nothing of this package: those of a session with its own tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ep_nnapi.lowering.border import BoundBorder, Unconverted
+from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
+from ep_nnapi.provider.compiler import Compiler
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRun:
+    """A session of ONNX Runtime that computes a cluster, and the cluster's tensors in it."""
+
+    session: object
+    tensors: Unconverted
+
+
+def direct_run(
+    compiler: Compiler, compilation: Compilation, border: BoundBorder
+) -> DirectRun | None:
+    """Returns what computes the cluster, as long as the compiler's options stay as they are.
+
+    None if tensors are converted at the border, or if runs are measured, limited or listened to.
+    """
+    if (
+        compiler.listeners
+        or compiler.measure
+        or compiler.current_of_session.limits.timeout_ns is not None
+        or not isinstance(compilation, DirectCompilation)
+    ):
+        return None
+    session, tensors = compilation.direct_session(), border.unconverted
+    return None if session is None or tensors is None else DirectRun(session, tensors)

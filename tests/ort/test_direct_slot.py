@@ -1,0 +1,158 @@
+"""Fused nodes run without Python once their first run has shown that nothing needs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.ort import compute, direct_slot
+from ep_nnapi.ort import session as nnapi
+from tests.nnapi.host.engines.test_prepared import in_child
+from tests.ort.conftest import settings
+from tests.ort.models import abs_add, model, node, tensor
+from tests.runtimes import host_only
+
+pytestmark = host_only
+X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A line for each run through Python."""
+    found: list[str] = []
+    through_python = compute.FusedNode.compute
+
+    def counted(node: compute.FusedNode, call: object) -> None:
+        found.append("run")
+        through_python(node, call)
+
+    monkeypatch.setattr(compute.FusedNode, "compute", counted)
+    return found
+
+
+def start(content: bytes, threads: int = 1, **attributes: object) -> onnxruntime.InferenceSession:
+    options = settings()
+    options.intra_op_num_threads = threads
+    for name, value in attributes.items():
+        setattr(options, name, value)
+    nnapi.append_execution_provider(options, device="host-cpu")
+    return onnxruntime.InferenceSession(content, options)
+
+
+def repeat(run: Callable[[], list[np.ndarray]], wanted: np.ndarray, times: int = 3) -> None:
+    for _ in range(times):
+        np.testing.assert_array_equal(run()[0], wanted)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_second_run_needs_no_python(calls: list[str], threads: int):
+    session = start(abs_add(), threads)
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert calls == ["run"]
+
+
+def test_tensors_are_found_by_their_names(calls: list[str]):
+    """Inputs and outputs of the graph in another order than those of the cluster."""
+    nodes = [node("Sub", "b a", "c"), node("Mul", "c a", "d"), node("Div", "d b", "e")]
+    ends = [tensor("a"), tensor("b")], [tensor("e"), tensor("c")]
+    session = start(model(nodes, *ends))
+    a, b = np.full_like(X, 2), X
+    for _ in range(3):
+        e, c = session.run(None, {"a": a, "b": b})
+        np.testing.assert_array_equal(c, b - a)
+        np.testing.assert_allclose(e, (b - a) * a / b, rtol=1e-6)  # division may be reciprocal
+    assert calls == ["run"]
+
+
+def test_bound_outputs_are_written(calls: list[str]):
+    session = start(abs_add())
+    y = np.zeros_like(X)
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+    for _ in range(3):
+        y[:] = 0
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(y, np.abs(X) + X)
+    assert calls == ["run"]
+
+
+def test_tensors_that_are_converted_need_python(calls: list[str]):
+    """INT64 is INT32 inside: ArgMax gives positions."""
+    nodes = [node("Abs", "x", "a"), node("ArgMax", "a", "y", axis=1, keepdims=0)]
+    session = start(model(nodes, [tensor("x")], [tensor("y", (2,), np.int64)]))
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X).argmax(1))
+    assert calls == ["run"] * 3
+
+
+def test_sizes_that_the_model_does_not_declare_need_python(calls: list[str]):
+    session = start(abs_add(("n", 3)))
+    for rows in (2, 1, 2):
+        repeat(lambda rows=rows: session.run(None, {"x": X[:rows]}), (np.abs(X) + X)[:rows])
+    assert len(calls) == 9
+
+
+def test_a_profile_has_every_run(calls: list[str], tmp_path: Path):
+    session = start(abs_add(), enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
+    assert len([e for e in events if e["name"] == "NNAPI cluster"]) == 3
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert calls == ["run"] * 4
+
+
+def test_changed_options_are_seen_by_the_next_run(calls: list[str]):
+    session = start(abs_add())
+    run = lambda: session.run(None, {"x": X})  # noqa: E731
+    repeat(run, np.abs(X) + X)
+    session.set_ep_dynamic_options({"execution_timeout": "60"})
+    repeat(run, np.abs(X) + X)  # a limit needs Python
+    assert calls == ["run"] * 4
+
+
+def test_options_of_a_run_need_python(calls: list[str]):
+    session = start(abs_add())
+    limited = onnxruntime.RunOptions()
+    limited.add_run_config_entry("ep.nnapipluginexecutionprovider.execution_timeout", "60")
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    repeat(lambda: session.run(None, {"x": X}, limited), np.abs(X) + X)
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert calls == ["run"] * 4
+
+
+def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
+    session = start(abs_add())
+    session.run(None, {"x": X})
+    options = onnxruntime.RunOptions()
+    options.terminate = True
+    with pytest.raises(Exception, match="terminate flag"):
+        session.run(None, {"x": X}, options)
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert calls == ["run"]
+
+
+def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pytest.MonkeyPatch):
+    """C code is told of an input that the session does not have."""
+    made = direct_slot._run_struct
+
+    def with_other_names(session: object, tensors: object) -> tuple[object, object]:
+        run, owned = made(session, tensors)
+        run.input_names = run.output_names
+        return run, owned
+
+    monkeypatch.setattr(direct_slot, "_run_struct", with_other_names)
+    session = start(abs_add())
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert calls == ["run"] * 3
+
+
+def test_a_forked_process_runs_its_parents_session():
+    session = start(abs_add(), 2)
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
+    assert in_child(lambda: int(session.run(None, {"x": X})[0][0, 1]) - 4) == 0
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)

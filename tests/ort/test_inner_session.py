@@ -1,0 +1,146 @@
+"""Sessions through the C API give what those of Python's give, also around forks."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import numpy as np
+import pytest
+
+from ep_nnapi.ort import inner_session
+from ep_nnapi.ort import session as nnapi
+from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
+from ep_nnapi.sessions.device_session import DeviceModel
+from tests.nnapi.host.engines.test_prepared import in_child
+from tests.ort.models import model, node, tensor
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    nnapi.register()
+
+
+def opened(content: DeviceModel, threads: int = 1) -> InnerSession:
+    found = open_inner_session(content, threads)
+    assert found is not None
+    return found
+
+
+def scaled(size: int | str = 3, dtype: type = np.float32) -> DeviceModel:
+    """y = w * x and z = y + x, w as an external initializer."""
+    nodes = [node("Mul", "x w", "y"), node("Add", "y x", "z")]
+    ends = [tensor("x", (size,), dtype)], [tensor(n, (size,), dtype) for n in "yz"]
+    known = size if isinstance(size, int) else None
+    weights = {"w": np.array([3], dtype)}
+    content = external(model(nodes, *ends, {"w": np.array([1], dtype)}))
+    return DeviceModel(content, ("x",), {"y": (known,), "z": (known,)}, weights)
+
+
+def external(content: bytes) -> bytes:
+    """The model with all initializers external, without a file."""
+    import onnx
+
+    proto = onnx.load_from_string(content)
+    for each in proto.graph.initializer:
+        each.ClearField("raw_data")
+        each.data_location = onnx.TensorProto.EXTERNAL
+        each.external_data.add(key="location", value="weights")
+    return proto.SerializeToString()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64])
+def test_results_are_those_of_the_model(dtype: type):
+    x = np.arange(3).astype(dtype)
+    y, z = opened(scaled(dtype=dtype)).run([x], [])
+    np.testing.assert_array_equal(y, 3 * x, strict=True)
+    np.testing.assert_array_equal(z, 4 * x, strict=True)
+
+
+def test_an_output_is_written_into_the_callers_array():
+    x, out = np.ones(3, np.float32), np.zeros(3, np.float32)
+    y, z = opened(scaled()).run([x], [None, out])
+    assert z is out
+    np.testing.assert_array_equal(out, 4 * x)
+    np.testing.assert_array_equal(y, 3 * x)
+
+
+def test_an_output_that_is_an_input_too_is_not_written():
+    """The caller's array is written by the caller, when the run is over."""
+    x = np.ones(3, np.float32)
+    y, _ = opened(scaled()).run([x], [x, None])
+    assert y is not x
+    np.testing.assert_array_equal(x, np.ones(3))
+
+
+def test_results_outlive_the_session():
+    results = opened(scaled("n")).run([np.ones(4, np.float32)], [])
+    gc.collect()
+    np.testing.assert_array_equal(results[1], [4] * 4)
+
+
+def test_a_scalar_and_no_elements_pass():
+    one = DeviceModel(
+        model([node("Neg", "x", "y")], [tensor("x", ())], [tensor("y", ())]), ("x",), {"y": ()}
+    )
+    np.testing.assert_array_equal(opened(one).run([np.array(2, np.float32)], [])[0], -2)
+    y, _ = opened(scaled("n")).run([np.zeros(0, np.float32)], [])
+    assert y.shape == (0,)
+
+
+def test_errors_are_those_of_onnx_runtime():
+    with pytest.raises(SessionError, match="Got: 4 Expected: 3"):
+        opened(scaled()).run([np.ones(4, np.float32)], [])
+    with pytest.raises(SessionError, match="onnxruntime: "):
+        opened(DeviceModel(b"no model", (), {}))
+
+
+def test_a_run_can_be_terminated():
+    session = opened(scaled())
+    options = session.run_options()
+    options.terminate = True
+    with pytest.raises(SessionError, match="terminate flag"):
+        session.run([np.ones(3, np.float32)], [], options)
+    assert len(session.run([np.ones(3, np.float32)], [], session.run_options())) == 2
+
+
+def test_a_session_runs_in_a_forked_process():
+    session, x = opened(scaled(), 2), np.ones(3, np.float32)
+    session.run([x], [])
+    assert in_child(lambda: int(session.run([x], [])[1][0]) - 4) == 0
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Event]:
+    """A run without Python that lasts until the event is set."""
+    over = Event()
+    monkeypatch.setattr(
+        inner_session,
+        "lib",
+        Counting(inner_session.lib, lambda: 0 if over.is_set() else 1),
+    )
+    yield over
+    over.set()
+
+
+class Counting:
+    """The library with another count of runs."""
+
+    def __init__(self, lib: object, count: object) -> None:
+        self._lib = lib
+        self.count_direct_runs = count
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._lib, name)
+
+
+def test_a_fork_waits_for_runs_without_python(running: Event):
+    done: list[int] = []
+    forker = Thread(target=lambda: done.append(in_child(lambda: 0)))
+    forker.start()
+    forker.join(0.05)  # a fork that does not wait would be over
+    assert not done
+    running.set()
+    forker.join(60)
+    assert done == [0]

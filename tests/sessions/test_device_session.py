@@ -1,0 +1,86 @@
+"""Sessions of devices: where outputs are written, settings, and who opens them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.sessions import device_session
+from ep_nnapi.sessions.device_session import DeviceModel, PythonSession, open_session, writable
+from tests.ort.models import model, node, tensor
+
+LARGE = 1 << 14
+"""Numbers in outputs that are bound instead of copied."""
+
+
+def added(size: int = 3) -> DeviceModel:
+    """y = x + x."""
+    content = model([node("Add", "x x", "y")], [tensor("x", (size,))], [tensor("y", (size,))])
+    return DeviceModel(content, ("x",), {"y": (size,)})
+
+
+@pytest.fixture
+def python_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_session, "OPENERS", [])
+
+
+@pytest.mark.usefixtures("python_only")
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE], ids=["copied", "bound"])
+def test_results_are_those_of_the_model(size: int):
+    x, out = np.arange(size, dtype=np.float32), np.empty(size, np.float32)
+    (result,) = open_session(added(size), 1).run([x], [out])
+    np.testing.assert_array_equal(result, 2 * x)
+    assert (result is out) is (size == LARGE)
+
+
+@pytest.mark.usefixtures("python_only")
+def test_threads_and_settings_are_those_of_devices():
+    opened = open_session(added(), 2)
+    assert isinstance(opened, PythonSession)
+    options = opened.session.get_session_options()
+    assert options.intra_op_num_threads == 2
+    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+
+
+def test_the_first_opener_that_can_opens(monkeypatch: pytest.MonkeyPatch):
+    class Opened:
+        pass
+
+    openers = [lambda *_: None, lambda *_: Opened(), lambda *_: 1 / 0]
+    monkeypatch.setattr(device_session, "OPENERS", openers)
+    assert isinstance(open_session(added(), 1), Opened)
+
+
+X = np.zeros(3, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("out", "whole"),
+    [
+        (np.zeros(3, np.float32), True),
+        (np.zeros(4, np.float32), False),
+        (np.zeros((3, 2), np.float32)[:, 0], False),
+        (X, False),
+        (None, False),
+    ],
+    ids=["its place", "another shape", "gaps", "memory of an input", "no array"],
+)
+def test_a_session_writes_only_into_arrays_of_its_own(out: np.ndarray | None, whole: bool):
+    (found,) = writable(added(), [X], [out])
+    assert (found is out) is whole or out is None
+    assert (found is not None) is whole
+
+
+def test_an_output_of_unknown_size_has_no_place():
+    unknown = DeviceModel(b"", ("x",), {"y": (None,)})
+    assert writable(unknown, [X], [np.zeros(3, np.float32)]) == [None]
+
+
+@pytest.mark.usefixtures("python_only")
+def test_a_run_can_be_terminated():
+    opened = open_session(added(), 1)
+    options = opened.run_options()
+    options.terminate = True
+    with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="terminate flag"):
+        opened.run([X], [], options)
