@@ -19,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--measure",
         action="store_true",
-        help="run the model once with random inputs, for the times that devices measure",
+        help="run the model with random inputs, for measured times of clusters and nodes",
     )
     arguments.add_json(parser)
 

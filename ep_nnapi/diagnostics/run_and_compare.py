@@ -156,7 +156,7 @@ def _run_both(
     cpu = open_session(source(model), exact_options(), [CPU])
     feeds = feeds_of(cpu, inputs, seed, parse(options).fix)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
-    provider, session = _nnapi_session(model, options)
+    provider, session = nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     check_excluded(parse(options), provider.report)
     verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
@@ -203,7 +203,7 @@ def _run_epcontext(
     options: Mapping[str, object],
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
-    provider, session = _nnapi_session(model, options)
+    provider, session = nnapi_session(model, options)
     feeds = feeds_of(session, inputs, seed, ())
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
@@ -251,7 +251,7 @@ def run_on_nnapi(
     model: ModelSource, feeds: Feeds, options: Mapping[str, object]
 ) -> tuple[Provider, list[Mapping[str, Array]]]:
     """Runs a stock session on NNAPI; returns the provider and the outputs of each run."""
-    provider, session = _nnapi_session(model, options)
+    provider, session = nnapi_session(model, options)
     return provider, [outputs_of(session, f, provider) for f in feeds.runs]
 
 
@@ -261,17 +261,18 @@ def _profiled_runs(
     options: Mapping[str, object],
     settings: onnxruntime.SessionOptions,
 ) -> onnxruntime.InferenceSession:
-    provider, session = _nnapi_session(model, options, settings)
+    provider, session = nnapi_session(model, options, settings)
     for given in feeds.runs:
         outputs_of(session, given, provider)
     return session
 
 
-def _nnapi_session(
+def nnapi_session(
     model: ModelSource,
     options: Mapping[str, object],
     settings: onnxruntime.SessionOptions | None = None,
 ) -> tuple[Provider, onnxruntime.InferenceSession]:
+    """Returns a stock session on NNAPI and its provider."""
     register()
     chosen = exact_options() if settings is None else settings
     with provider_of_session(parse(options)) as (strings, found):

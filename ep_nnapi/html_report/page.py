@@ -16,6 +16,9 @@ from ep_nnapi.report import Report
 
 _D3 = "gravis/_internal/plotting/third_party/d3"
 """The folder of D3 and its licence in the package gravis, which carries both as data."""
+_SLOWEST = 20
+"""Number of the slowest parts of a run that are listed singly."""
+_TIME_COLUMNS = ("part", "operators", "device", "measured", "share of the run")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 
@@ -76,6 +79,9 @@ def _header(found: Findings) -> str:
 def _sections(found: Findings) -> list[str]:
     report = found.report
     sections = [_section("clusters", "Clusters", _clusters(found))] if report.clusters else []
+    times = _times(found)
+    if times:
+        sections.append(_section("times", "Measured times", times))
     if report.rejections:
         sections.append(_section("rejections", "Left to the CPU", _rejections(report)))
     if report.notes:
@@ -99,20 +105,55 @@ def _clusters(found: Findings) -> str:
     """A table with the same columns as the terminal's, inputs, outputs and times."""
     columns = (*report_html.CLUSTER_COLUMNS, "inputs", "outputs", "NNAPI", "CPU", "measured")
     rows = []
-    for i, c in enumerate(found.report.clusters):
+    for i, (c, measured) in enumerate(zip(found.report.clusters, found.cluster_times, strict=True)):
         rows.append(
             (
                 *(str(i), str(len(c.nodes)), c.device, _bytes(c.boundary_bytes), c.operators),
                 *(c.ends, ", ".join(c.inputs), ", ".join(c.outputs)),
-                *(_microseconds(c.nnapi_us), _microseconds(c.cpu_us)),
-                f"{found.measured[i]:.3g} ms" if i in found.measured else "-",
+                *(_microseconds(c.nnapi_us), _microseconds(c.cpu_us), _microseconds(measured)),
             )
         )
     note = (
         "NNAPI and CPU are estimated times of a run, by the default cost model of a phone unless "
-        "a calibration is given; measured is what the device measured itself."
+        "a calibration is given; measured is that of a run on this machine (report --measure)."
     )
     return f"{report_html.table(columns, rows)}<p>{note}</p>"
+
+
+def _times(found: Findings) -> str:
+    """A table of what takes longest in a run: clusters, and nodes on the CPU provider."""
+    types = {n.name: n.op_type for g in found.report.graphs for n in g.outline}
+    parts = [
+        (f"cluster {i}", c.operators, c.device, us)
+        for i, (c, us) in enumerate(zip(found.report.clusters, found.cluster_times, strict=True))
+        if us is not None
+    ]
+    with_subgraphs = {g.key.rpartition(".")[0] for g in found.report.graphs}
+    parts += [
+        (name, types.get(name, ""), "CPU provider", us)
+        for name, us in found.times.cpu_nodes.items()
+        if name not in with_subgraphs  # their times are those of the nodes inside
+    ]
+    total = sum(us for *_, us in parts)
+    if not total:
+        return ""
+    parts.sort(key=lambda part: -part[-1])
+    rows = [(*names, _microseconds(us), f"{us / total:.1%}") for *names, us in parts[:_SLOWEST]]
+    rest = sum(us for *_, us in parts[_SLOWEST:])
+    left = len(parts) - _SLOWEST
+    if left > 0:
+        rows.append((f"{left} more", "", "", _microseconds(rest), f"{rest / total:.1%}"))
+    devices = "".join(
+        f"<li>cluster {t.cluster} on {report_html.text(t.device)}: {time:.3g} ms</li>"
+        for t in found.times.devices
+        if (time := t.in_driver or t.on_hardware) is not None
+    )
+    note = (
+        f"Median of {found.times.runs} runs with random inputs after a warm-up, at optimization "
+        "level basic, so that the nodes are those of the drawing."
+    )
+    own = f"<p>As the devices measured themselves:</p><ul>{devices}</ul>" if devices else ""
+    return f"{report_html.table(_TIME_COLUMNS, rows)}<p>{note}</p>{own}"
 
 
 def _rejections(report: Report) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, drawing_of
 from ep_nnapi.report import Report
@@ -25,7 +26,7 @@ class Findings:
 
     model                what the page is about: a file name
     listings             the NNAPI model of each cluster, as text
-    measured             milliseconds of a run of clusters, by number; empty if nothing was run
+    times                measured times of clusters and nodes; empty if nothing was run
     feature_levels       reports at each feature level
     optimization_levels  reports at each of ONNX Runtime's optimization levels
     """
@@ -33,9 +34,14 @@ class Findings:
     model: str
     report: Report
     listings: tuple[str, ...] = ()
-    measured: Mapping[int, float] = field(default_factory=dict)
+    times: MeasuredTimes = field(default_factory=MeasuredTimes)
     feature_levels: tuple[Variant, ...] = ()
     optimization_levels: tuple[Variant, ...] = ()
+
+    @property
+    def cluster_times(self) -> list[float | None]:
+        """Measured microseconds of each cluster; None if it did not run."""
+        return [self.times.clusters.get(c.nodes) for c in self.report.clusters]
 
 
 def data_of(found: Findings) -> dict[str, object]:
@@ -53,6 +59,7 @@ def data_of(found: Findings) -> dict[str, object]:
 
 def _nodes(found: Findings, drawing: Drawing) -> list[dict[str, object]]:
     rejection_of = {r.node: i for i, r in enumerate(found.report.rejections)}
+    first_of = {nodes[0]: nodes for nodes in found.times.operations if nodes}
     return [
         {
             "name": node.name,
@@ -65,12 +72,25 @@ def _nodes(found: Findings, drawing: Drawing) -> list[dict[str, object]]:
             ],
             "readers": list(readers),
             "us": [round(node.cpu_us, 3), round(node.nnapi_us, 3)],
+            "measured": _measured(found.times, first_of, node.name, cluster),
             "source": "" if node.source is None else _source(node.source),
         }
         for node, cluster, readers in zip(
             drawing.nodes, drawing.clusters, drawing.readers, strict=True
         )
     ]
+
+
+def _measured(
+    times: MeasuredTimes, operations: Mapping[str, tuple[str, ...]], name: str, cluster: int
+) -> dict[str, object] | None:
+    """Returns the time of a node and the nodes that it is for; None if it is not known.
+
+    operations  nodes of the NNAPI operations, by the first of them
+    """
+    nodes = (name,) if cluster == CPU else operations.get(name, ())
+    us = times.cpu_nodes.get(name) if cluster == CPU else times.operations.get(nodes)
+    return None if us is None else {"us": round(us, 3), "nodes": nodes}
 
 
 def _source(source: SourceLine) -> str:
@@ -96,8 +116,10 @@ def _clusters(found: Findings) -> list[dict[str, object]]:
             "operators": cluster.operators,
             "cpu_us": cluster.cpu_us,
             "nnapi_us": cluster.nnapi_us,
-            "measured_ms": found.measured.get(i),
+            "measured_us": measured,
             "listing": listing,
         }
-        for i, (cluster, listing) in enumerate(zip(found.report.clusters, listings, strict=True))
+        for cluster, listing, measured in zip(
+            found.report.clusters, listings, found.cluster_times, strict=True
+        )
     ]

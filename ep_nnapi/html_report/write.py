@@ -8,9 +8,9 @@ from pathlib import Path
 
 from ep_nnapi.diagnostics.check import check, partitioned, source
 from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.diagnostics.run_and_compare import run
 from ep_nnapi.errors import NnapiError
 from ep_nnapi.files import write_text
 from ep_nnapi.html_report.page import page
@@ -41,7 +41,7 @@ def write_report(
 
     model    as for `check`
     levels   compare all feature levels, and ONNX Runtime's optimization levels
-    measure  run the model with random inputs, for the times that devices measure themselves
+    measure  run the model with random inputs, for the times of clusters and nodes
     Raises as `check`; RuntimeFailure if a device fails in a measured run; OptionError if the
     file cannot be written.
     """
@@ -58,7 +58,7 @@ def write_report(
         "model" if isinstance(given, bytes) else Path(given).name,
         report,
         tuple(listing(c.models[0], data=False) if c.models else "" for c in provider.clusters),
-        _measured(given, report, options) if measure else {},
+        measured_times(given, options) if measure else MeasuredTimes(),
         tuple(compared["feature"]),
         tuple(compared["optimization"]),
     )
@@ -88,14 +88,3 @@ def _variant(name: str, checked: Callable[[], Report]) -> Variant:
         return Variant(name, checked())
     except NnapiError as error:
         return Variant(name, None, str(error))
-
-
-def _measured(
-    model: str | bytes, report: Report, options: Mapping[str, object]
-) -> dict[int, float]:
-    """Milliseconds of a run of each cluster, where its device measured it."""
-    result = run(model, (), seed=0, tolerance=None, latency=False, profile=None, **options)
-    if [c.nodes for c in result.report.clusters] != [c.nodes for c in report.clusters]:
-        return {}  # other sizes of inputs than declared may change the clusters
-    times = {t.cluster: t.in_driver or t.on_hardware for t in result.device_times}
-    return {cluster: time for cluster, time in times.items() if time is not None}

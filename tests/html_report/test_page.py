@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import OptionError
 from ep_nnapi.html_report import page as module
 from ep_nnapi.html_report.page import page
@@ -83,8 +84,26 @@ def test_levels_side_by_side():
 
 
 def test_measured_times():
-    found = Page(page(Findings("m", REPORT, measured={0: 1.25})))
-    assert [r[-1] for r in found.rows["clusters"][1:]][:2] == ["1.25 ms", "-"]
+    first, second, *_ = (c.nodes for c in REPORT.clusters)
+    slow, fast = (r.node for r in REPORT.rejections)
+    times = MeasuredTimes({first: 1250.0, second: 500.0}, {}, {slow: 700.0, fast: 50.0}, runs=3)
+    found = Page(page(Findings("m", REPORT, times=times)))
+    assert [r[-1] for r in found.rows["clusters"][1:]] == ["1.25 ms", "500 µs", "-"]
+    rows = [(r[0], *r[2:]) for r in found.rows["times"][1:]]
+    assert rows == [
+        ("cluster 0", "nnapi-reference", "1.25 ms", "50.0%"),
+        (slow, "CPU provider", "700 µs", "28.0%"),
+        ("cluster 1", "nnapi-reference", "500 µs", "20.0%"),
+        (fast, "CPU provider", "50 µs", "2.0%"),
+    ]
+    assert "times" not in Page(HTML).rows
+
+
+def test_only_the_slowest_parts_are_listed_singly():
+    times = MeasuredTimes(cpu_nodes={f"n{i}": 1.0 for i in range(25)})
+    rows = Page(page(Findings("m", REPORT, times=times))).rows["times"][1:]
+    assert len(rows) == 21
+    assert rows[-1] == ["5 more", "", "", "5 µs", "20.0%"]
 
 
 def test_elements_that_scripts_look_up_exist():

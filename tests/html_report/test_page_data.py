@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import ep_nnapi
+from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.html_report.page_data import Findings, data_of
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named
@@ -40,10 +41,21 @@ def test_nodes_have_types_times_and_readers():
 
 def test_clusters_have_listings_and_times():
     report = ep_nnapi.check(DIGITS)
-    (cluster,) = data_of(Findings("m", report, ("CONV_2D",), {0: 1.5}))["clusters"]
+    times = MeasuredTimes({report.clusters[0].nodes: 1.5})
+    (cluster,) = data_of(Findings("m", report, ("CONV_2D",), times))["clusters"]
     assert cluster["operators"] == report.clusters[0].operators
-    assert (cluster["listing"], cluster["measured_ms"]) == ("CONV_2D", 1.5)
+    assert (cluster["listing"], cluster["measured_us"]) == ("CONV_2D", 1.5)
     assert cluster["nnapi_us"] == report.clusters[0].nnapi_us
+
+
+def test_nodes_have_measured_times():
+    """An NNAPI operation is at the first node that it computes, with the others beside it."""
+    taken, on_cpu = REPORT.clusters[0].nodes[:2], REPORT.rejections[0].node
+    times = MeasuredTimes(operations={taken: 2.5, ("elsewhere",): 9.0}, cpu_nodes={on_cpu: 4.0})
+    found = {n["name"]: n["measured"] for n in data_of(Findings("m", REPORT, times=times))["nodes"]}
+    assert found[taken[0]] == {"us": 2.5, "nodes": taken}
+    assert found[on_cpu] == {"us": 4.0, "nodes": (on_cpu,)}
+    assert sum(m is not None for m in found.values()) == 2
 
 
 def test_the_advice_of_every_reason_is_there():

@@ -11,7 +11,7 @@ import ep_nnapi
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.html_report.write import write_report
 from tests.cli.command import DIGITS
-from tests.html_report.models import Page, embedded, named
+from tests.html_report.models import Page, blocks, embedded, named
 
 
 def test_it_is_the_report_of_check(tmp_path: Path):
@@ -41,19 +41,29 @@ def test_levels_are_those_of_check(tmp_path: Path):
     assert steps == [(i, 13) for i in range(13)]
 
 
-def test_measured_times_are_of_the_devices(tmp_path: Path):
-    """Devices behind NNAPI's C API measure themselves, those in this process do not."""
-    library = ep_nnapi.libneuralnetworks_path()
+def test_measured_times_of_clusters_and_cpu_nodes(tmp_path: Path):
+    write_report(blocks(5), tmp_path / "r.html", levels=False, measure=True)
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    data = embedded(text)
+    assert all(c["measured_us"] > 0 for c in data["clusters"])
+    (on_cpu,) = [n for n in data["nodes"] if n["cluster"] < 0]
+    assert on_cpu["measured"]["us"] > 0
+    parts = [row[0] for row in Page(text).rows["times"][1:]]
+    assert sorted(parts) == [on_cpu["name"], "cluster 0", "cluster 1"]
+
+
+def test_devices_behind_the_c_api_measure_themselves(tmp_path: Path):
     write_report(
         DIGITS,
         tmp_path / "r.html",
         levels=False,
         measure=True,
-        runtime=library,
+        runtime=ep_nnapi.libneuralnetworks_path(),
         device="nnapi-reference",
     )
-    (cluster,) = embedded((tmp_path / "r.html").read_text(encoding="utf-8"))["clusters"]
-    assert cluster["measured_ms"] > 0
+    text = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "As the devices measured themselves" in text
+    assert "<li>cluster 0 on nnapi-reference: " in text
 
 
 def test_a_model_in_memory(tmp_path: Path):

@@ -276,9 +276,16 @@ function aboutNode(i) {
   for (const note of data.report.notes.filter((n) => n.node === node.name))
     parts.push(element("p", {class: "note"}, `Note: ${note.detail}`));
   parts.push(facts([["source", node.source], ["outputs", node.outputs.join("; ")],
-    ["on the CPU", `about ${time(node.us[0])}`], ["on NNAPI", `about ${time(node.us[1])}`]]));
+    ["on the CPU", `about ${time(node.us[0])}`], ["on NNAPI", `about ${time(node.us[1])}`],
+    ["measured", measuredTime(node)]]));
   parts.push(...links("Reads from", producers[i]), ...links("Read by", node.readers));
   return parts;
+}
+
+function measuredTime({measured}) {
+  if (measured === null) return "";
+  const [, ...others] = measured.nodes;
+  return time(measured.us) + (others.length ? `, with ${others.join(", ")}` : "");
 }
 
 function aboutBox(box) {
@@ -297,13 +304,13 @@ function aboutBox(box) {
 
 function aboutCluster(i) {
   const {device, inputs, outputs, boundary_bytes: bytes} = data.report.clusters[i];
-  const {operators, cpu_us: cpu, nnapi_us: nnapi, measured_ms: measured, listing} = data.clusters[i];
+  const {operators, cpu_us: cpu, nnapi_us: nnapi, measured_us: measured, listing} = data.clusters[i];
   const parts = [element("p", {class: "decision"}, `NNAPI, on ${device}`), facts([
     ["operators", operators], ["inputs", inputs.join(", ")], ["outputs", outputs.join(", ")],
     ["bytes in and out", bytes.toLocaleString("en")],
     ["on NNAPI", nnapi === null ? "" : `about ${time(nnapi)}`],
     ["on the CPU", cpu === null ? "" : `about ${time(cpu)}`],
-    ["measured", measured === null ? "" : `${measured.toPrecision(3)} ms`],
+    ["measured", measured === null ? "" : time(measured)],
   ])];
   if (listing) {
     const shown = element("details", {class: "listing"}, element("summary", {}, "NNAPI model"));
