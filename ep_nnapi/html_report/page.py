@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ep_nnapi import report_html
 from ep_nnapi.errors import ADVICE, OptionError
-from ep_nnapi.html_report.page_data import Findings, Variant, data_of
+from ep_nnapi.html_report.page_data import Findings, data_of
+from ep_nnapi.html_report.pictures import Variant
 from ep_nnapi.report import Report
 
 _D3 = "gravis/_internal/plotting/third_party/d3"
@@ -63,15 +64,15 @@ def _embedded(data: dict[str, object]) -> str:
 def _header(found: Findings) -> str:
     report = found.report
     facts = (
-        (f"{report.taken} of {report.nodes}", "nodes on NNAPI"),
-        (str(len(report.clusters)), "cluster" if len(report.clusters) == 1 else "clusters"),
-        (_bytes(report.boundary_bytes), "over their borders"),
-        (str(report.feature_level), "feature level"),
-        (report.target, "target"),
+        ("", f"{report.taken} of {report.nodes}", "nodes on NNAPI"),
+        ("", str(len(report.clusters)), "cluster" if len(report.clusters) == 1 else "clusters"),
+        ("", _bytes(report.boundary_bytes), "over their borders"),
+        ("feature level", str(report.feature_level), ""),
+        ("target", report.target, ""),
     )
     items = "".join(
-        f"<li><b>{report_html.text(value)}</b> {report_html.text(what)}</li>"
-        for value, what in facts
+        f"<li>{before} <b>{report_html.text(value)}</b> {after}</li>"
+        for before, value, after in facts
     )
     return f"<header><h1>{report_html.text(found.model)}</h1><ul>{items}</ul></header>"
 
@@ -89,8 +90,8 @@ def _sections(found: Findings) -> list[str]:
         notes = report_html.table(("operator", "node", "note"), rows)
         sections.append(_section("notes", "Taken with a note", notes))
     comparisons = (
-        _comparison("feature level", found.feature_levels, "Feature levels"),
-        _comparison("optimization level", found.optimization_levels, "Optimization levels"),
+        _comparison("feature", found.feature_levels),
+        _comparison("optimization", found.optimization_levels),
     )
     if any(comparisons):
         sections.append(_section("levels", "Side by side", "".join(comparisons)))
@@ -170,11 +171,15 @@ def _rejections(report: Report) -> str:
     )
 
 
-def _comparison(what: str, variants: Sequence[Variant], caption: str) -> str:
+def _comparison(what: str, variants: Sequence[Variant]) -> str:
+    """A table of levels, and a place for their pictures, which the page draws."""
     if not variants:
         return ""
-    columns = (what, "nodes", "on NNAPI", "clusters", "border bytes", "reasons of the others")
-    return report_html.table(columns, map(_variant, variants), caption)
+    columns = (f"{what} level", "nodes", "on NNAPI", "clusters", "border bytes")
+    rows = map(_variant, variants)
+    caption = f"{what.capitalize()} levels"
+    table = report_html.table((*columns, "reasons of the others"), rows, caption)
+    return f'{table}<div class="pictures" data-kind="{what}"></div>'
 
 
 def _variant(variant: Variant) -> tuple[str, ...]:

@@ -8,16 +8,8 @@ from dataclasses import dataclass, field
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import ADVICE, SourceLine
 from ep_nnapi.html_report.boxes import CPU, Box, Drawing, drawing_of
+from ep_nnapi.html_report.pictures import Variant, pictures_of
 from ep_nnapi.report import Report
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
-    """One row of a comparison: a level, and the report at it, or the error in its place."""
-
-    name: str
-    report: Report | None
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +45,10 @@ def data_of(found: Findings) -> dict[str, object]:
         "nodes": _nodes(found, drawing),
         "boxes": [_box(b) for b in drawing.boxes],
         "clusters": _clusters(found),
+        "pictures": {
+            "feature": pictures_of(found.feature_levels),
+            "optimization": pictures_of(found.optimization_levels),
+        },
         "advice": {str(reason): advice for reason, advice in ADVICE.items()},
     }
 

@@ -14,7 +14,8 @@ from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.errors import NnapiError
 from ep_nnapi.files import write_text
 from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings, Variant
+from ep_nnapi.html_report.page_data import Findings
+from ep_nnapi.html_report.pictures import Variant
 from ep_nnapi.nnapi.listing import listing
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Level

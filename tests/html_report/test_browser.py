@@ -13,11 +13,14 @@ from ep_nnapi.errors import printable
 from ep_nnapi.html_report.boxes import LIMIT
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
+from ep_nnapi.html_report.pictures import Variant
 from tests.html_report.models import EVIL, blocks, named
+from tests.html_report.shown import Shown
 
 pytestmark = pytest.mark.web
 REPORT = ep_nnapi.check(blocks(12))
 JSON = REPORT.to_json()
+LEVELS = tuple(Variant(str(n), ep_nnapi.check(blocks(12), feature_level=n)) for n in (1, 2, 3))
 
 
 @pytest.fixture(scope="module")
@@ -35,57 +38,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     listings = tuple(f"listing of {i}" for i in range(len(REPORT.clusters)))
     (folder / "blocks.html").write_text(page(Findings("m.onnx", REPORT, listings)))
     evil = ep_nnapi.check(named(EVIL))
-    (folder / "evil.html").write_text(page(Findings(EVIL, evil)), encoding="utf-8")
+    levels = tuple(Variant(EVIL, ep_nnapi.check(named(EVIL), exclude=x)) for x in ("", "Relu"))
+    html = page(Findings(EVIL, evil, optimization_levels=levels))
+    (folder / "evil.html").write_text(html, encoding="utf-8")
+    (folder / "levels.html").write_text(page(Findings("m", REPORT, feature_levels=LEVELS)))
     (folder / "big.html").write_text(page(Findings("big", ep_nnapi.check(blocks(1250)))))
     return folder
-
-
-class Shown:
-    """A page in the browser, by what a reader sees and does."""
-
-    def __init__(self, driver: object, path: Path) -> None:
-        self.driver = driver
-        self.driver.get(path.as_uri())
-
-    def all(self, selector: str) -> list[object]:
-        return self.driver.find_elements("css selector", selector)
-
-    def one(self, selector: str) -> object:
-        return self.driver.find_element("css selector", selector)
-
-    def text(self, selector: str) -> str:
-        return self.one(selector).text
-
-    def labels(self, selector: str = "g.box") -> list[tuple[str, str]]:
-        """Both lines of boxes, also of those outside the visible part of the drawing."""
-        script = """return [...document.querySelectorAll(arguments[0])].map(
-            b => [...b.querySelectorAll("text")].map(t => t.textContent))"""
-        return [tuple(pair) for pair in self.driver.execute_script(script, selector)]
-
-    def box(self, label: str) -> object:
-        place = [first for first, _ in self.labels()].index(label)
-        return self.all("g.box")[place]
-
-    def click_title(self, label: str) -> None:
-        """Clicks into the top left corner of a box, which its children leave free."""
-        from selenium.webdriver.common.action_chains import ActionBuilder
-
-        script = "const r = arguments[0].getBoundingClientRect(); return [r.left, r.top]"
-        left, top = self.driver.execute_script(script, self.box(label))
-        actions = ActionBuilder(self.driver)
-        actions.pointer_action.move_to_location(int(left) + 10, int(top) + 10).click()
-        actions.perform()
-
-    def search(self, words: str) -> None:
-        field = self.one("#search")
-        field.clear()
-        field.send_keys(words)
-
-    def press(self, *keys: str) -> None:
-        self.driver.switch_to.active_element.send_keys(*keys)
-
-    def focused(self) -> str:
-        return self.driver.switch_to.active_element.get_attribute("aria-label")
 
 
 @pytest.fixture
@@ -243,6 +201,24 @@ def test_zoom(shown: Shown):
     assert scale() == before
 
 
+def test_pictures_of_levels_show_the_decision_on_each_node(browser: object, pages: Path):
+    """They are drawn when they are scrolled to."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    shown = Shown(browser, pages / "levels.html")
+    browser.execute_script("arguments[0].scrollIntoView()", shown.one(".pictures"))
+    WebDriverWait(browser, 60).until(lambda _: shown.all(".pictures figure"))
+    (drawn,) = {len(shown.all(".pictures figure")), len({v.report.taken for v in LEVELS})}
+    taken = shown.labels(".pictures figure:last-child .nnapi:not(.area)")
+    assert {name for _, name in taken} == {n for c in LEVELS[-1].report.clusters for n in c.nodes}
+    left = shown.labels(".pictures figure:last-child .rejected")
+    assert {name for _, name in left} == {r.node for r in LEVELS[-1].report.rejections}
+    captions = [f.text for f in shown.all(".pictures figcaption")]
+    assert len(captions) == drawn
+    assert captions[-1].endswith(f"{LEVELS[-1].report.taken} of 48 nodes on NNAPI, 3 clusters")
+    assert browser.get_log("browser") == []
+
+
 def test_nothing_is_requested(shown: Shown):
     script = "return performance.getEntriesByType('resource').map(e => e.name)"
     assert shown.driver.execute_script(script) == []
@@ -277,6 +253,7 @@ def test_light_and_dark_are_readable(shown: Shown, scheme: str):
 def test_names_of_a_model_do_nothing(browser: object, pages: Path):
     shown = Shown(browser, pages / "evil.html")
     assert shown.text("h1") == printable(EVIL)
+    browser.execute_script("document.querySelector('.pictures').scrollIntoView()")
     assert browser.execute_script("return document.images.length") == 0
     shown.search("det")
     shown.press(keys().ENTER)

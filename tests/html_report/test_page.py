@@ -12,7 +12,8 @@ from ep_nnapi.diagnostics.measured_times import MeasuredTimes
 from ep_nnapi.errors import OptionError
 from ep_nnapi.html_report import page as module
 from ep_nnapi.html_report.page import page
-from ep_nnapi.html_report.page_data import Findings, Variant
+from ep_nnapi.html_report.page_data import Findings
+from ep_nnapi.html_report.pictures import Variant
 from tests.html_report.models import EVIL, Page, blocks, embedded, named
 from tests.source_lines import recorded
 

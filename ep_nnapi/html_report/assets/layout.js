@@ -92,11 +92,11 @@ function placed(box, sizes, at) {
   return {w: right - left + 2 * SPACE.pad, h: y - SPACE.y + SPACE.pad, places};
 }
 
-const rowNumbers = new Map();
+const rowNumbers = new WeakMap();
 function farApart(box, source, target) {
-  if (!rowNumbers.has(box.key))
-    rowNumbers.set(box.key, new Map(box.rows.flatMap((row, i) => row.map((k) => [k, i]))));
-  const numbers = rowNumbers.get(box.key);
+  if (!rowNumbers.has(box))
+    rowNumbers.set(box, new Map(box.rows.flatMap((row, i) => row.map((k) => [k, i]))));
+  const numbers = rowNumbers.get(box);
   return numbers.get(target) - numbers.get(source) !== 1;
 }
 

@@ -436,6 +436,61 @@ press("fit", fit);
 press("open-clusters", () => { openAll(); draw(); fit(); });
 press("close-all", () => { closeAll(); draw(); fit(); });
 
+// ---- pictures of the levels, drawn when they are scrolled to
+
+const PICTURE = {largest: 0.7, smallest: 0.45, height: 560, width: 420};
+
+function shape(name, attributes, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+function pictureOf(kind, {names, summary, opened: all, boxes: list, nodes}) {
+  const own = new Map(list.map((box) => [box.key, box]));
+  const itemOf = (key) => nodes[key] ?? own.get(key);
+  const opened = new Set(all ? own.keys() : [list.at(-1).key]);
+  const labelsOf = (key) => {
+    const [first, second] = itemOf(key).labels;
+    return [first, nodes[key] ? shortened(second, 26) : cut(second, 38)];
+  };
+  const {w, h, shown, edges} = layoutOf(own, opened, labelsOf);
+  const fitting = Math.min(PICTURE.largest, PICTURE.height / h, PICTURE.width / w);
+  const scale = Math.max(PICTURE.smallest, fitting), name = names.join(" to ");
+  const drawing = shape("svg", {
+    viewBox: `0 26 ${w} ${h - 26}`, width: w * scale, height: (h - 26) * scale, role: "img",
+    "aria-label": `${kind} level ${name}: ${summary}`,
+  });
+  const drawn = (item) => {
+    const {cluster, cpu} = itemOf(item.key), [first, second] = labelsOf(item.key);
+    const kinds = ["box", cluster >= 0 ? "nnapi" : "", nodes[item.key] || cpu ? "cpu" : "",
+      nodes[item.key] && cluster < 0 ? "rejected" : "", item.open ? "area" : ""];
+    const place = `translate(${item.x},${item.y})`;
+    const group = shape("g", {class: kinds.join(" "), transform: place},
+      shape("rect", {width: item.w, height: item.h}),
+      shape("text", {x: 13, y: 19}, first), shape("text", {x: 13, y: 34, class: "second"}, second));
+    if (cluster >= 0) group.style.setProperty("--hue", hue(cluster));
+    return group;
+  };
+  drawing.append(
+    ...shown.filter((item) => item.open).map(drawn),
+    ...edges.map((e) => shape("path", {class: e.far ? "edge far" : "edge", d: e.path})),
+    ...shown.filter((item) => !item.open).map(drawn));
+  const title = element("b", {}, kind === "feature" ? `Level ${name}` : name);
+  return element("figure", {}, element("figcaption", {}, title, `: ${summary}`), drawing);
+}
+
+const scrolledTo = new IntersectionObserver((entries) => {
+  for (const {isIntersecting, target} of entries) {
+    if (!isIntersecting) continue;
+    scrolledTo.unobserve(target);
+    const {kind} = target.dataset;
+    target.append(...data.pictures[kind].map((picture) => pictureOf(kind, picture)));
+  }
+}, {rootMargin: "400px"});
+document.querySelectorAll(".pictures").forEach((place) => scrolledTo.observe(place));
+
 closeAll();
 if (data.nodes.length <= SMALL) openAll();
 draw();
