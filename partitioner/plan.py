@@ -18,7 +18,7 @@ from partitioner.tensors import Tensor
 
 
 class Step(NamedTuple):
-    """One node of a plan. Nodes that are still read later are *live* and own one bit each."""
+    """One node of a plan, one bit in sets of nodes. Those that are still read later are *live*."""
 
     node: int
     bit: int
@@ -32,16 +32,15 @@ class Step(NamedTuple):
 
 def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     """The steps of a region; none if their live nodes sum to more than `most`."""
-    succs = region.succs
-    order = _narrow_order(region.preds, succs)
-    place = {v: i for i, v in enumerate(order)}
-    last = [max((place[w] for w in succs[v]), default=place[v]) for v in range(len(order))]
-    if sum(last) - sum(place.values()) + len(order) > most:
+    capable, preds = region.capable, region.preds
+    order = _narrow_order(preds, region.succs)
+    live = total = 0
+    for _, dying in order:
+        total += live + 1
+        live += 1 - dying.bit_count()
+    if total > most:
         return []
-    ends: list[list[int]] = [[] for _ in order]
-    for v in order:
-        ends[last[v]].append(v)
-    bits = [1 << place[v] for v in range(len(order))]
+    bit = {v: 1 << i for i, (v, _) in enumerate(order)}
     touches = [0] * len(order)
     for k, tensor in enumerate(tensors):
         for v in tensor.touched:
@@ -49,24 +48,15 @@ def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
     steps: list[Step] = []
     later = 0  # tensors that later steps touch
     tail: dict[int, int] = {}  # clusters that must follow each live node, by its later readers
-    for v, dying in zip(reversed(order), reversed(ends), strict=True):
-        tails = sorted([(length, bits[u]) for u, length in tail.items() if length], reverse=True)
-        steps.append(
-            Step(
-                node=v,
-                bit=bits[v],
-                capable=region.capable[v],
-                reads=sum(bits[u] for u in region.preds[v]),
-                dying=sum(bits[u] for u in dying),
-                touches=touches[v],
-                open=later,
-                tails=tuple(tails),
-            )
-        )
+    for v, dying in reversed(order):
+        reads = sum(bit[u] for u in preds[v])
+        tails = sorted([(length, bit[u]) for u, length in tail.items() if length], reverse=True)
+        step = Step(v, bit[v], capable[v], reads, dying, touches[v], later, tuple(tails))
+        steps.append(step)
         later |= touches[v]
         own = tail.pop(v, 0)
-        for u in region.preds[v]:  # a path from an incapable node to a capable one: a new cluster
-            tail[u] = max(tail.get(u, 0), own + (region.capable[v] > region.capable[u]))
+        for u in preds[v]:  # a path from an incapable node to a capable one: a new cluster
+            tail[u] = max(tail.get(u, 0), own + (capable[v] > capable[u]))
     return steps[::-1]
 
 
@@ -77,8 +67,10 @@ def single_bits(bits: int) -> Iterator[int]:
         bits &= bits - 1
 
 
-def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]) -> list[int]:
-    """A topological order that keeps few nodes live.
+def _narrow_order(
+    reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]
+) -> list[tuple[int, int]]:
+    """A topological order that keeps few nodes live, and bits of those that die at each.
 
     The next node is the one that adds fewest live nodes; of several, the one that reads what
     was made last; of several, the smallest.
@@ -92,13 +84,12 @@ def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int
 
     ready = [key(v) for v, count in enumerate(missing) if not count]
     heapify(ready)
-    order: list[int] = []
+    order: list[tuple[int, int]] = []
     while ready:
         v = heappop(ready)[2]
         if place[v] >= 0:
             continue  # an older, worse key of a node that is placed
         place[v] = len(order)
-        order.append(v)
         for w in read_by[v]:
             missing[w] -= 1
             if not missing[w]:
@@ -109,4 +100,5 @@ def _narrow_order(reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int
                 w = next(w for w in read_by[u] if place[w] < 0)
                 if not missing[w]:
                     heappush(ready, key(w))
+        order.append((v, sum(1 << place[u] for u in (*reads[v], v) if not unread[u])))
     return order

@@ -30,8 +30,8 @@ from partitioner.tensors import Tensor
 Block = tuple[int, int, int, int, int]
 # Blocks in ascending order, and tensors that are touched by a cluster with no live node, too.
 State = tuple[tuple[Block, ...], int]
-# Clusters that each step joined, as bits, the last step first.
-Joins = tuple["Joins", int] | None
+# The last node, what it joined, as bits, and before it the same of all earlier ones.
+Joins = tuple["Joins", int, int] | None
 Cost = tuple[int, int]  # clusters, bytes
 CHOSEN = 8  # of the clusters that a node may join, about so many there is a choice
 
@@ -68,7 +68,7 @@ def search(
                 cost = clusters + more, size + price
                 known = reached.get(following)
                 if known is None or cost < known[0]:
-                    reached[following] = cost, (joins, joined)
+                    reached[following] = cost, (joins, step.node, joined)
         ranked = []
         for state, (cost, _) in reached.items():
             bound = cost[0] - sum([b[4] for b in state[0]]) + _chain(state[0], step.tails)
@@ -170,13 +170,8 @@ def _aged(blocks: Sequence[Block], shared: int, step: Step) -> State:
 
 def _blocks(steps: Sequence[Step], joins: Joins) -> list[int]:
     """For each node, a node of its cluster by which the cluster goes."""
-    joined = []
-    while joins:
-        joins, bits = joins
-        joined.append(bits)
-    holder: dict[int, int] = {}
     pairs = []
-    for step, bits in zip(steps, reversed(joined), strict=True):
-        pairs += [(holder[bit], step.node) for bit in single_bits(bits)]
-        holder[step.bit] = step.node
+    while joins:
+        joins, node, bits = joins
+        pairs += [(steps[bit.bit_length() - 1].node, node) for bit in single_bits(bits)]
     return components(len(steps), pairs)
