@@ -35,7 +35,7 @@ from partitioner.merging import backward, forward, maximal, within
 from partitioner.plan import planned
 from partitioner.reduction import reduced, shortened
 from partitioner.search import search
-from partitioner.tensors import Tensor, cost_of, region_tensors, renamed
+from partitioner.tensors import Tensor, cost_of, region_tensors
 from partitioner.waves import by_wave, connected_waves, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
@@ -215,24 +215,19 @@ def _searched(
     nothing was found; clusters that there are at least, infinitely many if nothing is better; work.
     """
     units, priced, unit = shortened(region, tensors)
-    last = len(units.preds) - 1
-    ways = []
-    for way, name in (units, range(last + 1)), (units.turned(), range(last, -1, -1)):
-        touched = renamed(priced, name)
-        steps = planned(way, touched, most=work // FIRST)
-        if not steps:
-            break
-        ways.append((steps, touched, name))
+    ways = [planned(units, priced, work // FIRST)]
+    if ways[0]:
+        ways.append(planned(units, priced, work // FIRST, against=True))
     states, used, need = FIRST, 0, 0
     best: list[int] = []
     lowest: tuple[int, int] | None = None
-    for steps, touched, name in cycle(ways):
+    for steps in cycle(filter(None, ways)):
         if used + need > work:
             break
-        found = search(steps, touched, states, lowest)
+        found = search(steps, priced, states, lowest)
         used, need, states = used + found.work, found.work * WIDER, states * WIDER
         if found.cost is not None:
-            lowest, best = found.cost, [name[found.block[i]] for i in name]
+            lowest, best = found.cost, found.block
         if found.least == inf:
             least = inf
             break

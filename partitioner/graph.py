@@ -32,12 +32,6 @@ class Region:
         """The nodes that read from each node, ascending."""
         return _reversed(self.preds)
 
-    def turned(self) -> Region:
-        """The graph with every edge turned round; node v becomes node -1 - v, from the end."""
-        last = len(self.preds) - 1
-        preds = [[last - w for w in reversed(row)] for row in reversed(self.succs)]
-        return Region(preds, self.capable[::-1])
-
     def part(self, members: Sequence[int]) -> Region:
         """The sub-graph of some nodes, given in ascending order."""
         place = {v: i for i, v in enumerate(members)}

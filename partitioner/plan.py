@@ -30,10 +30,16 @@ class Step(NamedTuple):
     tails: tuple[tuple[int, int], ...]  # further clusters that must follow a live node, its bit
 
 
-def planned(region: Region, tensors: Sequence[Tensor], most: int) -> list[Step]:
-    """The steps of a region; none if their live nodes sum to more than `most`."""
-    capable, preds = region.capable, region.preds
-    order = _narrow_order(preds, region.succs)
+def planned(
+    region: Region, tensors: Sequence[Tensor], most: int, *, against: bool = False
+) -> list[Step]:
+    """The steps of a region; none if their live nodes sum to more than `most`.
+
+    against  the edges, as if every one were turned round
+    """
+    capable = region.capable
+    preds, succs = (region.succs, region.preds) if against else (region.preds, region.succs)
+    order = _narrow_order(preds, succs)
     live = total = 0
     for _, dying in order:
         total += live + 1

@@ -50,13 +50,6 @@ def test_a_part_keeps_the_edges_between_its_nodes():
     assert region.succs == [[1, 2], [2], [3], []]
 
 
-def test_turned_round_nodes_are_counted_from_the_end():
-    """0 → 1 → 2, 0 → 2, 2 → 3 becomes 0 → 1, 1 → 2, 1 → 3, 2 → 3."""
-    region = Region([[], [0], [0, 1], [2]], bytearray([1, 0, 1, 1]))
-    assert region.turned() == Region([[], [0], [1], [1, 2]], bytearray([1, 1, 0, 1]))
-    assert region.turned().turned() == region
-
-
 @pytest.mark.parametrize("seed", range(30))
 def test_components_by_networkx(seed):
     rng = random.Random(seed)

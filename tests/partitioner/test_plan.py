@@ -12,21 +12,24 @@ from partitioner.tensors import Tensor
 from tests.partitioner.graphs import random_capable, random_layers
 
 
+@pytest.mark.parametrize("against", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_live_nodes_own_a_bit_each(seed):
+def test_live_nodes_own_a_bit_each(seed, against):
+    """Against the edges, a node reads what reads it along them."""
     rng = random.Random(seed)
     dag = random_layers(rng, rng.randint(1, 40))
     region = indexed(dag, random_capable(rng, dag)).region
+    reads, read_by = (region.succs, region.preds) if against else (region.preds, region.succs)
     live: dict[int, int] = {}  # node by bit
-    left = [len(row) for row in region.succs]
-    for step in planned(region, [], 10**6):
+    left = [len(row) for row in read_by]
+    for step in planned(region, [], 10**6, against=against):
         assert step.bit not in live
-        assert sorted(live[bit] for bit in single_bits(step.reads)) == region.preds[step.node]
+        assert sorted(live[bit] for bit in single_bits(step.reads)) == reads[step.node]
         live[step.bit] = step.node
-        for u in region.preds[step.node]:
+        for u in reads[step.node]:
             left[u] -= 1
         dying = {live.pop(bit) for bit in single_bits(step.dying)}
-        assert dying == {u for u in (*region.preds[step.node], step.node) if not left[u]}
+        assert dying == {u for u in (*reads[step.node], step.node) if not left[u]}
     assert not live
 
 
