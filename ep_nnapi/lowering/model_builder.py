@@ -11,6 +11,7 @@ from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
+from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
@@ -60,6 +61,7 @@ def lower(
     """
     leaving = {v.name for v in outputs}
     fused = fuse_activations(needed(calls, leaving), leaving)
+    fused = fuse_hard_swish(fused, leaving, target.feature_level)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec is TRANSPOSE for c in fused):
         # they add layouts that the minimum cut does not model, so ONNX's layouts may be better

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ep_nnapi.errors import SpecError
+from ep_nnapi.errors import Reject, SpecError
 from ep_nnapi.graph.value import (
     MAX_RANK,
     Constant,
@@ -172,6 +172,14 @@ class Call:
         )
         self._matched.append(found)
         return found
+
+    def is_supported(self, feature_level: int) -> bool:
+        """True if the feature level supports the operation with these operands."""
+        try:
+            self.match(feature_level)
+        except Reject:
+            return False
+        return True
 
     def with_origin(self, origin: tuple[str, ...]) -> Call:
         """The call with other names of ONNX nodes."""

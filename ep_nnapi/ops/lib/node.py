@@ -178,11 +178,7 @@ class Node:
 
     def supports(self, call: Call) -> bool:
         """True if the target's feature level supports the operation with these operands."""
-        try:
-            call.match(self.target.feature_level)
-        except Reject:
-            return False
-        return True
+        return call.is_supported(self.target.feature_level)
 
 
 def _is_quantized(value: Value) -> bool:
