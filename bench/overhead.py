@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 from time import perf_counter_ns
 from types import ModuleType
@@ -19,16 +19,15 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
-from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.ort import callbacks, plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.contract import Allocate, Stop
+from ep_nnapi.ort.factory import NoNodesProvider
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
-from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 CALLS = 20_000
@@ -60,40 +59,18 @@ static void wrap(uintptr_t info) {
 """
 
 
-class Idle:
+class Idle(NoNodesProvider):
     """A provider, its one cluster and its runner: claims every node and computes nothing."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.node_ids: tuple[int, ...] = ()
         self.marks = (0, 0)
-        self.error: Exception | None = None
-        self.listeners: list[Listener] = []
 
     def plan(self, graph: Graph) -> Sequence[Idle]:
         """One cluster of the one node."""
         self.node_ids = graph.nodes[0].members
         return [self]
-
-    def set_dynamic_options(self, given: Mapping[str, str]) -> None:
-        """Ignores them: it computes nothing."""
-
-    def start_run(self, given: Mapping[str, str]) -> None:
-        """Ignores them, as `set_dynamic_options`."""
-
-    def end_run(self) -> None:
-        """Does nothing, as `start_run`."""
-
-    @property
-    def compatibility_info(self) -> str:
-        """No conditions."""
-        return ""
-
-    def contexts(self, clusters: Sequence[object], target: WeightsTarget) -> Iterator[bytes]:
-        """Yields nothing: its cluster cannot be compiled ahead of time."""
-        return iter(())
-
-    def read_weights_by(self, read: Callable[[str], Array]) -> None:
-        """Does nothing: it has no weights."""
 
     def notice(self) -> Notice:
         """Returns a line of no content."""

@@ -176,7 +176,9 @@ struct OrtEpApi {
   void *unused3[13];
   OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, const OrtKeyValuePairs *, OrtHardwareDevice **);
   void (*ReleaseHardwareDevice)(OrtHardwareDevice *);
-  void *unused18[47];
+  void *unused18[31];
+  OrtStatus *(*GetEnvConfigEntries)(OrtKeyValuePairs **);
+  void *unused50[15];
   OrtStatus *(*CreateProfilingEvent)(int, int32_t, int32_t, const char *, int64_t, int64_t, const char *const *, const char *const *, size_t, OrtProfilingEvent **);
   void (*ReleaseProfilingEvent)(OrtProfilingEvent *);
   void *unused67[5];

@@ -69,9 +69,9 @@ def measured_times(model: ModelSource, options: Mapping[str, object]) -> Measure
         def run() -> None:
             events: list[RunEvent] = []
             runs.append(events)
-            provider.listeners.append(events.append)
+            provider.listeners.append(events.extend)
             outputs_of(session, fed, provider)
-            provider.listeners.remove(events.append)
+            provider.listeners.remove(events.extend)
 
         count = measured(run).runs
         profile = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))

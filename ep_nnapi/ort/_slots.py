@@ -132,6 +132,7 @@ ORT_EP_API = {
     16: "OrtStatus *(*CreateHardwareDevice)(int, uint32_t, uint32_t, const char *, "
     "const OrtKeyValuePairs *, OrtHardwareDevice **)",
     17: "void (*ReleaseHardwareDevice)(OrtHardwareDevice *)",
+    49: "OrtStatus *(*GetEnvConfigEntries)(OrtKeyValuePairs **)",
     65: "OrtStatus *(*CreateProfilingEvent)(int, int32_t, int32_t, const char *, int64_t, int64_t, "
     "const char *const *, const char *const *, size_t, OrtProfilingEvent **)",
     66: "void (*ReleaseProfilingEvent)(OrtProfilingEvent *)",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -65,10 +65,20 @@ def log(logger: int, message: str, *, warning: bool = False) -> None:
 
 def config_entries(options: CData) -> dict[str, str]:
     """Returns all configuration entries of an OrtSessionOptions."""
+    return _entries(lambda pairs: lib.read_config(options, pairs))
+
+
+def environment_entries() -> dict[str, str]:
+    """Returns all configuration entries of ONNX Runtime's environment, OrtEnv."""
+    return _entries(lib.read_environment)
+
+
+def _entries(read: Callable[[CData], CData]) -> dict[str, str]:
+    """Returns the pairs that the C function `read` stores, and releases them."""
     pairs = ffi.new("OrtKeyValuePairs **")
     keys, values = ffi.new("const char *const **"), ffi.new("const char *const **")
     count = ffi.new("size_t *")
-    check(lib.read_config(options, pairs))
+    check(read(pairs))
     try:
         lib.list_pairs(pairs[0], keys, values, count)
         return {text(keys[0][i]): text(values[0][i]) for i in range(count[0])}

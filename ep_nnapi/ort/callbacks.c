@@ -52,6 +52,7 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKern
   OrtStatus *status = NULL;
   (void)state;
   if (run_directly(&compute->direct, context, &status)) return status;
+  compute_began = now_ns();
   if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
   if (inputs == NULL) return create_status("ep_nnapi: out of memory");
   status = run(compute, context, inputs);

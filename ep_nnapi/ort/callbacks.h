@@ -1,6 +1,5 @@
-/* The callbacks in Python that the C files call. Those that return an int answer 0, or 1 for
-    failure.
- * _build.py reads this file.
+/* The functions in Python that the C files call; an int is 0, or 1 for failure. _build.py reads this
+ * file.
  */
 int py_create_factories(const char *, uintptr_t, PyFactory **, size_t, size_t *, OrtStatus **);
 int py_supported_devices(PyFactory *, const OrtHardwareDevice *const *, size_t, OrtEpDevice **,
@@ -19,7 +18,7 @@ void py_release_profiler(void *, PyProfiler *);
 int py_start_run(void *, const char *const *, const char *const *, size_t, OrtStatus **);
 void py_end_run(void *);
 const char *py_compatibility_info(void *);
-int py_validate_compatibility(void *, const OrtHardwareDevice *const *, size_t, const char *, int
-    *, OrtStatus **);
+int py_validate_compatibility(void *, const OrtHardwareDevice *const *, size_t, const char *,
+    int *, OrtStatus **);
 void py_release_computes(void *, PyCompute **, size_t);
 int py_compute(void *, Call *);

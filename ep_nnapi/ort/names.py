@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 EP_NAME = "NnapiPluginExecutionProvider"
 VENDOR = "ep-nnapi"
 _VIRTUAL = ".virtual"  # Source: OrtApi::RegisterExecutionProviderLibrary.
+ALLOW_VIRTUAL = "allow_virtual_devices"  # Source: kOrtEnvAllowVirtualDevices.
 _OPTION_PREFIX = f"ep.{EP_NAME.lower()}."
 
 

@@ -58,6 +58,10 @@ OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pair
   return api->GetSessionOptionsConfigEntries(options, pairs);
 }
 
+OrtStatus *read_environment(OrtKeyValuePairs **pairs) {
+  return ep_api->GetEnvConfigEntries(pairs);
+}
+
 void list_pairs(const OrtKeyValuePairs *pairs, const char *const **keys,
                 const char *const **values, size_t *count) {
   api->GetKeyValuePairs(pairs, keys, values, count);

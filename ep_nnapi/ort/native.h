@@ -148,8 +148,9 @@ OrtStatus *log_message(uintptr_t logger, int severity, const char *message);
 /* 1 if ONNX Runtime calls the provider at the end of a session's initialization (1.27 and newer). */
 int has_initialization_end(void);
 
-/* The configuration entries of session options, which the receiver releases. */
+/* The configuration entries of session options, or of the environment; the receiver releases them. */
 OrtStatus *read_config(const OrtSessionOptions *options, OrtKeyValuePairs **pairs);
+OrtStatus *read_environment(OrtKeyValuePairs **pairs);
 void list_pairs(const OrtKeyValuePairs *pairs, const char *const **keys,
                 const char *const **values, size_t *count);
 OrtKeyValuePairs *new_pairs(const char *const *keys, const char *const *values, size_t count);
@@ -222,6 +223,9 @@ OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, s
 /* The buffer of output `index`, made with this shape; NULL when empty or, with call->status set,
  * when it failed. */
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank);
+
+/* When ONNX Runtime called the fused node that runs on this thread, in perf_counter_ns() time. */
+int64_t compute_began_ns(void);
 
 /* Adds an event to the OrtProfilingEventsContainer of a profile that ends. */
 OrtStatus *add_event(uintptr_t events, const NewEvent *event);

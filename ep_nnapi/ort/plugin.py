@@ -11,14 +11,29 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.interrupts import hold
 from ep_nnapi.ort._native import ffi, lib
-from ep_nnapi.ort.api import check, config_entries, key_value_pairs, log, status_of, text
+from ep_nnapi.ort.api import (
+    check,
+    config_entries,
+    environment_entries,
+    key_value_pairs,
+    log,
+    status_of,
+    text,
+)
 from ep_nnapi.ort.callbacks import ESCAPED, FAILED, OK, new_struct, release_of, with_status
 from ep_nnapi.ort.compute import FusedNode
 from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.factory import Factory, open_provider
 from ep_nnapi.ort.inner_session import open_inner_session
-from ep_nnapi.ort.names import EP_NAME, VENDOR, is_virtual, semantic_version, with_prefix
+from ep_nnapi.ort.names import (
+    ALLOW_VIRTUAL,
+    EP_NAME,
+    VENDOR,
+    is_virtual,
+    semantic_version,
+    with_prefix,
+)
 from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.sessions.device_session import OPENERS
 
@@ -42,6 +57,8 @@ def _name_run_options() -> tuple[CData, list[CData]]:
 
 OPENERS.append(open_inner_session)
 factory = Factory(open_provider)
+_virtual_names: set[str] = set()
+"""Names that end in .virtual, under which this library has been registered."""
 _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_version())]
 
 
@@ -50,14 +67,23 @@ _strings = [ffi.new("char[]", s.encode()) for s in (EP_NAME, VENDOR, semantic_ve
 def py_create_factories(
     registered_name: CData, logger: int, out: CData, capacity: int, count: CData, status: CData
 ) -> None:
-    """Returns the factory of this library, or those of virtual devices; none is ever freed."""
-    chosen: list[Factory] = [factory]
-    if is_virtual(text(registered_name)):
+    """Returns the factory of this library, or those of virtual devices; none is ever freed.
+
+    A host that allows virtual devices in its environment gets both. A name that ends in .virtual
+    sets that entry too, for all libraries: after one, only such names offer virtual devices.
+    """
+    name = text(registered_name)
+    chosen: list[Factory] = [] if is_virtual(name) else [factory]
+    allowed = environment_entries().get(ALLOW_VIRTUAL) == "1"
+    if is_virtual(name) or (allowed and not _virtual_names):
+        if is_virtual(name):
+            _virtual_names.add(name)
         from ep_nnapi.ort.virtual_factory import (
             virtual_factories,  # imports the whole package
         )
 
-        chosen, problems = virtual_factories(capacity)
+        factories, problems = virtual_factories(capacity - len(chosen))
+        chosen += factories
         for problem in problems:
             log(logger, problem, warning=True)
     for i, each in enumerate(chosen):

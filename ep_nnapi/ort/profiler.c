@@ -21,6 +21,10 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static _Thread_local int64_t compute_began;
+
+int64_t compute_began_ns(void) { return compute_began; }
+
 /* `offset`: nanoseconds since ONNX Runtime began the profile, whose times count from there. */
 static OrtStatus *Profiler_StartProfiling(OrtEpProfilerImpl *profiler, int64_t offset) {
   int64_t began = now_ns() - offset;

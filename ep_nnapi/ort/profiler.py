@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
-from ep_nnapi.provider.run_events import Listener, RunEvent
+from ep_nnapi.provider.run_events import Listener, RunEvent, RunEvents
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -21,7 +21,7 @@ class Profiler:
         """Create a profiler; `on_start` is called after a listener has been added."""
         self._listeners, self._on_start = listeners, on_start
         self._began_ns = 0
-        self._events: list[RunEvent] = []
+        self._runs: list[RunEvents] = []
 
     def start(self, began_ns: int) -> None:
         """Begins to collect; the profile began at `began_ns` in time.perf_counter_ns() time."""
@@ -29,15 +29,21 @@ class Profiler:
         self._listeners.append(self._add)
         self._on_start()
 
-    def _add(self, event: RunEvent) -> None:
-        self._events.append(event)  # from any thread
+    def _add(self, run: RunEvents) -> None:
+        """Keeps a run, which began when ONNX Runtime called the fused node; from any thread.
+
+        Its events are made at the end of the profile, so that they do not take a run's time.
+        """
+        run.start_ns = lib.compute_began_ns()
+        self._runs.append(run)
 
     def end(self, container: int) -> None:
         """Adds the events to an OrtProfilingEventsContainer and collects no more."""
         self._listeners.remove(self._add)
-        events, self._events = self._events, []
-        for event in events:
-            self._report(event, container)
+        runs, self._runs = self._runs, []
+        for run in runs:
+            for event in run:
+                self._report(event, container)
 
     def _report(self, event: RunEvent, container: int) -> None:
         """Adds one event; its times are rounded down to microseconds, as ONNX Runtime's are."""

@@ -37,56 +37,69 @@ WHOLE_CLUSTER = "NNAPI cluster"
 INPUTS, OUTPUTS = "NNAPI inputs", "NNAPI outputs"
 """What a run does before its first operation and after its last: conversions of tensors at the
 cluster's border, and the calls of the runtime."""
-Listener: TypeAlias = Callable[[RunEvent], None]
 
 
 class RunEvents:
-    """The events of one run of a cluster, passed on to all listeners."""
+    """One run of a cluster; iterating over it creates its events.
+
+    start_ns  when the run began; listeners may set an earlier time
+    """
 
     def __init__(self, listeners: Sequence[Listener], cluster: ClusterReport) -> None:
         self._listeners = tuple(listeners)
         self._cluster = cluster
         self._device = cluster.device
         self._thread = threading.get_native_id()
+        self._failed: list[tuple[str, TimedOperation]] = []
         self._operations: list[TimedOperation] = []
-        self._start_ns = 0
+        self.start_ns = self._end_ns = 0
         self.on_operation = self._operations.append
-        """Takes an operation that the runtime has run; it is passed on after the run."""
+        """Takes an operation that the runtime has run."""
 
     def fall_back(self, fallback: Fallback) -> None:
         """Notes that what follows runs on the fallback, which times no operations."""
-        self._pass_on_operations()
+        self._failed += [(self._device, done) for done in self._operations]
+        self._operations.clear()
         self._device = f"fallback={fallback}"
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Passes on the block as one event if the device does not time its operations.
-
-        If it does, what follows the last operation becomes an event.
-        """
-        self._start_ns = time.perf_counter_ns()
+        """Times the block as the run, and passes the run on to all listeners."""
+        self.start_ns = time.perf_counter_ns()
         yield
-        end = time.perf_counter_ns()
-        nodes, size = self._cluster.nodes, self._cluster.boundary_bytes
-        if self._operations:
-            first, last = self._operations[0], self._operations[-1]
-            self._pass_on(INPUTS, nodes, size, self._start_ns, first.start_ns)
-            self._pass_on_operations()
-            self._pass_on(OUTPUTS, nodes, size, last.end_ns, end)
-        else:
-            self._pass_on(WHOLE_CLUSTER, nodes, size, self._start_ns, end)
-
-    def _pass_on_operations(self) -> None:
-        for done in self._operations:
-            self._pass_on(done.name, done.origin, done.bytes, done.start_ns, done.end_ns)
-        self._operations.clear()
-
-    def _pass_on(
-        self, name: str, nodes: tuple[str, ...], size: int, start_ns: int, end_ns: int
-    ) -> None:
-        event = RunEvent(name, nodes, self._device, size, start_ns, end_ns, self._thread)
+        self._end_ns = time.perf_counter_ns()
         for listener in self._listeners:
-            listener(event)
+            listener(self)
+
+    def __iter__(self) -> Iterator[RunEvent]:
+        """Yields the events of the run, which meet one another.
+
+        Without operations the run is one event. Operations before a fallback come in addition.
+        """
+        for device, done in self._failed:
+            yield self._operation(done, device)
+        nodes, size = self._cluster.nodes, self._cluster.boundary_bytes
+        if not self._operations:
+            yield self._event(WHOLE_CLUSTER, nodes, size, self.start_ns, self._end_ns)
+            return
+        first, last = self._operations[0], self._operations[-1]
+        yield self._event(INPUTS, nodes, size, self.start_ns, first.start_ns)
+        for done in self._operations:
+            yield self._operation(done, self._device)
+        yield self._event(OUTPUTS, nodes, size, last.end_ns, self._end_ns)
+
+    def _operation(self, done: TimedOperation, device: str) -> RunEvent:
+        event = self._event(done.name, done.origin, done.bytes, done.start_ns, done.end_ns)
+        return event._replace(device=device)
+
+    def _event(
+        self, name: str, nodes: tuple[str, ...], size: int, start_ns: int, end_ns: int
+    ) -> RunEvent:
+        return RunEvent(name, nodes, self._device, size, start_ns, end_ns, self._thread)
+
+
+Listener: TypeAlias = Callable[[RunEvents], None]
+"""Called at the end of each run, on its thread."""
 
 
 def run_with_events(

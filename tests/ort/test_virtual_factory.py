@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -18,11 +19,14 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 import ep_nnapi
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.profile.examples import path_of
+from ep_nnapi.ort.api import environment_entries
+from ep_nnapi.ort.names import ALLOW_VIRTUAL
 from ep_nnapi.ort.virtual_factory import DEVICES, virtual_factories
 from ep_nnapi.provider.virtual_devices import FOLDER_VARIABLE
 from tests.documents import blocks
 from tests.ort.conftest import NAME, settings
 from tests.ort.models import model, node, tensor
+from tests.ort.programs import ENVIRONMENT, wheels_library
 
 ROOT = Path(__file__).parents[2]
 REGISTERED = "nnapi.virtual"
@@ -188,6 +192,44 @@ def test_a_folder_that_does_not_exist_ends_the_registration(monkeypatch: pytest.
     monkeypatch.setenv(FOLDER_VARIABLE, "/nowhere/profiles")
     with pytest.raises(Fail, match="EP_NNAPI_DEVICE_PROFILES is /nowhere/profiles: No such file"):
         onnxruntime.register_execution_provider_library(REGISTERED, ep_nnapi.get_library_path())
+
+
+LEVELS = [f"feature-level-{level}" for level in range(8, 0, -1)]
+
+
+@pytest.mark.parametrize(
+    ("registered", "entries", "expected"),
+    [
+        ("nnapi", [], ["-"]),
+        ("nnapi", ["allow_virtual_devices=0"], ["-"]),
+        ("nnapi", ["allow_virtual_devices=1"], ["-", *LEVELS]),
+        (REGISTERED, [], LEVELS),
+    ],
+)
+def test_the_environment_allows_virtual_devices(
+    registered: str, entries: list[str], expected: list[str], tmp_path: Path
+):
+    """A host that sets allow_virtual_devices gets them beside the provider of this machine."""
+    program = [sys.executable, ENVIRONMENT, wheels_library(), ep_nnapi.get_library_path()]
+    found = subprocess.run(
+        [*program, registered, *entries],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ | {FOLDER_VARIABLE: str(tmp_path)},
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.split() == expected
+
+
+def test_beside_a_virtual_registration_another_offers_no_second_set(phones):
+    """ONNX Runtime allows virtual devices in its environment while such a name is registered."""
+    assert environment_entries() == {ALLOW_VIRTUAL: "1"}
+    before = len(onnxruntime.get_ep_devices())
+    onnxruntime.register_execution_provider_library("nnapi.plain", ep_nnapi.get_library_path())
+    added = onnxruntime.get_ep_devices()[before:]
+    assert [d.ep_metadata.get("nnapi_device") for d in added] == [None]
+    onnxruntime.unregister_execution_provider_library("nnapi.plain")
 
 
 def test_more_profiles_than_onnxruntime_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -56,7 +56,7 @@ def test_their_runs_have_an_event():
     """In the run that compiles in vain, and in those after it."""
     bound = runner(FaultyDevice(fails_on=frozenset({"TANH"})))
     events: list[RunEvent] = []
-    bound.cluster.compiler.listeners.append(events.append)
+    bound.cluster.compiler.listeners.append(events.extend)
     run(bound, 2)
     run(bound, 2)
     assert [(e.name, e.device) for e in events] == [(WHOLE_CLUSTER, "fallback=cpu")] * 2

@@ -27,7 +27,7 @@ def reference() -> Runner:
 
 def events_of(bound: Runner, runs: int = 1) -> list[RunEvent]:
     found: list[RunEvent] = []
-    bound.cluster.compiler.listeners.append(found.append)
+    bound.cluster.compiler.listeners.append(found.extend)
     for _ in range(runs):
         run(bound)
     return found

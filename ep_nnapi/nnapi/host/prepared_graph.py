@@ -189,13 +189,16 @@ class PreparedGraph:
         for i, out in zip(self._outputs, outputs, strict=False):
             values[i] = out
         try:
+            ended = time.perf_counter_ns() if run.on_operation else 0
             for n, step in enumerate(self.steps):
                 if n not in plan.skipped:
-                    start = time.perf_counter_ns() if run.on_operation else 0
                     run.check()
                     self._run_step(step, values, plan, run)
                     if run.on_operation:
-                        run.on_operation(timed_operation(step, self._operands, values, start))
+                        # Each begins where the one before ended: no time of the run is left out.
+                        done = timed_operation(step, self._operands, values, ended)
+                        ended = done.end_ns
+                        run.on_operation(done)
                     for i in plan.releases[n]:
                         values[i] = None
         finally:

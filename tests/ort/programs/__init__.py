@@ -11,7 +11,7 @@ import ep_nnapi
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples"
-HOST = Path(__file__).parent / "host.c"
+HOST, ENVIRONMENT = (Path(__file__).parent / name for name in ("host.c", "environment.py"))
 PLUGIN = ep_nnapi.get_library_path()
 
 
