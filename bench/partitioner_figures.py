@@ -1,12 +1,14 @@
 """Renewal of docs/partitioner.md's table and docs/partitioner.svg from the last comparison.
 
-`python -m bench partitioner`, then `python -m bench partitioner_figures`.
+`python -m bench partitioner` where torch is installed, then `python -m bench partitioner_figures`.
+Times are relative to merging forward, which ran beside.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -35,11 +37,15 @@ def table(results: Mapping[str, Row]) -> Iterator[str]:
     proven = sum(int(row["partition"]["proven"]) for row in rows.values())
     yield f"Of these {SEEDS * len(rows)} partitions, {proven} are proven minimal."
     yield ""
-    yield "| graph (nodes) | declined | `partition` | forward | backward | waves | PyTorch's |"
-    yield "|---|---|---|---|---|---|---|"
+    yield (
+        "| graph (nodes) | declined | `partition` | time / forward's | forward | backward | waves"
+        " | PyTorch's |"
+    )
+    yield "|---|---|---|---|---|---|---|---|"
     for name, row in rows.items():
         graph, declined = name.rsplit(" ", 1)
-        own = f"{row['partition']['clusters']:,.0f} in {row['partition']['seconds']:.2f} s"
+        times = row["partition"]["seconds"] / row["forward"]["seconds"]
+        own = f"{row['partition']['clusters']:,.0f} | {times:.1f}"
         cells = [
             f"{row[w]['clusters']:,.0f}, {more(row, w):+.1%}" if w in row else "–" for w in COLORS
         ]
@@ -69,8 +75,10 @@ def plot(results: Mapping[str, Row]) -> str:
 
 
 def main() -> None:
-    """Writes both files."""
+    """Writes both files; not from a comparison without PyTorch, whose column would be lost."""
     results = json.loads(OUTPUT.read_text())
+    if not any("torch" in row for row in published_rows(results).values()):
+        sys.exit(f"{OUTPUT} has no figures of PyTorch's partitioner: install torch, compare again")
     text = "\n".join([BEGIN, "", *table(results), "", END])
     page = PAGE.read_text()
     PAGE.write_text(re.sub(f"{BEGIN}.*{END}", lambda _: text, page, flags=re.DOTALL))

@@ -133,12 +133,12 @@ def limited(
     given_up: Clusters = []
     while True:
         clusters = partition(dag, able, connected=connected, budget=budget)
-        worth = values(clusters) if values else [len(members) for members in clusters]
+        worth = values(clusters) if values else list(map(len, clusters))
         large = [i for i, members in enumerate(clusters) if len(members) >= min_cluster_nodes]
-        kept = set(sorted(large, key=lambda i: (-worth[i], i))[:max_clusters])
-        if len(kept) == len(clusters):
+        kept = sorted(large, key=lambda i: -worth[i])[:max_clusters]
+        lost = [members for i, members in enumerate(clusters) if i not in set(kept)]
+        if not lost:
             return clusters, given_up
-        lost = [members for i, members in enumerate(clusters) if i not in kept]
         given_up += lost
         able.difference_update(*lost)
 
@@ -199,9 +199,9 @@ def labelled(
 
 def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
     """The tensors of each part."""
-    home = {v: (p, k) for p, part in enumerate(parts) for k, v in enumerate(part)}
-    able = {v for v in home if graph.region.capable[v]}
-    place = {node: home[v] for node, v in graph.number.items() if v in able}
+    capable = graph.region.capable
+    home = {v: (p, k) for p, part in enumerate(parts) for k, v in enumerate(part) if capable[v]}
+    place = {node: home[v] for node, v in graph.number.items() if v in home}
     return region_tensors(dag, place, len(parts))
 
 

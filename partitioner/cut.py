@@ -2,8 +2,7 @@
 
 Definition: an arc costs its capacity if it leads from the near side to the far side. `NEAR` is on
 the near side for good, `FAR` on the far side.
-Guarantee: of all cuts of the lowest cost, the one with the most nodes on the near side; sums are
-exact.
+Guarantee: of the cuts of the lowest cost, the one with most nodes on the near side; exact sums.
 Cost: O(n² · m) at worst; as a rule some ten looks at every arc. networkx's `boykov_kolmogorov` and
 `preflow_push` take 3 to 39 times as long on chains and random networks of some thousand nodes.
 Source: Goldberg and Tarjan, "A new approach to the maximum-flow problem" (1988).
@@ -56,8 +55,7 @@ def near_side(network: Network) -> bytearray:
 
     All that can flow leaves the near node at once and goes down by distance to the far node, the
     farthest first; what is stuck then goes on along new distances. In the end the nodes with a way
-    to the far node are its side; the flow's return to the near node is left out, since a cut does
-    not need it.
+    to the far node are its side. A cut does not need the flow's return to the near node.
     """
     heads, arcs = network.heads, network.arcs
     room = _whole(network.capacities)  # that is left along each arc
@@ -66,13 +64,18 @@ def near_side(network: Network) -> bytearray:
         excess[heads[arc]] += room[arc]
         room[arc], room[arc ^ 1] = 0, room[arc ^ 1] + room[arc]
     while True:
-        distance, order = _distances(network, room)
-        stuck = [v for v in reversed(order) if v != FAR]
+        distance, nearest = {FAR: 0}, [FAR]  # arcs with room on the way to the far node
+        for v in nearest:  # grows
+            for arc in arcs[v]:
+                if room[arc ^ 1] and heads[arc] not in distance:
+                    distance[heads[arc]] = distance[v] + 1
+                    nearest.append(heads[arc])
+        stuck = nearest[:0:-1]  # the farthest first, without the far node
         if not any(excess[v] for v in stuck):
-            return bytearray([d < 0 for d in distance])
+            return bytearray([v not in distance for v in range(len(arcs))])
         for v in stuck:
             for arc in arcs[v] if excess[v] else ():
-                if room[arc] and distance[heads[arc]] == distance[v] - 1:
+                if room[arc] and distance.get(heads[arc]) == distance[v] - 1:
                     flow = min(excess[v], room[arc])
                     room[arc] -= flow
                     room[arc ^ 1] += flow
@@ -87,20 +90,3 @@ def _whole(capacities: Sequence[float]) -> list[int]:
     whole = [ratio[0] * (scale // ratio[1]) if ratio else 0 for ratio in ratios]
     infinite = sum(whole) + 1
     return [number if ratio else infinite for number, ratio in zip(whole, ratios, strict=True)]
-
-
-def _distances(network: Network, room: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Arcs with room on the way from each node to the far node, -1 if there is no way.
-
-    And the nodes that have one, the nearest first.
-    """
-    distance = [-1] * len(network.arcs)
-    distance[FAR] = 0
-    order = [FAR]
-    for v in order:  # grows
-        for arc in network.arcs[v]:
-            u = network.heads[arc]
-            if distance[u] < 0 and room[arc ^ 1]:
-                distance[u] = distance[v] + 1
-                order.append(u)
-    return distance, order

@@ -18,14 +18,10 @@ import networkx as nx
 
 @dataclass(frozen=True)
 class Region:
-    """A DAG whose nodes are numbers from 0, in a topological order.
+    """A DAG whose nodes are numbers from 0, in a topological order."""
 
-    preds    what each node reads, all smaller numbers, ascending
-    capable  1 where a node may be taken
-    """
-
-    preds: Sequence[Sequence[int]]
-    capable: bytearray
+    preds: Sequence[Sequence[int]]  # what each node reads, all smaller numbers, ascending
+    capable: bytearray  # 1 where a node may be taken
 
     @cached_property
     def succs(self) -> list[list[int]]:
@@ -110,14 +106,10 @@ def _as_ready(succs: Sequence[Sequence[int]]) -> list[int]:
 
 @dataclass(frozen=True)
 class Indexed:
-    """A DAG by number.
+    """A DAG by number."""
 
-    number  of each node, in canonical order
-    region  the same graph
-    """
-
-    number: dict[Hashable, int]
-    region: Region
+    number: dict[Hashable, int]  # of each node, in canonical order
+    region: Region  # the same graph
 
     @cached_property
     def inside(self) -> list[list[Hashable]]:

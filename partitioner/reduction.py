@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from partitioner.graph import Region, components
+from partitioner.graph import Region, components, inverse
 from partitioner.tensors import Tensor, renamed
 
 LANDMARKS = 4096  # incapable nodes that are looked at, at most,
@@ -42,11 +42,8 @@ def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
         if component[u] != component[v]
     )
     parts = [part for part in nx.strongly_connected_components(quotient) if len(part) > 1]
-    home = {c: i for i, part in enumerate(parts) for c in part}
-    members: list[list[int]] = [[] for _ in parts]
-    for v, c in enumerate(component) if parts else ():
-        if c in home:
-            members[home[c]].append(v)
+    inside = inverse(component) if parts else []
+    members = [sorted(v for c in part for v in inside[c]) for part in parts]
     return component, sorted(members, key=lambda part: (len(part), part[0]))
 
 
@@ -101,8 +98,7 @@ def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[T
 def _moves(region: Region, tensors: Sequence[Tensor]) -> list[int]:
     """For each node the one that it moves to, or itself; no node moves that another has moved to.
 
-    So moves do not depend on each other: what one of them makes fewer are readers, and nodes that
-    touch a tensor, and with fewer of either a node can move all the same.
+    So no move hinders another: it only leaves fewer readers, and fewer that touch a tensor.
     """
     capable = region.capable
     touching: list[list[tuple[int, set[int]]]] = [[] for _ in capable]

@@ -26,14 +26,12 @@ Use = tuple[int, Hashable, Sequence[Hashable]]  # bytes, maker, readers
 class Tensor(NamedTuple):
     """A tensor as the clusters of a region pay for it.
 
-    size      bytes
-    touched   the capable nodes of the region that make or read it, ascending
-    internal  True if it is free while all of them share a cluster; otherwise it leaves anyway, or
-              comes from outside, and every cluster that touches it pays
+    An `internal` one is free while all that touch it share a cluster; any other leaves anyway, or
+    comes from outside, and every cluster that touches it pays.
     """
 
-    size: int
-    touched: tuple[int, ...]
+    size: int  # bytes
+    touched: tuple[int, ...]  # the capable nodes of the region that make or read it, ascending
     internal: bool
 
     def price(self, clusters: int) -> int:

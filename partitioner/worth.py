@@ -238,9 +238,8 @@ class _Market:
 def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> dict[int, int]:
     """The parents of nodes in a forest along which clusters are counted; roots have none.
 
-    Each cluster is in one tree and connected there, and no edge of a tree joins two clusters.
-    So of the nodes of clusters, as many as there are clusters have no parent in a cluster. Other
-    capable nodes are in the trees as far as edges of the graph reach.
+    Each cluster is connected in one tree, and no edge of a tree joins two clusters: one node of
+    each has no parent in it. Other capable nodes are in the trees as far as edges reach.
     """
     cluster = {v: i for i, members in enumerate(clusters) for v in members}
     capable = graph.region.capable

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
+
+from bench import partitioner_figures
 
 PAGE = Path(__file__).parents[2] / "docs" / "partitioner.md"
 
@@ -29,6 +34,17 @@ def test_pictures_show_the_clusters():
         {"package", "publish"},
     ]
     assert edges_of(first) == edges_of(second)
+
+
+def test_figures_without_pytorch_do_not_replace_those_with_it(tmp_path, monkeypatch):
+    ways = ("partition", "forward", "backward", "waves")
+    found = tmp_path / "peers.json"
+    found.write_text(json.dumps({"gnmt (96) 5%": {way: {"clusters": 1} for way in ways}}))
+    monkeypatch.setattr(partitioner_figures, "OUTPUT", found)
+    before = PAGE.read_text()
+    with pytest.raises(SystemExit, match="no figures of PyTorch's partitioner: install torch"):
+        partitioner_figures.main()
+    assert PAGE.read_text() == before
 
 
 def clusters_of(picture: str) -> list[set[str]]:
