@@ -26,6 +26,7 @@ from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target
+from tests.nnapi.kernel_rules import violations
 from tests.onnx_graph import graph_of
 from tests.runtimes import runtime
 
@@ -182,8 +183,9 @@ def lowered(case: Case, target: Target) -> Lowered:
 
 
 def run(case: Case, target: Target, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Outputs of the reference device for the case."""
+    """Outputs of the reference device for the case; Android's kernels would take the model too."""
     low = lowered(case, target)
+    assert not violations(low.model)
     device = next(d for d in RUNTIME.devices() if d.name == "nnapi-reference")
     compilation = RUNTIME.compile(low.model, device)
     names, wanted = list(feeds), [o.name for o in graph_of(case.model).outputs]

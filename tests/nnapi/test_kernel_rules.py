@@ -1,0 +1,131 @@
+"""Models of this package keep the rules of Android's kernels; each rule is noticed if broken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import onnx
+import pytest
+
+import ep_nnapi
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.profile.record import RecordingRuntime
+from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.provider import devices
+from models import zoo
+from tests.nnapi.kernel_rules import violations
+from tests.nnapi.profile.make import I32, Q8, model, scalar, tensor
+
+Q8S = OperandCode.TENSOR_QUANT8_ASYMM_SIGNED
+
+
+def q8(*dims: int, scale: float = 0.5, zero: int = 0, code: OperandCode = Q8) -> Operand:
+    return replace(tensor(*dims, code=code, zero=zero), scale=scale)
+
+
+def dense(bias_scale: float) -> Model:
+    """FULLY_CONNECTED with input scale 0.1 and weights scale 0.2."""
+    weights = replace(tensor(3, 4, code=Q8, value=1), scale=0.2)
+    bias = replace(tensor(3, code=I32, value=1), scale=bias_scale)
+    return model("FULLY_CONNECTED", [q8(1, 4, scale=0.1), weights, bias, scalar(0)], q8(1, 3))
+
+
+def added(output_scale: float) -> Model:
+    image = q8(1, 4, scale=2.0)
+    return model("ADD", [image, image, scalar(0)], q8(1, 4, scale=output_scale))
+
+
+def summed(activation: int) -> Model:
+    given = tensor(1, 4, code=I32)
+    return model("ADD", [given, given, scalar(activation)], given)
+
+
+def softmax(beta: float) -> Model:
+    return model("SOFTMAX", [tensor(1, 4), scalar(beta)], tensor(1, 4))
+
+
+def pooled(zero: int) -> Model:
+    window = [scalar(n) for n in (2, 1, 1, 2, 2, 0)]
+    return model("MAX_POOL_2D", [q8(1, 4, 4, 1), *window], q8(1, 3, 3, 1, zero=zero))
+
+
+def logistic(scale: float, zero: int = 0, code: OperandCode = Q8) -> Model:
+    return model("LOGISTIC", [q8(1, 4, code=code)], q8(1, 4, scale=scale, zero=zero, code=code))
+
+
+def tanh(scale: float) -> Model:
+    return model("TANH", [q8(1, 4, scale=scale)], q8(1, 4, scale=1 / 128, zero=128))
+
+
+KEPT = [
+    dense(float(np.float32(0.1) * np.float32(0.2))),
+    added(2**-17),
+    summed(0),
+    softmax(1.0),
+    pooled(0),
+    logistic(1 / 256),
+    logistic(1 / 256, -128, Q8S),
+    tanh(2**-26),
+]
+BROKEN = {
+    "FULLY_CONNECTED: the bias scale is 0.0201": dense(0.0201),
+    "ADD: the output scale is too small": added(2**-18),
+    "ADD: integers take no fused activation": summed(1),
+    "SOFTMAX: beta is not positive": softmax(0.0),
+    "MAX_POOL_2D: the output's quantization is not that of the input": pooled(1),
+    "LOGISTIC: the output's quantization is not 0.00390625 from 0": logistic(1 / 128),
+    "LOGISTIC: the output's quantization is not 0.00390625 from -128": logistic(1 / 256, 0, Q8S),
+    "TANH: the input scale is too small": tanh(2**-27),
+}
+
+
+@pytest.mark.parametrize("given", KEPT, ids=lambda m: m.operations[0].spec.name)
+def test_a_rule_that_is_kept_at_the_limit(given: Model):
+    assert violations(given) == []
+
+
+@pytest.mark.parametrize(("message", "given"), BROKEN.items(), ids=BROKEN)
+def test_a_rule_that_is_broken_just_past_it(message: str, given: Model):
+    (found,) = violations(given)
+    assert found.startswith(message)
+
+
+class Inspecting(RecordingRuntime):
+    """The host runtime; it inspects every model that it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__(HostRuntime([ReferenceDevice()]))
+        self.found: list[str] = []
+
+    def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
+        self.found += violations(model)
+        return super().supported(model, device)
+
+
+def broken_by(content: onnx.ModelProto) -> tuple[list[str], int]:
+    """The violations of a network's NNAPI models, and the number of operations inspected."""
+    runtime = Inspecting()
+    with patch.dict(devices.RUNTIMES, {"host": lambda: runtime}):
+        assert ep_nnapi.check(content.SerializeToString()).taken
+    return runtime.found, len(runtime.exact)
+
+
+@pytest.mark.parametrize("name", ["kws_dscnn", "mlp"])
+def test_networks_keep_the_rules(name: str):
+    assert broken_by(zoo.MODELS[name]())[0] == []
+
+
+@pytest.mark.parametrize("scheme", ["u8u8", "u8s8", "s8s8"])
+@pytest.mark.parametrize(
+    "name", ["kws_dscnn", pytest.param("mobilenet_v3_large", marks=pytest.mark.long)]
+)
+def test_quantized_networks_keep_the_rules(name: str, scheme: str):
+    pytest.importorskip("onnxruntime.quantization.quantize", exc_type=ImportError)
+    found, inspected = broken_by(zoo.quantized(name, scheme))
+    assert found == []
+    assert inspected > 10
