@@ -136,8 +136,8 @@ def _fill(
     remote, notes = None, []
     if prepared.inputs is None:
         notes.append(
-            f"{prepared.cpu_nodes} nodes are left to the CPU, or there are several clusters: "
-            f"{PROGRAM} cannot run the model, applications with ONNX Runtime can"
+            f"{_why_no_program(prepared.cpu_nodes)}: {PROGRAM} cannot run the model, applications "
+            "with ONNX Runtime can"
         )
     else:
         remote = _remote(model)
@@ -241,3 +241,10 @@ def _publish(folder: Path, out: Path) -> None:
         os.replace(packed, out)
     finally:
         packed.unlink(missing_ok=True)
+
+
+def _why_no_program(cpu_nodes: int) -> str:
+    if not cpu_nodes:
+        return "the model has several clusters"
+    nodes = "1 node is" if cpu_nodes == 1 else f"{cpu_nodes} nodes are"
+    return f"{nodes} left to the CPU"

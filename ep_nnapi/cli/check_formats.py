@@ -23,10 +23,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
 
 
-def validate(given: argparse.Namespace) -> None:
-    """Raises OptionError for one of the two without the other, and for what contradicts them."""
+def require_both(given: argparse.Namespace) -> None:
+    """Raises OptionError for one of the two arguments without the other."""
     if (given.format is None) != (given.output is None):
         raise OptionError("--format and --output go together: give both or neither")
+
+
+def validate(given: argparse.Namespace) -> None:
+    """Raises OptionError as `require_both`, and for what contradicts the arguments."""
+    require_both(given)
     if given.format and (given.levels or given.json or given.optimization_level):
         raise OptionError(
             "--format writes one report of the model as it is; drop --levels, --optimization-level "

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.cli import arguments
+from ep_nnapi.cli import arguments, check_formats
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
 from ep_nnapi.diagnostics.verdict import LessAccurate
 from ep_nnapi.diagnostics.verdict_text import sentences
+from ep_nnapi.report import operator_counts
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
@@ -37,6 +40,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         "(default: by its kind, 1e-4 for float32); exit 1 beyond it, unless a more exact "
         "computation shows that NNAPI is no less accurate than the CPU",
     )
+    parser.add_argument(
+        "--format",
+        choices=("model-explorer",),
+        help="write a graph for Google's Model Explorer, with the error of each node on NNAPI by "
+        "itself and with measured times as node data",
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file that --format writes")
     arguments.add_json(parser)
 
 
@@ -44,20 +54,40 @@ def run(given: argparse.Namespace) -> int:
     """Compares and prints; returns 1 if something is beyond the tolerance."""
     from ep_nnapi.diagnostics.compare import compare
 
+    options = arguments.options_of(given)
+    check_formats.require_both(given)
+
     with progress("runs of clusters") as advance:
         found = compare(
             given.model,
             given.input,
             seed=given.seed,
             tolerance=given.tolerance,
+            by_node=given.format is not None,
             progress=advance,
-            **arguments.options_of(given),
+            **options,
         )
+        files = [] if given.format is None else _written(given, found, options)
     if given.json:
         print_json(found.to_json())
     else:
         show(found)
+        for path in files:
+            line(str(path))
     return NEGATIVE if found.negative else DONE
+
+
+def _written(
+    given: argparse.Namespace, found: Comparison, options: dict[str, object]
+) -> Sequence[Path]:
+    """Writes the files for the other tool; returns their paths."""
+    from ep_nnapi.diagnostics.measured_times import measured_times
+    from ep_nnapi.report_formats.write import Format, write_format
+
+    measured = measured_times(given.model, options).by_node
+    values = {"error": found.node_errors, "measured": measured}
+    output = Path(given.output)
+    return write_format(Format(given.format), Path(given.model), found.report, output, values)
 
 
 def show(found: Comparison) -> None:
@@ -85,6 +115,13 @@ def show(found: Comparison) -> None:
     line()
     if found.culprit is not None:
         _culprit(found.culprit)
+    elif found.verdict.negative and found.clusters:
+        on_cpu = operator_counts(r.op_type for r in found.report.rejections)
+        line(
+            "No cluster by itself is beyond the tolerance: the outputs part because small errors "
+            "add up over clusters"
+            + (f", or are enlarged by the nodes on the CPU ({on_cpu})." if on_cpu else ".")
+        )
     elif found.clusters:
         line("No cluster is beyond the tolerance.")
     else:

@@ -88,7 +88,9 @@ def show(found: Fixed, out: str) -> None:
     if found.verdict is not None:
         for sentence in sentences(found.verdict):
             line(sentence)
-    if not found.steps:
+    if not found.before.rejections:
+        line("NNAPI takes every node already: nothing is written.")
+    elif not found.steps:
         line("No rewrite that is known to be equal makes NNAPI take more: nothing is written.")
     elif found.written:
         line(f"{found.after.summary}.")

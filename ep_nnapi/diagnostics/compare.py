@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -67,6 +67,7 @@ class Comparison:
     clusters  errors of each cluster by itself, by its number in the report; those that ran
     failures  device failures after which a fallback computed outputs of the model
     culprit   the first operation that is wrong in the first cluster that is; None if none is
+    nodes     errors of each node by itself, by its name, if requested
     """
 
     report: Report
@@ -76,6 +77,12 @@ class Comparison:
     clusters: Mapping[int, ClusterErrors]
     failures: tuple[RuntimeFailure, ...] = ()
     culprit: Culprit | None = None
+    nodes: Mapping[str, ClusterErrors] = field(default_factory=dict)
+
+    @property
+    def node_errors(self) -> dict[str, float]:
+        """Largest errors of the nodes, relative to the spreads of their outputs."""
+        return {name: found.verdict.worst for name, found in self.nodes.items()}
 
     @property
     def negative(self) -> bool:
@@ -94,6 +101,7 @@ class Comparison:
             "clusters": [{"cluster": n, **c.to_json()} for n, c in self.clusters.items()],
             "failures": [str(failure) for failure in self.failures],
             "culprit": None if self.culprit is None else self.culprit.to_json(),
+            "nodes": [{"node": n, "error": error} for n, error in self.node_errors.items()],
             "beyond_tolerance": self.negative,
         }
 
@@ -104,6 +112,7 @@ def compare(
     *,
     seed: int = 0,
     tolerance: float | None = None,
+    by_node: bool = False,
     progress: Progress | None = None,
     **options: object,
 ) -> Comparison:
@@ -113,6 +122,7 @@ def compare(
     inputs     as for `run` (default: random numbers from `seed`)
     tolerance  relative to an output's spread (default: by its kind), for the model's outputs and
                for those of each cluster
+    by_node    compare each node on NNAPI by itself too
     progress   called after each step
     Each cluster is fed with the CPU provider's values, so that an error is attributed to the
     cluster that makes it. In the first one that is wrong, the first wrong operation is searched in
@@ -136,9 +146,10 @@ def compare(
         subject = _Subject(model, feeds, chosen, tolerance, provider.report)
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
+        nodes = subject.nodes() if by_node else {}
     drawn = seed if paths_of(inputs) == () else None
     failures = provider.failures
-    return Comparison(provider.report, drawn, verdict, measures, clusters, failures, culprit)
+    return Comparison(provider.report, drawn, verdict, measures, clusters, failures, culprit, nodes)
 
 
 def _measures(got: Runs, want: Runs) -> dict[str, ErrorMeasures]:
@@ -183,6 +194,12 @@ class _Subject:
                 errors = self._first_wrong_part(cluster)
                 return Culprit(number, errors, self._elsewhere(errors))
         return None
+
+    def nodes(self) -> dict[str, ClusterErrors]:
+        """Returns the errors of each node that NNAPI takes, a QDQ group's for all its nodes."""
+        every = [p for c in self.report.clusters for p in zip(c.nodes, c.op_types, strict=True)]
+        found = errors_of_parts(self.model, self.feeds, self.options, every, 1, self.tolerance)
+        return {name: part for part in found for name in part.report.nodes}
 
     def _first_wrong_part(self, cluster: ClusterErrors) -> ClusterErrors:
         """Returns the first node of a cluster that is wrong, else the first of its small parts."""

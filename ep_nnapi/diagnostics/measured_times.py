@@ -49,6 +49,12 @@ class MeasuredTimes:
     devices: tuple[DeviceTime, ...] = ()
     runs: int = 0
 
+    @property
+    def by_node(self) -> dict[str, float]:
+        """Times by node; that of an NNAPI operation at the first node that it computes."""
+        first = {nodes[0]: us for nodes, us in self.operations.items() if nodes}
+        return {**first, **self.cpu_nodes}
+
 
 def measured_times(model: ModelSource, options: Mapping[str, object]) -> MeasuredTimes:
     """Runs the model with random inputs and returns the times of its parts.

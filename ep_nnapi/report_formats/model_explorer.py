@@ -7,6 +7,8 @@ model_explorer/node_data_builder.py, whose fields are the keys here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import isfinite
+from types import MappingProxyType
 
 from ep_nnapi.errors import ADVICE, Rejection
 from ep_nnapi.report import GraphReport, NodeReport, Report
@@ -14,6 +16,13 @@ from ep_nnapi.report import GraphReport, NodeReport, Report
 _MAIN = "main"  # the graph's id, where ONNX Runtime's key is ""
 _NNAPI, _CPU = "#bfe3c6", "#f3d9b5"  # background colours of nodes
 _GRADIENT = ({"stop": 0, "bgColor": "#ffffff"}, {"stop": 1, "bgColor": "#e0684b"})
+
+
+NO_VALUES: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+_TITLES = {
+    "error": "error, relative to the spread of the outputs",
+    "measured": "measured microseconds",
+}
 
 
 def collection(report: Report, label: str) -> dict[str, object]:
@@ -30,15 +39,21 @@ def collection(report: Report, label: str) -> dict[str, object]:
     return {"label": label, "graphs": graphs}
 
 
-def overlays(report: Report) -> dict[str, dict[str, object]]:
+def overlays(
+    report: Report, values: Mapping[str, Mapping[str, float]] = NO_VALUES
+) -> dict[str, dict[str, object]]:
     """Node data by name: `decision`, `reason` of rejected nodes, and estimated `time` in us.
 
+    values  more of them by name, as `error`: a number for each node that has one
     The content of one file each: graph ids with their GraphNodeData.
     """
     return {
         "decision": _overlay(report, "NNAPI or CPU", _decision),
         "reason": _overlay(report, "reason for the CPU", _reason),
         "time": _overlay(report, "estimated microseconds", _time, gradient=True),
+    } | {
+        name: _overlay(report, _TITLES.get(name, name), _number_of(numbers), gradient=True)
+        for name, numbers in values.items()
     }
 
 
@@ -78,6 +93,18 @@ def _reason(node: NodeReport, cluster: int | None, rejection: Rejection | None) 
 
 def _time(node: NodeReport, cluster: int | None, rejection: Rejection | None) -> _Value:
     return {"value": round(node.cpu_us if cluster is None else node.nnapi_us, 3)}
+
+
+def _number_of(
+    numbers: Mapping[str, float],
+) -> Callable[[NodeReport, int | None, Rejection | None], _Value | None]:
+    def value(node: NodeReport, cluster: int | None, rejection: Rejection | None) -> _Value | None:
+        number = numbers.get(node.name)
+        if number is None:
+            return None
+        return {"value": number if isfinite(number) else "not comparable"}
+
+    return value
 
 
 def _decided(

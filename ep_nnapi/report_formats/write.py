@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,22 +20,33 @@ class Format(StrEnum):
     NETRON = "netron"
 
 
-def write_format(form: Format, model: Path, report: Report, output: Path) -> list[Path]:
+def write_format(
+    form: Format,
+    model: Path,
+    report: Report,
+    output: Path,
+    values: Mapping[str, Mapping[str, float]] = model_explorer.NO_VALUES,
+) -> list[Path]:
     """Writes a report, as of `check`, for a tool; returns the files.
 
     model-explorer   the graph at `output`, and beside it node data: `NAME.decision.json`, ...
     netron           an .onnx file at `output`
+    values           more node data of Model Explorer by name: a number for each node that has one
     Raises ModelError for a model that the tool cannot show, OptionError if a file cannot be written
     or `output` is the model itself.
     """
     if output.resolve() == model.resolve():
         raise OptionError(f"{output} is the model itself; give another output")
-    return _WRITERS[form](model, report, output)
+    if form is Format.NETRON:
+        return _netron(model, report, output)
+    return _model_explorer(model, report, output, values)
 
 
-def _model_explorer(model: Path, report: Report, output: Path) -> list[Path]:
+def _model_explorer(
+    model: Path, report: Report, output: Path, values: Mapping[str, Mapping[str, float]]
+) -> list[Path]:
     contents = {output: model_explorer.collection(report, model.name)}
-    for name, data in model_explorer.overlays(report).items():
+    for name, data in model_explorer.overlays(report, values).items():
         contents[output.with_name(f"{output.stem}.{name}.json")] = data
     for path, content in contents.items():
         write_text(path, json.dumps(content, indent=1, allow_nan=False))
@@ -51,9 +62,3 @@ def _netron(model: Path, report: Report, output: Path) -> list[Path]:
     except OSError as error:
         raise OptionError(f"{output} cannot be written: {error.strerror}") from None
     return [output]
-
-
-_WRITERS: dict[Format, Callable[[Path, Report, Path], list[Path]]] = {
-    Format.MODEL_EXPLORER: _model_explorer,
-    Format.NETRON: _netron,
-}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -149,3 +150,56 @@ def test_what_cannot_be_compared_is_refused(refuses, tmp_path: Path):
     refuses("compare", tmp_path / "none.onnx", says="no such file")
     refuses("compare", DIGITS, "--input", tmp_path / "none.npy", says="no such input file")
     refuses("compare", DIGITS, "--device", "gpu3", says="device 'gpu3' is unknown")
+
+
+def test_files_for_model_explorer(cli, tmp_path: Path):
+    output = tmp_path / "g.json"
+    code, out, err = cli(
+        "compare", DIGITS, "--format", "model-explorer", "-o", output, "--exclude", "MaxPool"
+    )
+    assert (code, err) == (DONE, "")
+    names = ["g.json", *(f"g.{n}.json" for n in ("decision", "reason", "time"))]
+    names += ["g.error.json", "g.measured.json"]
+    assert out.splitlines()[-6:] == [str(tmp_path / name) for name in names]
+    ids = {n["id"]: n["namespace"] for n in json.loads(output.read_text())["graphs"][0]["nodes"]}
+    data = {
+        name: json.loads((tmp_path / f"g.{name}.json").read_text())["main"]["results"]
+        for name in ("error", "measured")
+    }
+    assert data["error"].keys() == {i for i, cluster in ids.items() if cluster}
+    assert all(0 <= r["value"] < 1e-5 for r in data["error"].values())
+    assert data["measured"].keys() >= {i for i, cluster in ids.items() if not cluster}
+    assert all(r["value"] > 0 for r in data["measured"].values())
+
+
+def test_a_format_needs_an_output(refuses, tmp_path: Path):
+    refuses("compare", DIGITS, "--format", "model-explorer", says="give both or neither")
+    refuses("compare", DIGITS, "-o", tmp_path / "g.json", says="give both or neither")
+    refuses("compare", DIGITS, "--format", "netron", "-o", "g", says="invalid choice: 'netron'")
+
+
+def test_nodes_on_the_cpu_that_enlarge_errors_are_named(cli, tmp_path: Path):
+    """Limits just below the right numbers: float16 falls below some of them."""
+    x = np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8)
+    np.save(tmp_path / "x.npy", x)
+    model = onnx.load(
+        saved(
+            tmp_path,
+            helper.make_node("Tanh", ["x"], ["t"], "tanh"),
+            helper.make_node("Greater", ["t", "limits"], ["g"], "greater"),
+            helper.make_node("Cast", ["g"], ["y"], "cast", to=onnx.TensorProto.FLOAT),
+            shape=(2, 8),
+        )
+    )
+    limits = np.tanh(x) - np.float32(1e-6)  # float32's tanh is exact to 1e-7
+    model.graph.initializer.append(onnx.numpy_helper.from_array(limits, "limits"))
+    onnx.save(model, tmp_path / "model.onnx")
+    code, out, _ = cli(
+        *("compare", tmp_path / "model.onnx", "--input", tmp_path / "x.npy"),
+        *("--flags", "USE_FP16", "--exclude", "Greater"),
+    )
+    assert code == NEGATIVE
+    assert out.splitlines()[-1] == (
+        "No cluster by itself is beyond the tolerance: the outputs part because small errors add "
+        "up over clusters, or are enlarged by the nodes on the CPU (1 Greater)."
+    )

@@ -107,6 +107,14 @@ def test_every_run_counts():
     assert steps == [(i, 20) for i in range(1, 21)]
 
 
+def test_errors_of_each_node_by_itself():
+    """Each is fed with the CPU's values, so that an error does not spread to later nodes."""
+    found = ep_nnapi.compare(DIGITS, by_node=True, flags="USE_FP16", exclude="MaxPool")
+    assert set(found.node_errors) == {n for c in found.report.clusters for n in c.nodes}
+    assert 0 < max(found.node_errors.values()) <= 2**-7  # float16 has 11 bits; sums add some up
+    assert ep_nnapi.compare(DIGITS).nodes == {}
+
+
 def test_a_device_that_fails_is_the_culprit():
     with installed(FaultyDevice(fails_at=frozenset({-1}))):
         found = ep_nnapi.compare(DIGITS)

@@ -26,6 +26,12 @@ def test_every_part_of_a_run_has_a_time():
     assert found.runs >= 1
 
 
+def test_times_by_node():
+    """An operation's time is at the first node that it computes."""
+    found = MeasuredTimes({}, {("conv", "relu"): 2.0}, {"det": 1.0})
+    assert found.by_node == {"conv": 2.0, "det": 1.0}
+
+
 def test_operations_take_no_longer_than_their_cluster():
     found = measured_times(DIGITS, {"device": "nnapi-reference"})
     (cluster,) = found.clusters.values()

@@ -16,6 +16,7 @@ REPORT = ep_nnapi.check(blocks(10))
 COLLECTION = collection(REPORT, "m.onnx")
 (GRAPH,) = COLLECTION["graphs"]
 NAMES = [n.name for n in REPORT.graphs[0].outline]
+VALUES = {"error": {NAMES[0]: 0.5, NAMES[1]: float("inf")}, "measured": {NAMES[1]: 12.5}}
 
 
 def attributes(node: dict[str, object]) -> dict[str, str]:
@@ -78,6 +79,15 @@ def test_node_data_has_each_nodes_decision_reason_and_time():
     assert all(r["value"] > 0 for r in times.values())
 
 
+def test_numbers_of_nodes_are_more_node_data():
+    first, second = NAMES[:2]
+    found = overlays(REPORT, {"error": {first: 0.25, second: float("inf"), "elsewhere": 1.0}})
+    main = found["error"]["main"]
+    assert main["name"] == "error, relative to the spread of the outputs"
+    assert main["results"] == {"0": {"value": 0.25}, "1": {"value": "not comparable"}}
+    assert found.keys() == {*overlays(REPORT), "error"}
+
+
 def test_model_explorers_own_classes_take_them():
     """Unknown keys and wrong types are errors; node data may be texts too, as its docs say."""
     model_explorer = pytest.importorskip(
@@ -91,7 +101,7 @@ def test_model_explorers_own_classes_take_them():
         found = dacite.from_dict(builder.GraphCollection, plain, dacite.Config(strict=True))
         assert sum(len(g.nodes) for g in found.graphs) == report.nodes
         loose = dacite.Config(strict=True, check_types=False)
-        for overlay in json.loads(json.dumps(overlays(report))).values():
+        for overlay in json.loads(json.dumps(overlays(report, VALUES))).values():
             for data in overlay.values():
                 read = dacite.from_dict(data_builder.GraphNodeData, data, loose)
                 assert read.results.keys() == data["results"].keys()

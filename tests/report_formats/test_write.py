@@ -27,6 +27,15 @@ def test_model_explorer(tmp_path: Path):
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(contents)
 
 
+def test_more_node_data_of_model_explorer(tmp_path: Path):
+    values = {"error": {REPORT.graphs[0].outline[0].name: 0.5}}
+    output = tmp_path / "g.json"
+    found = write_format(Format.MODEL_EXPLORER, Path(DIGITS), REPORT, output, values)
+    assert found[-1] == tmp_path / "g.error.json"
+    written = json.loads(found[-1].read_text(encoding="utf-8"))
+    assert written == overlays(REPORT, values)["error"]
+
+
 def test_netron(tmp_path: Path):
     (path,) = write_format(Format.NETRON, Path(DIGITS), REPORT, tmp_path / "d.onnx")
     assert path.read_bytes() == annotated(Path(DIGITS), REPORT, tmp_path)
