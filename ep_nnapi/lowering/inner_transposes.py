@@ -25,28 +25,18 @@ _TRANSPOSED = (
 """Types that TRANSPOSE has kernels for."""
 
 
-def with_inner_transposes(lowered: Lowered) -> Lowered:
+def with_inner_transposes(lowered: Lowered) -> Lowered | None:
     """Returns the cluster with the permutations of its border moved into its model.
 
-    Those of types that TRANSPOSE lacks stay in the border. The same cluster is returned each time,
-    so that a device that is asked about it and then compiles it converts it once.
+    Those of types that TRANSPOSE lacks stay in the border; None if all of them do.
     """
-    if not lowered.inner:
-        moved = _moved(lowered)
-        if moved is lowered:  # not stored: it would refer to itself
-            return lowered
-        lowered.inner.append(moved)
-    return lowered.inner[0]
-
-
-def _moved(lowered: Lowered) -> Lowered:
     model = lowered.model
     ends = _Ends(list(model.operands))
     inputs, outputs = list(model.inputs), list(model.outputs)
     entering = tuple(ends.enter(c, inputs) for c in lowered.border.inputs)
     leaving = tuple(ends.leave(c, outputs) for c in lowered.border.outputs)
     if not ends.before and not ends.after:
-        return lowered
+        return None
     moved = replace(
         model,
         operands=tuple(ends.operands),

@@ -34,13 +34,14 @@ from ep_nnapi.target import Target
 class Lowered:
     """One cluster ready to compile; `permutes` are those inside, by index of their operation.
 
-    inner   the same cluster `with_inner_transposes`, if it was asked for
+    inner   the same cluster `with_inner_transposes`, for devices that cancel them; None if there is
+            no such device, or no permutation that can be moved
     """
 
     model: Model
     border: Border
     permutes: Mapping[int, Permute] = field(default_factory=dict)
-    inner: list[Lowered] = field(default_factory=list, init=False, repr=False, compare=False)
+    inner: Lowered | None = field(default=None, repr=False, compare=False)
 
 
 def lower(

@@ -132,7 +132,7 @@ class Compiler:
         refused: set[Permute] = set()
         while True:
             try:
-                lowered = self.share(lower(calls, inputs, outputs, self.target, refused=refused))
+                lowered = self.prepare(lower(calls, inputs, outputs, self.target, refused=refused))
             except UnsupportedPermute as unsupported:
                 raise Declined(
                     _side_with_less_work(members, unsupported),
@@ -152,16 +152,19 @@ class Compiler:
                 raise self._declined(lowered, declined - lowered.permutes.keys())
             refused.update(lowered.permutes[i] for i in declined)
 
-    def share(self, lowered: Lowered) -> Lowered:
-        """Returns the lowered cluster with its constants where the runtime reads them.
+    def prepare(self, lowered: Lowered) -> Lowered:
+        """Returns the lowered cluster as `check_supported` and `compile` take it.
 
-        Raises Declined if there is no memory for them.
+        Its constants are where the runtime reads them, and for the devices of `fast` it has its
+        variant with inner transposes: one object, which they convert once. Raises Declined if there
+        is no memory for the constants.
         """
         try:
             model = self.runtime.share(lowered.model)
         except RuntimeFailure as failure:
             raise self._compilation_failure(failure) from None
-        return lowered if model is lowered.model else replace(lowered, model=model)
+        shared = lowered if model is lowered.model else replace(lowered, model=model)
+        return replace(shared, inner=with_inner_transposes(shared)) if self.fast else shared
 
     def check_supported(self, lowered: Lowered) -> None:
         """Raises Declined with the unsupported nodes unless the device supports all operations."""
@@ -174,10 +177,9 @@ class Compiler:
 
         A device of `fast` is asked about the cluster that `place` chooses for it, as a rule once.
         """
-        if self.device in self.fast:
-            candidate = with_inner_transposes(lowered)
-            if not self._unsupported_on(self.device, candidate):
-                return set()
+        inner = lowered.inner or lowered
+        if self.device in self.fast and not self._unsupported_on(self.device, inner):
+            return set()
         return self._unsupported_on(self.device, lowered)
 
     def _unsupported_on(self, device: Device, lowered: Lowered) -> set[int]:
@@ -200,7 +202,7 @@ class Compiler:
     def place(self, lowered: Lowered) -> tuple[Lowered, Device]:
         """Returns the device for a cluster, and the cluster as it is compiled for that device."""
         for device in self.fast:
-            candidate = with_inner_transposes(lowered)
+            candidate = lowered.inner or lowered
             if not self._unsupported_on(device, candidate):
                 return candidate, device
         return lowered, self.device

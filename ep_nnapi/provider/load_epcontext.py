@@ -69,7 +69,8 @@ def load(
         (CONTEXT_OP,),
     )
     try:
-        lowered = compiler.share(_lowered(node, graph.path, compiler.target.feature_level, weights))
+        content = _lowered(node, graph.path, compiler.target.feature_level, weights)
+        lowered = compiler.prepare(content)
         compiler.check_supported(lowered)
         placed = compiler.compile(lowered)
     except ModelError as error:
