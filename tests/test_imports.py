@@ -53,7 +53,7 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
-    " nnapi.digest nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
+    " nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
     "ort": "epcontext errors graph lowering.border nnapi.forks nnapi.interrupts options provider"
@@ -85,11 +85,11 @@ ALLOWED = {
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",
     "nnapi.capi": NNAPI_WORLD,
-    "nnapi.host": "errors files graph.value nnapi.codes nnapi.forks nnapi.params nnapi.model"
-    " nnapi.operand nnapi.result nnapi.run_arguments nnapi.runtime nnapi.shapes"
+    "nnapi.host": "errors files graph.value nnapi.codes nnapi.digest nnapi.forks nnapi.params"
+    " nnapi.model nnapi.operand nnapi.result nnapi.run_arguments nnapi.runtime nnapi.shapes"
     " nnapi.signature nnapi.spec nnapi.validate numpy threadpoolctl",
-    "nnapi.library": "errors graph.value nnapi.codes nnapi.forks nnapi.functions nnapi.model"
-    " nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
+    "nnapi.library": "errors graph.value nnapi.codes nnapi.digest nnapi.forks nnapi.functions"
+    " nnapi.model nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
     "nnapi.host.litert": "errors graph.value nnapi numpy",
     "nnapi.host.engines": "errors graph.value nnapi sessions numpy onnx onnxruntime",
     "nnapi.profile": "errors files graph.value nnapi.codes nnapi.digest nnapi.host nnapi.model"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.runtime import CompileOptions
 
 
 def model_digest(model: Model) -> bytes:
@@ -13,6 +15,13 @@ def model_digest(model: Model) -> bytes:
     Submodels are digested once each.
     """
     return _digest(model, {})
+
+
+def with_token(options: CompileOptions, model: Model) -> CompileOptions:
+    """Return the options with the model's digest as token, if its cache has no token yet."""
+    if options.cache_dir is None or options.token is not None:
+        return options
+    return replace(options, token=model_digest(model))
 
 
 def _digest(model: Model, done: dict[int, bytes]) -> bytes:

@@ -27,7 +27,9 @@ class Device:
 class CompileOptions:
     """Options of a compilation.
 
-    cache_dir, token   compilation cache, both or neither; the token has 32 bytes
+    cache_dir          folder of the compilation cache; None: no cache
+    token              name of the model in it, 32 bytes; None: the model's digest, which devices
+                       compute that have a cache
     timeout_ns         time limit of the compilation in nanoseconds; None: no limit
     precise            True: the host runtime computes relaxed models in float32; False: it rounds
                        float32 values to float16 between operations, as accelerators do

@@ -17,7 +17,6 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
@@ -81,7 +80,7 @@ class Compiler:
     """Lowers and compiles clusters for one target.
 
     device    the device that decides which operations are taken
-    options   of compilations at first; a compilation with a cache gets the token of its model
+    options   of compilations at first
     limits    of runs at first
     changes   the last change of both, for later compilations and runs; empty before the first
     this_run  options of the run of each thread, if it has its own
@@ -211,8 +210,6 @@ class Compiler:
         """Returns the compiled model; raises Declined if the device fails to compile it."""
         placed, device = self.place(lowered)
         options = self.current.options
-        if options.cache_dir is not None:
-            options = replace(options, token=model_digest(placed.model))
         try:
             compiled = repeated(lambda: self.runtime.compile(placed.model, device, options))
         except Unresponsive as failure:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.digest import model_digest
+from ep_nnapi.nnapi.digest import model_digest, with_token
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand
+from ep_nnapi.nnapi.runtime import CompileOptions
 from tests.nnapi.build import F32, I32, NONE, Q8C, constant, one, tensor
 
 WEIGHTS = np.float32([1, 2, 3])
@@ -92,3 +93,17 @@ def test_a_submodel_is_the_same_shared_or_copied() -> None:
     copied = Operand(spec.OperandCode.MODEL, value=added())
     apart = replace(apart, operands=(apart.operands[0], copied, *apart.operands[2:]))
     assert model_digest(apart) == model_digest(shared)
+
+
+def test_a_cache_without_a_token_gets_the_digest() -> None:
+    named = with_token(CompileOptions(cache_dir="/cache"), added())
+    assert named == CompileOptions(cache_dir="/cache", token=model_digest(added()))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [CompileOptions(), CompileOptions(cache_dir="/cache", token=bytes(32))],
+    ids=["no cache", "a token of the caller's"],
+)
+def test_other_options_stay(options: CompileOptions) -> None:
+    assert with_token(options, added()) is options

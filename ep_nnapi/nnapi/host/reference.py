@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.digest import with_token
 from ep_nnapi.nnapi.host.cache import cached
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.kernels import find
@@ -42,5 +43,6 @@ class ReferenceDevice:
         """Bind kernels to all operations; relaxed models emulate float16 unless `precise`."""
         hashing = any(o.spec is LSH_PROJECTION for o in model.operations)  # hashes float32 bytes
         emulate_float16 = model.relaxed and not options.precise and not hashing
-        with CONCURRENT_RUNS, cached(options, self.name, self) as cache:
+        named = with_token(options, model)
+        with CONCURRENT_RUNS, cached(named, self.name, self) as cache:
             return PreparedGraph(model, Preparation(self.feature_level, emulate_float16, cache))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, feature_level_of_code
+from ep_nnapi.nnapi.digest import with_token
 from ep_nnapi.nnapi.library.binding import NEEDED, Functions, failed
 from ep_nnapi.nnapi.library.compilation import LibraryCompilation, compile_model
 from ep_nnapi.nnapi.library.handles import Handle
@@ -66,7 +67,8 @@ class LibraryRuntime:
         """Compile `model` for `device` only."""
         handle = self._find(device)
         model, written = self._written(model)
-        compiled = compile_model(self.functions, written, handle, options or CompileOptions())
+        chosen = with_token(options or CompileOptions(), model)
+        compiled = compile_model(self.functions, written, handle, chosen)
         return LibraryCompilation.of(self.functions, compiled, model, handle is not None)
 
     def _written(self, model: Model) -> tuple[Model, Handle]:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.digest import model_digest
 from ep_nnapi.nnapi.host import HostRuntime, cache
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.runtime import CompileOptions
@@ -48,7 +49,9 @@ def plain_model() -> Model:
     return Model(operands, (Operation(RELU, (0,), (1,)),), (0,), (1,))
 
 
-def compiled(directory: Path, described: Model, token: bytes = TOKEN) -> tuple[str, np.ndarray]:
+def compiled(
+    directory: Path, described: Model, token: bytes | None = TOKEN
+) -> tuple[str, np.ndarray]:
     """Actions of the cache, and the model's outputs."""
     before, runtime = cache.COUNTS.copy(), HostRuntime()
     options = CompileOptions(cache_dir=str(directory), token=token)
@@ -71,6 +74,13 @@ def test_the_second_compilation_computes_nothing(tmp_path: Path) -> None:
     assert second[0] == "read restored"
     assert first[1].tobytes() == second[1].tobytes()
     np.testing.assert_allclose(second[1], expected(model()), rtol=1e-6)
+
+
+def test_without_a_token_a_model_is_found_by_its_digest(tmp_path: Path) -> None:
+    assert compiled(tmp_path, model(), None)[0] == "computed stored"
+    assert compiled(tmp_path, model(), None)[0] == "read restored"
+    assert file(tmp_path).name.startswith(model_digest(model()).hex())
+    assert compiled(tmp_path, model(1), None)[0] == "computed stored"
 
 
 def test_without_a_cache_nothing_is_written(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi import digest, spec
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.runtime import Compilation, RunOptions
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, RunOptions
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, Q8
 from tests.nnapi.host.engines.networks import Network, chain, feed
 
@@ -125,3 +126,13 @@ def test_runs_end_when_they_are_stopped():
 
     with pytest.raises(RuntimeFailure, match="Stopped"):
         compiled(endless()).run([np.array([True])], (), RunOptions(stop=stop))
+
+
+def test_a_cache_costs_no_digest_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The device has no cache: finding a model by its weights takes as long as optimizing it."""
+    asked: list[Model] = []
+    monkeypatch.setattr(digest, "model_digest", lambda model: asked.append(model) or bytes(32))
+    options, runtime = CompileOptions(cache_dir=str(tmp_path)), host_runtime()
+    for device in runtime.devices():
+        runtime.compile(chain(), device, options)
+    assert len(asked) == 1  # nnapi-reference has one
