@@ -53,9 +53,9 @@ def violations(
     quotient = nx.DiGraph()
     quotient.add_nodes_from(block.values())
     quotient.add_edges_from((block[u], block[v]) for u, v in dag.edges if block[u] != block[v])
-    groups = [set(group) for group in groups]
-    held = set().union(*groups)
-    for group in groups:
+    held: set[Hashable] = set()
+    for group in map(set, groups):
+        held |= group
         if len({block.get(node) for node in group}) > 1:
             found.append(f"group {sorted(group, key=repr)} is not in one cluster")
     for i, members in enumerate(clusters):

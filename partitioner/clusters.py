@@ -12,9 +12,8 @@ Guarantee without `connected`: the fewest clusters (`waves`); of their bytes, no
 Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which nodes and
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
-searches look at; never a measure of time.
-With limits of size and number, too small clusters and those of least value beyond the number are
-given up: a `partition` for each round in which some are, and one more.
+searches look at; never a measure of time. With limits of size and number, a `partition` for each
+round in which clusters are given up, and one more.
 Source: definition and smallest size are those of ONNX Runtime's partitioning_utils.cc, made
 connected.
 """
@@ -32,9 +31,8 @@ import networkx as nx
 from partitioner.constraints import Budget, grouped
 from partitioner.graph import Indexed, Region, by_first, indexed, inverse
 from partitioner.merging import backward, forward, maximal, within
-from partitioner.plan import planned
 from partitioner.reduction import reduced, shortened
-from partitioner.search import search
+from partitioner.search import planned, search
 from partitioner.tensors import Tensor, cost_of, region_tensors
 from partitioner.waves import by_wave, connected_waves, earliest
 

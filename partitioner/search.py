@@ -1,27 +1,30 @@
 """The best partition of a region: dynamic programming over its nodes, with a bound on states.
 
-Definition: the nodes come in the order of a plan (`plan`). A state is all that matters of how the
-nodes so far were partitioned: the clusters that hold live nodes, which must precede which, and
-which tensors they touch. Every partition into connected clusters is built by one choice at each
-node: which of the clusters that it reads from it joins. It may join any that lead to it by no other
-way, and several become one.
+Definition: a plan is an order of the nodes, topological along the edges or against them, that
+greedily keeps few nodes live: one is, from its own step to the last step of what reads it. A state
+is all that matters of how the nodes so far were partitioned: the clusters that hold live nodes,
+which must precede which, and which tensors they touch. Every partition into connected clusters is
+built by one choice at each node: which of the clusters that it reads from it joins. It may join any
+that lead to it by no other way, and several become one.
 Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
 the best are kept: by a lower bound on the clusters, then by bytes; the lowest bound of those that
 were dropped bounds what was missed. Of equal states the one that compares lower is kept. Of more
 than `CHOSEN` clusters a node joins all beyond, which proves nothing.
-Cost: O(live nodes · states · 2^j) for j clusters that a node may join, `CHOSEN` at most.
-Source: dynamic programs over path decompositions; beam search where states are dropped.
+Cost: O((n + m) log n) for a plan; O(live nodes · states · 2^j) for j clusters that a node may join,
+`CHOSEN` at most.
+Source: dynamic programs over path decompositions, whose orders are those of vertex separation; beam
+search where states are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import combinations
 from math import inf
 from typing import NamedTuple
 
-from partitioner.graph import components
-from partitioner.plan import Step, single_bits
+from partitioner.graph import Region, components
 from partitioner.tensors import Tensor
 
 # A block as far as its live nodes show it: (how many live nodes of other blocks it must follow,
@@ -36,6 +39,19 @@ Cost = tuple[int, int]  # clusters, bytes
 CHOSEN = 8  # of the clusters that a node may join, about so many there is a choice
 
 
+class Step(NamedTuple):
+    """One node of a plan, one bit in sets of nodes. Those that are still read later are *live*."""
+
+    node: int
+    bit: int
+    capable: int  # 1 if it may be taken
+    reads: int  # bits of what it reads
+    dying: int  # bits of nodes that are not read after this step
+    touches: int  # tensors that it touches, a bit each
+    open: int  # tensors that a later node touches
+    tails: tuple[tuple[int, int], ...]  # further clusters that must follow a live node, its bit
+
+
 class Found(NamedTuple):
     """The result of a search.
 
@@ -47,6 +63,86 @@ class Found(NamedTuple):
     block: list[int]  # for each node, a node of its cluster by which the cluster goes
     least: float
     work: int  # blocks looked at
+
+
+def planned(
+    region: Region, tensors: Sequence[Tensor], most: int, *, against: bool = False
+) -> list[Step]:
+    """The steps of a region; none if their live nodes sum to more than `most`.
+
+    against  the edges, as if every one were turned round
+    """
+    capable = region.capable
+    preds, succs = (region.succs, region.preds) if against else (region.preds, region.succs)
+    order = _narrow_order(preds, succs)
+    live = total = 0
+    for _, dying in order:
+        total += live + 1
+        live += 1 - dying.bit_count()
+    if total > most:
+        return []
+    bit = {v: 1 << i for i, (v, _) in enumerate(order)}
+    touches = [0] * len(order)
+    for k, tensor in enumerate(tensors):
+        for v in tensor.touched:
+            touches[v] |= 1 << k
+    steps: list[Step] = []
+    later = 0  # tensors that later steps touch
+    tail: dict[int, int] = {}  # clusters that must follow each live node, by its later readers
+    for v, dying in reversed(order):
+        reads = sum(bit[u] for u in preds[v])
+        tails = sorted([(length, bit[u]) for u, length in tail.items() if length], reverse=True)
+        step = Step(v, bit[v], capable[v], reads, dying, touches[v], later, tuple(tails))
+        steps.append(step)
+        later |= touches[v]
+        own = tail.pop(v, 0)
+        for u in preds[v]:  # a path from an incapable node to a capable one: a new cluster
+            tail[u] = max(tail.get(u, 0), own + (capable[v] > capable[u]))
+    return steps[::-1]
+
+
+def single_bits(bits: int) -> Iterator[int]:
+    """The bits of a number, the lowest first."""
+    while bits:
+        yield bits & -bits
+        bits &= bits - 1
+
+
+def _narrow_order(
+    reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]
+) -> list[tuple[int, int]]:
+    """A topological order that keeps few nodes live, and bits of those that die at each.
+
+    The next node is the one that adds fewest live nodes; of several, the one that reads what
+    was made last; of several, the smallest.
+    """
+    missing, unread = [len(row) for row in reads], [len(row) for row in read_by]
+    place = [-1] * len(reads)
+
+    def key(v: int) -> tuple[int, int, int]:
+        ends = sum(unread[u] == 1 for u in reads[v])
+        return (bool(read_by[v]) - ends, -max((place[u] for u in reads[v]), default=-1), v)
+
+    ready = [key(v) for v, count in enumerate(missing) if not count]
+    heapify(ready)
+    order: list[tuple[int, int]] = []
+    while ready:
+        v = heappop(ready)[2]
+        if place[v] >= 0:
+            continue  # an older, worse key of a node that is placed
+        place[v] = len(order)
+        for w in read_by[v]:
+            missing[w] -= 1
+            if not missing[w]:
+                heappush(ready, key(w))
+        for u in reads[v]:
+            unread[u] -= 1
+            if unread[u] == 1:
+                w = next(w for w in read_by[u] if place[w] < 0)
+                if not missing[w]:
+                    heappush(ready, key(w))
+        order.append((v, sum(1 << place[u] for u in (*reads[v], v) if not unread[u])))
+    return order
 
 
 def search(

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from partitioner.graph import Region, indexed
-from partitioner.plan import planned, single_bits
+from partitioner.search import planned, single_bits
 from partitioner.tensors import Tensor
 from tests.partitioner.graphs import random_capable, random_layers
 

@@ -10,8 +10,7 @@ import pytest
 
 from partitioner import partition, violations
 from partitioner.graph import indexed
-from partitioner.plan import planned
-from partitioner.search import CHOSEN, search
+from partitioner.search import CHOSEN, planned, search
 from partitioner.tensors import cost_of, region_tensors
 from tests.partitioner.graphs import random_capable, random_layers
 
