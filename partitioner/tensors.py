@@ -87,9 +87,8 @@ def region_tensors(
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
         regions: dict[int, list[int]] = {}
-        for node in (maker, *readers):
-            if found := place.get(node):
-                regions.setdefault(found[0], []).append(found[1])
+        for region, v in filter(None, map(place.get, (maker, *readers))):
+            regions.setdefault(region, []).append(v)
         for region, touched in regions.items():
             if len(touched) > 1 and size:
                 internal = len(touched) == 1 + len(readers)
