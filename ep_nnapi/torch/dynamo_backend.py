@@ -14,7 +14,6 @@ from ep_nnapi.options import parse
 from ep_nnapi.report import Report
 from ep_nnapi.torch.export import model_of, to_onnx, traced
 from ep_nnapi.torch.inference_graph import InferenceGraph, Weights, inference_graph, selector
-from ep_nnapi.torch.structure import Results
 from ep_nnapi.torch.tensor_session import TensorSession
 
 logger = logging.getLogger(__name__)
@@ -28,10 +27,10 @@ _TOO_MANY_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A session, the structure of its results, and the weights that are in it."""
+    """A session, the function that builds the results of its outputs, and the weights in it."""
 
     session: TensorSession
-    results: Results
+    result_of: Callable[[Sequence[torch.Tensor]], object]
     weights: Weights
 
 
@@ -107,8 +106,7 @@ class CompiledGraph:
         elif compiled.weights.changed(arguments):
             logger.info("the weights have changed: the graph is compiled again")
             compiled = self._compiled[numbers] = self._compile(arguments)
-        outputs = compiled.session.run(self._inputs_of(arguments))
-        return compiled.results.of(outputs)
+        return compiled.result_of(compiled.session.run(self._inputs_of(arguments)))
 
     def _compile(self, arguments: Sequence[object]) -> _Compiled:
         graph = self._graph
@@ -122,4 +120,4 @@ class CompiledGraph:
         with model_of(program) as model:
             session = TensorSession(model, self._options)
         logger.info("%s", session.report.summary)
-        return _Compiled(session, results, weights)
+        return _Compiled(session, results.builder(), weights)

@@ -36,6 +36,7 @@ class NnapiModule(torch.nn.Module):
         """Use `to_nnapi` or `load`."""
         super().__init__()
         self._session, self._arguments, self._results = session, arguments, results
+        self._result_of = results.builder()
         self._program, self._options = program, dict(options or {})
         taken = sum(leaf.tensor is not None for leaf in arguments.leaves)
         if taken != len(session.inputs):
@@ -60,7 +61,7 @@ class NnapiModule(torch.nn.Module):
     def forward(self, *args: object, **kwargs: object) -> object:
         """Returns what the original module returns; raises NnapiError if the model cannot run."""
         outputs = self._session.run(self._arguments.tensors(args, kwargs))
-        return self._results.of(outputs)
+        return self._result_of(outputs)
 
     @property
     def report(self) -> Report:

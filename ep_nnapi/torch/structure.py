@@ -9,6 +9,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
+from operator import itemgetter
 from typing import TypeAlias
 
 import torch
@@ -49,6 +50,17 @@ class Results:
     def of(self, tensors: Sequence[torch.Tensor]) -> object:
         """Returns the results in the module's own structure, from the model's outputs."""
         return pytree.tree_unflatten([leaf.value(tensors) for leaf in self.leaves], self.spec)
+
+    def builder(self) -> Callable[[Sequence[torch.Tensor]], object]:
+        """Returns `of`, or a function with the same results that is faster for flat structures."""
+        if any(leaf != Leaf(i) for i, leaf in enumerate(self.leaves)):
+            return self.of
+        if self.spec.is_leaf():
+            return itemgetter(0)
+        if self.spec.type in (list, tuple) and all(c.is_leaf() for c in self.spec.children()):
+            constructor: Callable[[Sequence[torch.Tensor]], object] = self.spec.type
+            return constructor
+        return self.of
 
 
 class Arguments:

@@ -36,6 +36,14 @@ def test_results_are_put_together():
     agrees(built.of([A, B, C]), value)
 
 
+@pytest.mark.parametrize("value", [A, (A, B), [A], [A, (B,)], (A, 2), (A, None), {"x": A}, ()])
+def test_the_builder_of_results_agrees_with_them(value: object):
+    leaves, spec = flatten(value)
+    found = Results(spec, leaves_of(leaves, "results")[0])
+    tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
+    agrees(found.builder()(tensors), value)
+
+
 CALLS = {
     "positional": ((A, B), {}),
     "nested": (([A, {"x": B}],), {}),

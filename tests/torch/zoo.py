@@ -1,4 +1,4 @@
-"""Networks with random weights, of torchvision, of transformers by configuration, and own."""
+"""Networks with random weights: torchvision's, transformers', those of examples/, and own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from examples.torch_networks import AudioClassifier, Detector
 from tests.torch.networks import seeded
 from tests.torch.vision import torchvision
 
@@ -93,43 +94,6 @@ class Tagger(nn.Module):
         return self.tags(self.recurrent(self.embedding(words))[0])
 
 
-class AudioClassifier(nn.Module):
-    """M5 of Dai and others (2016) at a quarter of its width: waveforms to 35 commands."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        sizes = [(1, 8, 80, 16), (8, 8, 3, 1), (8, 16, 3, 1), (16, 16, 3, 1)]
-        self.blocks = nn.Sequential(
-            *(
-                nn.Sequential(nn.Conv1d(a, b, k, s), nn.BatchNorm1d(b), nn.ReLU(), nn.MaxPool1d(4))
-                for a, b, k, s in sizes
-            )
-        )
-        self.classify = nn.Linear(16, 35)
-
-    def forward(self, waveform: torch.Tensor) -> torch.Tensor:
-        return self.classify(self.blocks(waveform).mean(-1)).log_softmax(-1)
-
-
-class Detector(nn.Module):
-    """A one-shot detector on a grid, with non-maximum suppression."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torchvision()  # brings the operator
-        self.features = nn.Sequential(
-            nn.Conv2d(3, 16, 3, 4, 1), nn.ReLU(), nn.Conv2d(16, 32, 3, 2, 1), nn.ReLU()
-        )
-        self.heads = nn.Conv2d(32, 5, 1)
-
-    def forward(self, picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        found = self.heads(self.features(picture)).flatten(2)[0].T
-        scores, corner = found[:, 0].sigmoid(), found[:, 1:3].sigmoid() * 64
-        boxes = torch.cat([corner, corner + found[:, 3:].exp() * 8], 1)
-        kept = torch.ops.torchvision.nms(boxes, scores, 0.5)
-        return boxes[kept], scores[kept]
-
-
 class DecoderStep(nn.Module):
     """One token of a GPT-2 with the keys and values of those before it."""
 
@@ -157,6 +121,11 @@ def decoder_step() -> Network:
     return Network(DecoderStep(), (tokens(1), past))
 
 
+def detector() -> Network:
+    torchvision()  # brings the operator of non-maximum suppression
+    return Network(Detector(), (image(),))
+
+
 def encoder_layer() -> Network:
     layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
     return Network(nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), (seeded(1, 9, 32),))
@@ -176,7 +145,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "Swin": vision("swin_t"),
     "LRASPP": segmentation("lraspp_mobilenet_v3_large"),
     "DeepLabV3": segmentation("deeplabv3_mobilenet_v3_large"),
-    "detector with NMS": lambda: Network(Detector(), (image(),)),
+    "detector with NMS": detector,
     "BERT": transformer("BertModel", tokens, **TEXT),
     "DistilBERT": transformer(
         "DistilBertModel", tokens, dim=32, n_layers=2, n_heads=4, hidden_dim=64, vocab_size=100
