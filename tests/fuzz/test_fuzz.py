@@ -10,7 +10,6 @@ import pytest
 
 from tests.fuzz.models import made
 from tests.fuzz.mutation import mutated
-from tests.fuzz.sanitized import runtime
 from tests.fuzz.trial import Ended, on_cpu, on_nnapi
 from tests.random_graphs.trial import draw
 
@@ -32,12 +31,6 @@ def program(*arguments: str, seconds: int) -> None:
 def test_nothing_crafted_does_harm(kind: str) -> None:
     """A fixed seed, so that the suite does the same each time; `make fuzz` draws others."""
     program("tests.fuzz", "--only", kind, "--seed", "1", seconds=60)
-
-
-def test_the_c_parts_under_sanitizers() -> None:
-    if runtime() is None:
-        pytest.skip("gcc has no AddressSanitizer here")
-    program("tests.fuzz.sanitized", seconds=60)
 
 
 @pytest.mark.parametrize("seed", range(20))
