@@ -36,6 +36,8 @@ SECONDS = 0.1
 """Time of one engine in one round, at least one run."""
 QUANTIZED = ("mobilenet_v1", "mobilenet_v2", "resnet18", "kws_dscnn")
 SCHEMES = ("u8u8", "u8s8", "s8s8")
+CREATED = ("mobilenet_v2", "resnet50")
+"""Models whose creation of a session the summary names."""
 OUTPUT = Path("build/engines.json")
 
 
@@ -181,6 +183,25 @@ def geometric_mean(numbers: Sequence[float]) -> float:
     return exp(sum(map(log, numbers)) / len(numbers))
 
 
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields lines about one device: ratios by kind of model, and its added time on small ones."""
+    floats = [r for r in rows if ":" not in r.model]
+    kinds = {"float models above 1 ms": [r for r in floats if r.theirs > 1]}
+    kinds |= {scheme: [r for r in rows if r.model.endswith(f":{scheme}")] for scheme in SCHEMES}
+    for kind, found in kinds.items():
+        if found:
+            least = min(found, key=lambda r: r.ratio)
+            mean = geometric_mean([r.ratio for r in found])
+            yield f"{kind}: {mean:.3f} geometric mean, least {least.ratio:.2f} ({least.model})"
+    for row in (r for r in floats if r.theirs <= 1):
+        yield f"{row.model}: {(row.ours - row.theirs) * 1e3:.0f} µs added to {row.theirs:.3f} ms"
+    for row in (r for r in floats if r.model in CREATED):
+        yield (
+            f"{row.model}: creation {row.create_ratio:.2f}, compiled {row.compiled_ratio:.2f}, "
+            f"memory {row.memory_ratio:.2f} times the CPU provider's"
+        )
+
+
 def plot(rows: Sequence[Row]) -> str:
     """Bars of the ratios at one thread, as an SVG picture; the line is the CPU provider."""
     shown = [r for r in rows if r.threads == 1 and r.device == HOST_CPU]
@@ -228,10 +249,7 @@ def main(rounds: int = ROUNDS) -> None:
                 print(row, flush=True)
     for threads in THREADS:
         found = [r for r in rows if r.threads == threads and r.device == HOST_CPU]
-        big = [r.ratio for r in found if r.theirs > 1 and ":" not in r.model]
-        if big:
-            mean = geometric_mean(big)
-            print(f"{threads} threads, float models above 1 ms: {mean:.3f} geometric mean")
+        print(*(f"{threads} threads, {line}" for line in summary(found)), sep="\n")
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
     OUTPUT.with_suffix(".svg").write_text(plot(rows) + "\n")
