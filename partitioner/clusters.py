@@ -133,8 +133,8 @@ def limited(
         clusters = partition(dag, able, connected=connected, budget=budget)
         worth = values(clusters) if values else list(map(len, clusters))
         large = [i for i, members in enumerate(clusters) if len(members) >= min_cluster_nodes]
-        kept = sorted(large, key=lambda i: -worth[i])[:max_clusters]
-        lost = [members for i, members in enumerate(clusters) if i not in set(kept)]
+        kept = set(sorted(large, key=lambda i: -worth[i])[:max_clusters])
+        lost = [members for i, members in enumerate(clusters) if i not in kept]
         if not lost:
             return clusters, given_up
         given_up += lost
