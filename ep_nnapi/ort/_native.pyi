@@ -78,6 +78,7 @@ class DirectRun:
     outputs: CData
     input_count: int
     output_count: int
+    long_ns: int
 
 class FFI:
     NULL: CData

@@ -10,6 +10,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.contract import DirectRunner
 from ep_nnapi.ort.inner_session import InnerSession
+from ep_nnapi.sessions import device_session
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -64,6 +65,7 @@ def _run_struct(session: InnerSession, tensors: Unconverted) -> tuple[CData, obj
     run.input_names, run.output_names = session.input_names, session.output_names
     run.inputs, run.outputs = inputs, outputs
     run.input_count, run.output_count = len(tensors.inputs), len(tensors.outputs)
+    run.long_ns = round(device_session.LONG_RUN * 1e9)
     return run, (session, inputs, outputs, owned_inputs, owned_outputs)
 
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { FEW_TENSORS = 16, LONG_NS = 100000000 };
+enum { FEW_TENSORS = 16 };
 
 void close_inner_session(InnerSession *session) {
   if (session == NULL) return;
@@ -187,7 +187,7 @@ static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus *
   if (run != NULL) {
     start = nanoseconds();
     *status = run_on_tensors(run, context, &fits);
-    if (nanoseconds() - start > LONG_NS) atomic_store(&slot->run, NULL);
+    if (nanoseconds() - start > run->long_ns) atomic_store(&slot->run, NULL);
   }
   leave_direct_run();
   if (*status == NULL) return fits;

@@ -15,6 +15,9 @@ SETTINGS = {"session.force_spinning_stop": "1"}
 """Configuration entries: the threads of a device's session spin during its runs only, so that they
 take no processor from the session around it."""
 
+LONG_RUN = 0.1
+"""Seconds of a run from which on the next one is supervised, as those with a time limit are."""
+
 Sizes: TypeAlias = tuple[int | None, ...]
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ep_nnapi.ort import compute, direct_slot
+from ep_nnapi.ort import callbacks, compute, direct_slot
 from ep_nnapi.ort import session as nnapi
+from ep_nnapi.sessions import device_session
 from tests.nnapi.host.engines.test_prepared import in_child
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
@@ -19,6 +20,12 @@ from tests.runtimes import host_only
 
 pytestmark = host_only
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def no_run_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)
 
 
 @pytest.fixture
@@ -134,6 +141,21 @@ def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
         session.run(None, {"x": X}, options)
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
     assert calls == ["run"]
+
+
+def test_after_a_long_run_the_next_one_goes_through_python(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    before = set(callbacks.live_objects)
+    session = start(abs_add())
+    session.run(None, {"x": X})
+    started = [found for key, (_, found) in callbacks.live_objects.items() if key not in before]
+    (node,) = [found for found in started if isinstance(found, compute.FusedNode)]
+    assert node.direct is not None
+    ((run, _),) = node.direct._offered.values()
+    run.long_ns = -1
+    repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X, 4)
+    assert calls == ["run"] * 3
 
 
 def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pytest.MonkeyPatch):

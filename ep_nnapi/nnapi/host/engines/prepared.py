@@ -21,10 +21,9 @@ from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
+from ep_nnapi.sessions import device_session
 from ep_nnapi.sessions.device_session import DeviceSession, Termination
 
-_LONG = 0.1
-"""Seconds of a run from which on the next ones are supervised, as those with a time limit are."""
 _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 
@@ -82,7 +81,7 @@ class PreparedSession:
     @property
     def long(self) -> bool:
         """True if the last run took so long that the next one is supervised, or there was none."""
-        return self._seconds > _LONG
+        return self._seconds > device_session.LONG_RUN
 
     def direct_session(self) -> DeviceSession | None:
         """Return the session if its runs need no supervision, as `DirectCompilation`."""
