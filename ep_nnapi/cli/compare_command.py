@@ -171,6 +171,11 @@ def _cause(found: Culprit) -> str:
     if other is None:
         return f"No other device of the host takes it: {device} or the lowering is the cause."
     name = other.report.device
+    if other.negative and len(found.errors.report.nodes) > 1:
+        return (
+            f"{name} is beyond it too: rounding errors of these nodes add up, or their lowering is "
+            "wrong together."
+        )
     if other.negative:
         return f"{name} is beyond it too: the lowering is the cause, not {device}."
     return f"{name} is within it: the arithmetic of {device} is the cause, not the lowering."

@@ -24,7 +24,7 @@ class Variant:
 def pictures_of(variants: Iterable[Variant]) -> list[dict[str, object]]:
     """Returns the data of one picture for each level, for `json.dumps`.
 
-    Neighbouring levels with the same picture share it: `names` are the first and the last of them.
+    Neighbouring levels with the same picture share it: `names` are theirs.
     """
     found: list[dict[str, object]] = []
     names: list[list[str]] = []
@@ -33,7 +33,7 @@ def pictures_of(variants: Iterable[Variant]) -> list[dict[str, object]]:
             continue
         picture = _picture(variant.report)
         if found and found[-1] == picture:
-            names[-1][1:] = [variant.name]
+            names[-1].append(variant.name)
         else:
             found.append(picture)
             names.append([variant.name])

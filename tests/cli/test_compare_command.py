@@ -14,11 +14,16 @@ from onnx import helper
 
 from ep_nnapi import ops
 from ep_nnapi.capability import node as capability
+from ep_nnapi.cli import compare_command
+from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
+from ep_nnapi.diagnostics.compare import Culprit
+from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernels import KERNELS
 from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.report import ClusterReport
 from tests import wrong_device
 from tests.cli.command import DIGITS, DONE, NEGATIVE, SAMPLES, saved
 from tests.runtimes import host_only
@@ -150,6 +155,23 @@ def test_what_cannot_be_compared_is_refused(refuses, tmp_path: Path):
     refuses("compare", tmp_path / "none.onnx", says="no such file")
     refuses("compare", DIGITS, "--input", tmp_path / "none.npy", says="no such input file")
     refuses("compare", DIGITS, "--device", "gpu3", says="device 'gpu3' is unknown")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "says"),
+    [
+        (("a",), "host-cpu is beyond it too: the lowering is the cause, not nnapi-reference."),
+        (("a", "b"), "host-cpu is beyond it too: rounding errors of these nodes add up, or their "),
+    ],
+)
+def test_several_nodes_may_be_beyond_by_rounding(nodes: tuple[str, ...], says: str):
+    """No single node is beyond the tolerance then, so that none can be accused."""
+    wrong = Verdict(less_accurate=LessAccurate.NNAPI)
+    here, there = (
+        ClusterErrors(ClusterReport(nodes, ("x",), ("y",), 8, device), {}, wrong)
+        for device in ("nnapi-reference", "host-cpu")
+    )
+    assert compare_command._cause(Culprit(0, here, there)).startswith(says)
 
 
 def test_files_for_model_explorer(cli, tmp_path: Path):

@@ -63,7 +63,7 @@ def test_neighbouring_levels_with_the_same_picture_share_it():
             *(Variant(name, parts) for name in "56"),
         ]
     )
-    assert [p["names"] for p in found] == [["1"], ["2", "4"], ["5", "6"]]
+    assert [p["names"] for p in found] == [["1"], ["2", "3", "4"], ["5", "6"]]
 
 
 def test_levels_without_a_report_have_no_picture():

@@ -457,7 +457,9 @@ function pictureOf(kind, {names, summary, opened: all, boxes: list, nodes}) {
   };
   const {w, h, shown, edges} = layoutOf(own, opened, labelsOf);
   const fitting = Math.min(PICTURE.largest, PICTURE.height / h, PICTURE.width / w);
-  const scale = Math.max(PICTURE.smallest, fitting), name = names.join(" to ");
+  const scale = Math.max(PICTURE.smallest, fitting);
+  const ends = [...new Set([names[0], names.at(-1)])];
+  const name = kind === "feature" ? ends.join(" to ") : names.join(", ");
   const drawing = shape("svg", {
     viewBox: `0 26 ${w} ${h - 26}`, width: w * scale, height: (h - 26) * scale, role: "img",
     "aria-label": `${kind} level ${name}: ${summary}`,
