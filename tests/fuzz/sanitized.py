@@ -3,8 +3,8 @@
     python -m tests.fuzz.sanitized --seconds 60
 
 copies the package, builds its libraries with AddressSanitizer and UndefinedBehaviorSanitizer, and
-runs random calls of the C API and the plugin's tests. Python's own allocations are not looked at
-for leaks, because it keeps much until it ends.
+runs random calls of the C API and the tests of both plugins. Python's own allocations are not looked
+at for leaks, because it keeps much until it ends.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
-FOLDERS = ("ep_nnapi", "native", "partitioner", "tests", "models", "docs")
+FOLDERS = ("ep_nnapi", "native", "partitioner", "tests", "models", "docs", "examples")
 FLAGS = "-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g"
 PLUGIN = (
     *("-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/ort"),
+    *("tests/native/test_plugin.py", "tests/native/test_faults.py"),  # the one in C
+    *("tests/native/test_context_data.py", "tests/native/test_c_program.py"),
     *("-m", "not long and not torch and not web"),
     # programs of their own, built without sanitizers
     *("--ignore=tests/ort/test_build.py", "--ignore=tests/ort/test_hosts.py"),
@@ -32,7 +34,7 @@ PLUGIN = (
     # onnxruntime's own threads read a string of its own that is freed while the process exits
     "--deselect=tests/ort/test_plugin.py::test_registering_by_path_imports_the_package",
 )
-"""Arguments of Python for the tests of the plugin."""
+"""Arguments of Python for the tests of both plugins."""
 
 
 def runtime() -> str | None:
