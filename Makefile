@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-library test-ort-floor test-torch test-litert test-gpu test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -24,6 +24,10 @@ test: $(READY) lint
 
 test-long: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m long
+
+# The zoo with every quantization scheme, prepared at every level, in the C plugin: about ten minutes.
+test-native-zoo: $(READY)
+	SCHEMES=all $(BIN)/python -m pytest -m long tests/native/test_zoo.py
 
 # What touches onnxruntime, on the oldest one that is supported.
 test-ort-floor:

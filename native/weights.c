@@ -24,7 +24,7 @@ typedef struct {
   uint8_t digest[SHA256_BYTES];
 } identity;
 
-enum { REMEMBERED = 32, SETTLED = 3 /* seconds: file systems have times in steps of up to 2 */ };
+enum { REMEMBERED = 32, RECENT = 3 /* seconds: file systems have times in steps of up to 2 */ };
 
 static pthread_mutex_t verified_lock = PTHREAD_MUTEX_INITIALIZER;
 static identity verified_weights[REMEMBERED];
@@ -61,7 +61,7 @@ static void remember(const identity *one) {
   const time_t modified = (time_t)one->facts[3], changed = (time_t)one->facts[5];
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  if (now.tv_sec - modified < SETTLED || now.tv_sec - changed < SETTLED) return;
+  if (now.tv_sec - modified < RECENT || now.tv_sec - changed < RECENT) return;
   pthread_mutex_lock(&verified_lock);
   verified_weights[verified_count++ % REMEMBERED] = *one;
   pthread_mutex_unlock(&verified_lock);

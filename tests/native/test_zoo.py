@@ -1,12 +1,14 @@
 """The zoo, prepared at every feature level: the plugin gives the bits of Python's provider.
 
 In a session in Python and in a C program with ONNX Runtime's library. Float networks are made with
-symbolic sizes, which `fix` makes fixed.
+symbolic sizes, which `fix` makes fixed. The long suite has them float and with one quantization
+scheme, the one whose models differ at the most levels; `make test-native-zoo` has all schemes.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -26,6 +28,7 @@ from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session, 
 Feeds = Mapping[str, np.ndarray]
 pytestmark = [needs_compiler, pytest.mark.long]
 LEVELS = range(1, 9)
+FORMS = ("float", *SCHEMES) if os.environ.get("SCHEMES") == "all" else ("float", "s8s8")
 SIZES = {
     **{"mlp": 784, "espcn": 8, "kws_dscnn": 49, "vgg_small": 16, "transformer_encoder": 8},
     **{"denoiser": 16, "denoiser_lstm": 4, "squeezenet1_1": 33, "detector": 32, "resnet18": 32},
@@ -82,7 +85,7 @@ def outputs(made: onnxruntime.InferenceSession, feeds: Feeds) -> list[tuple[obje
     return [(o.dtype, o.shape, o.tobytes()) for o in made.run(None, dict(feeds))]
 
 
-@pytest.mark.parametrize("form", ["float", *SCHEMES])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", SIZES)
 def test_same_bits_at_every_level(
     name: str,
