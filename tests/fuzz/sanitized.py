@@ -3,8 +3,8 @@
     python -m tests.fuzz.sanitized --seconds 60
 
 copies the package, builds its libraries with AddressSanitizer and UndefinedBehaviorSanitizer, and
-runs random calls of the C API and the tests of both plugins. Python's own allocations are not looked
-at for leaks, because it keeps much until it ends.
+runs random calls of the C API and the tests of both plugins. Python's own allocations are not
+looked at for leaks, because it keeps much until it ends.
 """
 
 from __future__ import annotations

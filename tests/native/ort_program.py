@@ -10,7 +10,8 @@ import onnxruntime
 
 from tests.native.build import COMPILER, ROOT
 
-TABLES = runpy.run_path(str(ROOT / "ep_nnapi" / "ort" / "_build.py"))
+BUILD = runpy.run_path(str(ROOT / "ep_nnapi" / "ort" / "_build.py"))
+TABLES = runpy.run_path(str(ROOT / "ep_nnapi" / "ort" / "_slots.py"))
 
 # What the programs use beside the plugin's own functions.
 SLOTS = {
@@ -38,7 +39,7 @@ SLOTS = {
 
 def header() -> str:
     """As much of onnxruntime_c_api.h as the programs need."""
-    names = [*TABLES["_OPAQUE"], "OrtMemoryInfo"]
+    names = [*TABLES["OPAQUE"], "OrtMemoryInfo"]
     return "\n".join(
         [
             "#include <stddef.h>",
@@ -46,8 +47,8 @@ def header() -> str:
             "enum { ORT_LOGGING_LEVEL_WARNING = 2, OrtArenaAllocator = 1, OrtMemTypeDefault = 0 };",
             "enum { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1 };",
             *(f"typedef struct {name} {name};" for name in names),
-            TABLES["_table"]("OrtApi", TABLES["_ORT_API"] | SLOTS),
-            TABLES["_table"]("OrtApiBase", TABLES["_ORT_API_BASE"]),
+            BUILD["_table"]("OrtApi", TABLES["ORT_API"] | SLOTS),
+            BUILD["_table"]("OrtApiBase", TABLES["ORT_API_BASE"]),
             "const OrtApiBase *OrtGetApiBase(void);",
         ]
     )
