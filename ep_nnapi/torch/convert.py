@@ -32,10 +32,23 @@ def to_nnapi(
     operator, its module and its line of source code.
     """
     parse(options)
+    _require_module(module)
     args, kwargs = _call(example_inputs)
     arguments = Arguments.of_call(module.forward, args, kwargs)
     exported, results = traced(module, args, kwargs, dynamic_shapes)
     return NnapiModule.of_program(to_onnx(exported), arguments, results, options)
+
+
+def _require_module(module: object) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ModelError(
+            "torch.export does not take TorchScript; convert the module that it was made of"
+        )
+    if not isinstance(module, torch.nn.Module):
+        raise ModelError(
+            f"module is of type {type(module).__name__}; it must be a torch.nn.Module, which calls "
+            "the function in its forward"
+        )
 
 
 def _call(example: object) -> tuple[tuple[object, ...], dict[str, object]]:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from traceback import walk_tb
 
 import torch
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import TreeSpec
 
 from ep_nnapi.errors import ModelError, SourceLine
@@ -26,6 +27,7 @@ _ADVICE = {
     "aten._native_multi_head_attention.default": _FUSED_ATTENTION,
 }
 """What can be done about operators that PyTorch's exporter does not know."""
+_BY_VALUES = "; choose by torch.where or torch.cond what depends on values of tensors"
 
 
 class ResultRecorder:
@@ -95,7 +97,10 @@ def traced(
     except Exception as error:  # any type: the module's own code runs here
         said, _, user_code = str(error).partition("The following call raised this error:")
         where = _clause(source_line("", user_code))
-        raise ModelError(f"torch.export cannot trace the module{where}: {_first(said)}") from error
+        advice = _BY_VALUES if isinstance(error, GuardOnDataDependentSymNode) else ""
+        raise ModelError(
+            f"torch.export cannot trace the module{where}: {_first(said)}{advice}"
+        ) from error
     finally:
         hook.remove()
     return exported, recorder.results

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 
 from ep_nnapi.errors import ModelError
+from ep_nnapi.torch.structure import REAL_PARTS
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
 _address = torch.Tensor.data_ptr
@@ -141,7 +142,7 @@ def selector(positions: Sequence[int]) -> Selector:
 
 
 def inference_graph(graph: torch.fx.GraphModule) -> InferenceGraph:
-    """Returns the graph with its arguments told apart."""
+    """Returns the graph with its arguments told apart; raises ModelError for complex inputs."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     weights, inputs, sizes, numbers = [], [], {}, []
     values = [node.meta["example_value"] for node in placeholders]
@@ -156,6 +157,8 @@ def inference_graph(graph: torch.fx.GraphModule) -> InferenceGraph:
             numbers.append(i)
         elif "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}):
             weights.append(i)
+        elif value.is_complex():
+            raise ModelError(f"{node.name} is a complex tensor; {REAL_PARTS}")
         else:
             inputs.append(i)
     dynamic = tuple(dict.fromkeys(_symbolic(values[i]), torch.export.Dim.AUTO) for i in inputs)

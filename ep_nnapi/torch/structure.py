@@ -17,6 +17,8 @@ from torch.utils import _pytree as pytree
 
 from ep_nnapi.errors import ModelError
 
+REAL_PARTS = "pass real and imaginary parts, by torch.view_as_real and torch.view_as_complex"
+"""The way out for complex numbers, which neither NNAPI nor inputs of ONNX Runtime have."""
 Constant: TypeAlias = bool | int | float | str | None
 _CONSTANTS = (bool, int, float, str, type(None))
 
@@ -128,7 +130,8 @@ class Arguments:
     def _is_input(self, value: object, leaf: Leaf) -> bool:
         if leaf.tensor is not None:
             if not isinstance(value, torch.Tensor):
-                raise ModelError(f"{value!r} is given where the example had a tensor")
+                given = repr(value) if isinstance(value, _CONSTANTS) else type(value).__name__
+                raise ModelError(f"{given} is given where the example had a tensor")
             return True
         if isinstance(value, torch.Tensor) or value != leaf.constant:
             raise ModelError(
@@ -170,6 +173,8 @@ def leaves_of(values: Iterable[object], where: str) -> tuple[tuple[Leaf, ...], l
                 f"{where} have a value of type {type(value).__name__}; tensors, numbers, strings "
                 "and None can be, in lists, tuples, dictionaries and dataclasses"
             )
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            raise ModelError(f"{where} have a complex tensor; {REAL_PARTS}")
         leaves.append(Leaf(len(tensors), isinstance(value, torch.SymInt)))
         tensors.append(value)
     return tuple(leaves), tensors

@@ -16,6 +16,7 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over, options_of_session
 from ep_nnapi.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.torch.structure import REAL_PARTS
 
 _open: WeakSet[TensorSession] = WeakSet()
 
@@ -76,6 +77,8 @@ class TensorSession:
         try:
             found = self._run(self.outputs, feeds, None)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
+            if any(tensor.is_complex() for tensor in tensors):
+                raise ModelError(f"an input is a complex tensor; {REAL_PARTS}") from None
             said = " ".join(str(error).partition(" Please fix")[0].split()).rpartition(" : ")[2]
             kind = ModelError if "INVALID_ARGUMENT" in str(error) else NnapiError
             raise kind(said) from None
@@ -97,6 +100,12 @@ def _array(tensor: torch.Tensor) -> Array:
     """Returns the tensor's memory as an array; copies only what cannot be shared."""
     try:
         array: Array = tensor.numpy()
-    except (RuntimeError, TypeError):  # with gradients, conjugated, not on the CPU
-        array = tensor.numpy(force=True)
+    except (RuntimeError, TypeError):  # with gradients, not on the CPU
+        try:
+            array = tensor.numpy(force=True)
+        except (RuntimeError, TypeError):  # bfloat16, sparse, on the device meta
+            raise ModelError(
+                f"a tensor of type {tensor.dtype}, layout {tensor.layout} and device "
+                f"{tensor.device} cannot be an input; convert it to a dense one that numpy has"
+            ) from None
     return array

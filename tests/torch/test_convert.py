@@ -109,11 +109,25 @@ class Branch(nn.Module):
         (nn.Dropout(), r"in training mode \(dropout"),
         (nn.Sequential(nn.ReLU(), Product()), r"cannot convert prims.prod.default in 1 at .*\.py:"),
         (Counter(), "changes runs when it runs"),
-        (Branch(), r"torch.export cannot trace the module at .*\.py:\d+: .*data-dependent"),
+        (Branch(), r"cannot trace the module at .*\.py:\d+: .*data-dependent.*torch\.where"),
         (Call(lambda x: x.bfloat16()), "bfloat16"),
         (Call(lambda x: {x}), "results of the module have a value of type set"),
+        (Call(torch.fft.fft), "results of the module have a complex tensor; .*view_as_real"),
+        (torch.sin, r"builtin_function_or_method; it must be a torch\.nn\.Module"),
+        (torch.jit.trace(nn.ReLU(), torch.ones(2)), "does not take TorchScript"),
     ],
-    ids=["batch norm", "dropout", "operator", "buffer", "branch", "bfloat16", "set"],
+    ids=[
+        "batch norm",
+        "dropout",
+        "operator",
+        "buffer",
+        "branch",
+        "bfloat16",
+        "set",
+        "complex",
+        "function",
+        "TorchScript",
+    ],
 )
 def test_what_cannot_be_converted(module: nn.Module, said: str):
     with pytest.raises(ModelError, match=said):
@@ -126,6 +140,8 @@ def test_examples_and_options_that_do_not_fit():
         to_nnapi(module, ())
     with pytest.raises(ModelError, match="of type float"):
         to_nnapi(module, 1.0)
+    with pytest.raises(ModelError, match="example_inputs have a complex tensor"):
+        to_nnapi(module, torch.ones(2, dtype=torch.complex64))
     with pytest.raises(OptionError, match="feature_level is 9"):
         to_nnapi(module, torch.ones(2), feature_level=9)
 

@@ -138,6 +138,7 @@ def test_bad_options(arguments: dict[str, object], said: str):
     [
         (lambda x: torch.cumprod(x, 1), "cannot convert prims.prod.default"),
         (lambda x: nn.functional.dropout(x, 1.0, training=True), "training mode"),
+        (torch.fft.fft, "complex tensor"),
         (
             nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval(),
             "call torch.backends.mha.set_fastpath_enabled(False) before",

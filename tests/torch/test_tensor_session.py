@@ -48,6 +48,22 @@ def test_a_wrong_type_is_one_sentence():
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (torch.ones(2, dtype=torch.bfloat16), r"type torch\.bfloat16.* cannot be an input"),
+        (torch.ones(2).to_sparse(), r"layout torch\.sparse_coo"),
+        (torch.ones(2, device="meta"), "device meta"),
+        (torch.ones(2, dtype=torch.complex64), "complex tensor; .*view_as_real"),
+    ],
+    ids=["bfloat16", "sparse", "meta", "complex"],
+)
+def test_tensors_that_are_no_inputs(given: torch.Tensor, said: str):
+    with pytest.raises(ModelError, match=said) as caught:
+        TensorSession(identity(TensorProto.FLOAT), {}).run([given])
+    assert "\n" not in str(caught.value)
+
+
 def test_threads_and_metadata():
     session = TensorSession(identity(TensorProto.FLOAT), {"intra_op_num_threads": 1})
     assert (session.inputs, session.outputs) == (["x"], ["y"])
