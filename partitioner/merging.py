@@ -91,7 +91,7 @@ class _Blocks:
 
     def __init__(self, size: int) -> None:
         self.block = list(range(size))  # of each node
-        self.others: defaultdict[int, list[int]] = defaultdict(list)  # nodes that a name stands for
+        self.others: defaultdict[int, list[int]] = defaultdict(list)  # of a block
         self._following: defaultdict[int, set[int]] = defaultdict(set)
         self._preceding: defaultdict[int, set[int]] = defaultdict(set)
         self._level = [0] * size  # less than the levels of all blocks that follow

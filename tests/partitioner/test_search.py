@@ -34,6 +34,15 @@ def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
     assert search(steps, tensors, 10**6, found.cost).cost is None
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_against_the_edges_the_lowest_cost_is_the_same(seed):
+    region, tensors, steps = prepared(seed)
+    against = planned(region, tensors, 10**6, against=True)
+    found = search(against, tensors, 10**6, None)
+    assert found.cost == cost_of(region, tensors, found.block)
+    assert found.cost == search(steps, tensors, 10**6, None).cost
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_few_states_cost_no_less_and_bound_what_was_missed(seed):
     _, tensors, steps = prepared(seed)
