@@ -52,11 +52,12 @@ static OrtStatus *Compute_Compute(OrtNodeComputeInfo *info, void *state, OrtKern
   OrtStatus *status = NULL;
   (void)state;
   if (run_directly(&compute->direct, context, &status)) return status;
-  compute_began = now_ns();
+  begin_compute();
   if (compute->inputs > FEW) inputs = malloc(compute->inputs * sizeof(Tensor));
   if (inputs == NULL) return create_status("ep_nnapi: out of memory");
   status = run(compute, context, inputs);
   if (inputs != few) free(inputs);
+  end_compute();
   return status;
 }
 

@@ -226,8 +226,9 @@ OrtStatus *add_cluster(OrtEpGraphSupportInfo *support, const uintptr_t *nodes, s
  * when it failed. */
 void *make_output(Call *call, size_t index, const int64_t *dims, size_t rank);
 
-/* When ONNX Runtime called the fused node that runs on this thread, in perf_counter_ns() time. */
-int64_t compute_began_ns(void);
+/* Returns when ONNX Runtime called the fused node that runs on this thread, and has *ends set when
+ * the node returns to it; in perf_counter_ns() time. */
+int64_t time_compute(int64_t *ends);
 
 /* Adds an event to the OrtProfilingEventsContainer of a profile that ends. */
 OrtStatus *add_event(uintptr_t events, const NewEvent *event);

@@ -21,9 +21,20 @@ static int64_t now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static _Thread_local int64_t compute_began;
+static _Thread_local int64_t compute_began, *compute_ends;
 
-int64_t compute_began_ns(void) { return compute_began; }
+int64_t time_compute(int64_t *ends) {
+  compute_ends = ends;
+  return compute_began;
+}
+
+static void begin_compute(void) { compute_began = now_ns(); }
+
+static void end_compute(void) {
+  int64_t *ends = compute_ends;
+  compute_ends = NULL;
+  if (ends != NULL) *ends = now_ns();
+}
 
 /* `offset`: nanoseconds since ONNX Runtime began the profile, whose times count from there. */
 static OrtStatus *Profiler_StartProfiling(OrtEpProfilerImpl *profiler, int64_t offset) {

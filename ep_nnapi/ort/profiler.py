@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
 
+_returning: list[CData] = []
+"""Times that C code still writes: of runs that return while a profile ends."""
+
+
 class Profiler:
     """Collects the events of a session's runs between the begin and the end of a profile."""
 
@@ -21,7 +25,7 @@ class Profiler:
         """Create a profiler; `on_start` is called after a listener has been added."""
         self._listeners, self._on_start = listeners, on_start
         self._began_ns = 0
-        self._runs: list[RunEvents] = []
+        self._runs: list[tuple[RunEvents, CData]] = []
 
     def start(self, began_ns: int) -> None:
         """Begins to collect; the profile began at `began_ns` in time.perf_counter_ns() time."""
@@ -30,18 +34,24 @@ class Profiler:
         self._on_start()
 
     def _add(self, run: RunEvents) -> None:
-        """Keeps a run, which began when ONNX Runtime called the fused node; from any thread.
+        """Keeps a run, which lasts from ONNX Runtime's call of the fused node to its return.
 
-        Its events are made at the end of the profile, so that they do not take a run's time.
+        Its events are made at the end of the profile, so that they do not take a run's time. Called
+        from any thread.
         """
-        run.start_ns = lib.compute_began_ns()
-        self._runs.append(run)
+        ends = ffi.new("int64_t *")
+        run.start_ns = lib.time_compute(ends)
+        self._runs.append((run, ends))
 
     def end(self, container: int) -> None:
         """Adds the events to an OrtProfilingEventsContainer and collects no more."""
         self._listeners.remove(self._add)
         runs, self._runs = self._runs, []
-        for run in runs:
+        for run, ends in runs:
+            if ends[0]:
+                run.end_ns = ends[0]
+            else:
+                _returning.append(ends)
             for event in run:
                 self._report(event, container)
 

@@ -42,7 +42,7 @@ cluster's border, and the calls of the runtime."""
 class RunEvents:
     """One run of a cluster; iterating over it creates its events.
 
-    start_ns  when the run began; listeners may set an earlier time
+    start_ns, end_ns  in time.perf_counter_ns() time; listeners may set those of a caller
     """
 
     def __init__(self, listeners: Sequence[Listener], cluster: ClusterReport) -> None:
@@ -52,7 +52,7 @@ class RunEvents:
         self._thread = threading.get_native_id()
         self._failed: list[tuple[str, TimedOperation]] = []
         self._operations: list[TimedOperation] = []
-        self.start_ns = self._end_ns = 0
+        self.start_ns = self.end_ns = 0
         self.on_operation = self._operations.append
         """Takes an operation that the runtime has run."""
 
@@ -67,7 +67,7 @@ class RunEvents:
         """Times the block as the run, and passes the run on to all listeners."""
         self.start_ns = time.perf_counter_ns()
         yield
-        self._end_ns = time.perf_counter_ns()
+        self.end_ns = time.perf_counter_ns()
         for listener in self._listeners:
             listener(self)
 
@@ -80,13 +80,13 @@ class RunEvents:
             yield self._operation(done, device)
         nodes, size = self._cluster.nodes, self._cluster.boundary_bytes
         if not self._operations:
-            yield self._event(WHOLE_CLUSTER, nodes, size, self.start_ns, self._end_ns)
+            yield self._event(WHOLE_CLUSTER, nodes, size, self.start_ns, self.end_ns)
             return
         first, last = self._operations[0], self._operations[-1]
         yield self._event(INPUTS, nodes, size, self.start_ns, first.start_ns)
         for done in self._operations:
             yield self._operation(done, self._device)
-        yield self._event(OUTPUTS, nodes, size, last.end_ns, self._end_ns)
+        yield self._event(OUTPUTS, nodes, size, last.end_ns, self.end_ns)
 
     def _operation(self, done: TimedOperation, device: str) -> RunEvent:
         event = self._event(done.name, done.origin, done.bytes, done.start_ns, done.end_ns)

@@ -134,7 +134,8 @@ def test_the_operations_take_the_clusters_time(tmp_path: Path):
 def test_nothing_of_a_small_models_time_is_left_out(tmp_path: Path):
     """Digits take a millisecond: conversions at the border count, and calls from C to Python.
 
-    Again in the run that other programs disturbed least. Events do not overlap and have no gaps.
+    Events do not overlap and have no gaps. In the shortest run, which other programs disturbed
+    least, only ONNX Runtime's own part of the node's time is missing.
     """
     events = profiled(tmp_path, runs=100, data=DIGITS.read_bytes())
     shares = []
@@ -142,9 +143,10 @@ def test_nothing_of_a_small_models_time_is_left_out(tmp_path: Path):
         found = sorted(inside(cluster, events), key=lambda e: e["ts"])
         assert [found[0]["name"], found[-1]["name"]] == BORDER
         assert all(a["ts"] + a["dur"] == b["ts"] for a, b in itertools.pairwise(found))
-        shares.append(sum(e["dur"] for e in found) / cluster["dur"])
+        shares.append((cluster["dur"], sum(e["dur"] for e in found) / cluster["dur"]))
     assert len(shares) == 100
-    assert 0.95 <= max(shares) <= 1
+    _, share = min(shares)
+    assert 0.95 <= share <= 1
 
 
 @host_only
