@@ -24,9 +24,13 @@ _REWRITER, _REWRITER_OF_QDQ = "Avx2WeightS8ToU8Transformer", "QDQS8ToU8Transform
 """The ONNX Runtime optimizers that apply `_EXACT`."""
 _FAILURES = {
     "NOT_IMPLEMENTED": (_REWRITER,),
-    "Attempt to replace the existing tensor": (_REWRITER, _REWRITER_OF_QDQ),
+    "Attempt to replace the existing tensor": (_REWRITER, _REWRITER_OF_QDQ, "MatMulAddFusion"),
+    "Shape of initializer gemm_": ("MatMulAddFusion",),
 }
-"""Errors of these optimizers, and what to leave out then."""
+"""Errors of these optimizers, and what to leave out then.
+
+MatMulAddFusion fails on nodes that it has made in an earlier session: it gives names again.
+"""
 
 
 def exact_options() -> onnxruntime.SessionOptions:
@@ -50,7 +54,7 @@ def session_of(
     For products of two int8 tensors (QLinearConv, QLinearMatMul, QGemm), the exactness rewrite
     creates nodes that have no kernel; such products do not saturate. Where weights share a zero
     point, as in models that PyTorch exports, it creates that twice and fails. In both cases the
-    session is created without the rewrite.
+    session is created without the rewrite; so it is without MatMulAddFusion where that fails.
     """
     chosen = exact_options() if options is None else options
     register_custom_ops(chosen)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.sessions.cpu import CPU, exact_options, is_exact, session_of
+from tests.preparation.test_ort_names import products
 from tests.provider.test_planner import CHAIN, SHAPE
 
 
@@ -41,3 +44,12 @@ def test_products_of_constant_weights_do_not_saturate():
     for weights in (np.int8, np.uint8):
         (found,) = session_of(product(weights)).run(None, {"x": np.full((1, 64), 255, np.uint8)})
         assert found.tolist() == [[64 * 255 * 127]]
+
+
+def test_nodes_that_onnx_runtime_fused_before_are_loaded(tmp_path: Path):
+    """With constants of these names, its fusion of MatMul and Add gives a name twice and fails."""
+    fused = products(tmp_path / "a.onnx", "gemm_input_shape", "gemm_output_shape_token_3")
+    others = products(tmp_path / "b.onnx", "one", "two")
+    x = np.random.default_rng(2).standard_normal((2, 4, 4)).astype(np.float32)
+    got, want = (session_of(str(path)).run(None, {"x": x})[0] for path in (fused, others))
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)  # another order of float32 sums
