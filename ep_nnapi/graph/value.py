@@ -170,6 +170,15 @@ class Constant:
         return self.map(to, lambda a: a.reshape(to))
 
 
+def only_element(constant: Constant, name: str) -> float:
+    """Returns the element of a constant; raises Reject(SHAPE) if it has none or several."""
+    if prod(constant.shape) != 1:
+        shape = list(constant.shape)
+        raise Reject(Reason.SHAPE, f"{name} has shape {shape}; it must be one number")
+    element: float = constant.array.item()
+    return element
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A named tensor. `shape` and `rank` raise Reject(SHAPE) if a dimension or the rank is unknown.

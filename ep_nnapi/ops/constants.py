@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Constant
+from ep_nnapi.graph.value import Array, Constant, only_element
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import CAST, FILL, LOGICAL_OR, RESHAPE
 from ep_nnapi.ops.lib.emit import full, narrow, reshape
@@ -94,5 +94,5 @@ def constant_of_shape(n: Node) -> Iterator[Call]:
     Source: ONNX ConstantOfShape-9 to ConstantOfShape-25; NDK ANEURALNETWORKS_FILL.
     """
     y, given = narrow(n.output()), n.node.attributes.get("value")
-    number = given.array.reshape(-1)[0].item() if isinstance(given, Constant) else 0.0
+    number = only_element(given, "value") if isinstance(given, Constant) else 0.0
     yield from reshape(n, (yield from full(n, number, y.shape, y.dtype)), y)

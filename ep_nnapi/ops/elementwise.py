@@ -176,7 +176,7 @@ def power(n: Node) -> Iterator[Call]:
     x, exponent, y = n.input(0), n.input(1), n.output()
     floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
     if floats and exponent.constant is not None and exponent.size == 1 and x.shape == y.shape:
-        by_hand = _KNOWN.get(float(exponent.constant.array.reshape(-1)[0]))
+        by_hand = _KNOWN.get(float(exponent.constant.array.item()))
         if by_hand is not None:
             yield from by_hand(n, x, y)
             return

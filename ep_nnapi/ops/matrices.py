@@ -48,7 +48,7 @@ def trilu(n: Node) -> Iterator[Call]:
     Source: ONNX Trilu-14; NDK ANEURALNETWORKS_SELECT.
     """
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
-    diagonal = n.integers_at(1)[0] if n.has(1) else 0
+    diagonal = n.integer_at(1) if n.has(1) else 0
     shape, sizes = x.shape, operand_shape(x.shape)
 
     def triangle() -> np.ndarray:
@@ -72,7 +72,7 @@ def cum_sum(n: Node) -> Iterator[Call]:
     Source: ONNX CumSum-11, CumSum-14; NDK ANEURALNETWORKS_FULLY_CONNECTED.
     """
     x, y = n.input(0), n.output()
-    axis = n.normalized(n.integers_at(1)[0], x.rank)
+    axis = n.normalized(n.integer_at(1), x.rank)
     before, size, after = sizes_around(x.shape, axis)
     n.require(
         size <= MAX_CUM_SUM_SIZE,
@@ -149,7 +149,7 @@ def one_hot(n: Node) -> Iterator[Call]:
     Source: ONNX OneHot-9, OneHot-11; NDK ANEURALNETWORKS_EQUAL.
     """
     index, y = n.input(0), narrow(n.output())
-    depth, axis = n.integers_at(1)[0], n.integer("axis", -1)
+    depth, axis = n.integer_at(1), n.integer("axis", -1)
     at = n.normalized(axis, y.rank)
     n.require(
         index.dtype is DType.INT32, Reason.DTYPE, f"{index.name} is {index.dtype.name}; use INT32"

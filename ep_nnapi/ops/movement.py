@@ -143,7 +143,10 @@ def _slice(
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         at = n.normalized(axis, x.rank, "an axis")
         taken[at] = range(*slice(start, end, step).indices(x.shape[at]))
-    yield from slice_ranges(n, x, taken, n.output())
+    y, shape = n.output(), tuple(map(len, taken))
+    detail = f"{y.name} is declared as {list(y.shape)}; the slice has shape {list(shape)}"
+    n.require(y.shape == shape, Reason.SHAPE, detail)
+    yield from slice_ranges(n, x, taken, y)
 
 
 @op("Expand", since=8, emits=(TILE, LOGICAL_AND))

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.value import MAX_RANK, Constant, Value
+from ep_nnapi.graph.value import MAX_RANK, Constant, Value, only_element
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
 from ep_nnapi.ops.lib.emit import of_any_type, output_or_temp, reshape, reshaped, write_output
@@ -31,9 +31,7 @@ def pad_2(n: Node) -> Iterator[Call]:
 
     Source: ONNX Pad-2; NDK ANEURALNETWORKS_PAD, ANEURALNETWORKS_PAD_V2.
     """
-    pads = n.integers("pads")
-    half = len(pads) // 2
-    given = dict(enumerate(zip(pads[:half], pads[half:], strict=True)))
+    given = _by_axis(n, n.integers("pads"), range(n.input(0).rank))
     yield from _pad(n, given, n.real("value", 0.0))
 
 
@@ -46,17 +44,23 @@ def pad_11(n: Node) -> Iterator[Call]:
     """
     x, pads = n.input(0), n.integers_at(1)
     axes = n.integers_at(3) if n.has(3) else range(x.rank)
-    half = len(pads) // 2
-    at = [n.normalized(axis, x.rank, "an axis") for axis in axes]
-    given = dict(zip(at, zip(pads[:half], pads[half:], strict=True), strict=True))
-    yield from _pad(n, given, _number(n) if n.has(2) else 0.0)
+    yield from _pad(n, _by_axis(n, pads, axes), _number(n) if n.has(2) else 0.0)
+
+
+def _by_axis(n: Node, pads: Sequence[int], axes: Sequence[int]) -> Mapping[int, tuple[int, int]]:
+    """Return the padding before and after by axis; raise Reject unless there are two for each."""
+    half, rank = len(axes), n.input(0).rank
+    detail = f"{len(pads)} pads are given for {half} axes"
+    n.require(len(pads) == 2 * half, Reason.SHAPE, detail)
+    at = [n.normalized(axis, rank, "an axis") for axis in axes]
+    return dict(zip(at, zip(pads[:half], pads[half:], strict=True), strict=True))
 
 
 def _number(n: Node) -> float:
     """Return the constant pad value; in a QDQ group, the real number."""
     n.constant(2)
     found = dequantized(n.input(2)).constant
-    return float(found.array.reshape(-1)[0]) if found is not None else 0.0
+    return float(only_element(found, n.input(2).name)) if found is not None else 0.0
 
 
 def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterator[Call]:

@@ -69,7 +69,7 @@ def top_k_10(n: Node) -> Iterator[Call]:
     They are always sorted; equal elements are in the order of their indexes.
     Source: ONNX TopK-10 to TopK-24; NDK ANEURALNETWORKS_TOPK_V2.
     """
-    yield from _top_k(n, n.integers_at(1)[0])
+    yield from _top_k(n, n.integer_at(1))
 
 
 def _top_k(n: Node, k: int) -> Iterator[Call]:

@@ -97,3 +97,9 @@ def test_prelu_is_one_operation_where_the_level_has_it():
 def test_hard_sigmoid_of_a_sixth_needs_no_product():
     assert emitted(node("HardSigmoid", f32(3), alpha=1 / 6), FL1) == ["ADD", "MUL"]
     matches(node("HardSigmoid", f32(99, low=-5, high=5), alpha=1 / 6), FL1, atol=2e-7)
+
+
+@pytest.mark.parametrize("bound", [(0,), (2,)])
+def test_clip_to_other_than_one_number_is_refused(bound):
+    case = node("Clip", f32(2, 3), np.zeros(bound, np.float32))
+    rejects(case, FL8, Reason.SHAPE, "it must be one number")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 from ep_nnapi.errors import Reason
 from tests.oracle import (
@@ -242,3 +243,11 @@ def test_depth_to_space_of_one_channel_needs_no_order():
     assert emitted(several, FL3) == ["GATHER", "DEPTH_TO_SPACE"]
     matches(several, FL2)
     rejects(several, FL1, Reason.LEVEL, "TRANSPOSE")
+
+
+def test_slice_that_is_declared_larger_is_refused():
+    """ONNX's inference says nothing of ends that count from before the first element."""
+    declared = helper.make_tensor_type_proto(TensorProto.FLOAT, (1,))
+    attributes = {"starts": [-1], "ends": [-255], "axes": [0], "opset": 9}
+    case = node("Slice", f32(1), output_types=[declared], **attributes)
+    rejects(case, FL8, Reason.SHAPE, "declared as [1]; the slice has shape [0]")

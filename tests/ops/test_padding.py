@@ -82,3 +82,15 @@ def test_pad_refusals():
     wide = node("Pad", f32(2, 3, 2, 3, 2), ints(1, 0, 1, 0, 1, 0, 0, 0, 0, 0))
     rejects(wide, FL8, Reason.RANK, "folds to 5 axes")
     rejects(node("Pad", i32(2, 3), ints(1, 0, 1, 0)), FL8, Reason.DTYPE, "TENSOR_INT32")
+
+
+def test_pads_of_another_number_than_two_for_each_axis_are_refused():
+    """ONNX's inference checks the number of pads that are a list."""
+    case = node("Pad", f32(), np.array(9))
+    rejects(case, FL8, Reason.SHAPE, "1 pads are given for 0 axes")
+
+
+def test_no_pad_value_is_refused():
+    empty = np.zeros(0, np.float32)
+    case = node("Pad", f32(2, 3), ints(1, 0, 1, 0), empty)
+    rejects(case, FL8, Reason.SHAPE, "has shape [0]; it must be one number")

@@ -11,7 +11,7 @@ import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.value import Array, Constant, DType, Value, require_finite
+from ep_nnapi.graph.value import Array, Constant, DType, Value, only_element, require_finite
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.target import Target
 
@@ -72,6 +72,10 @@ class Node:
     def array(self, index: int) -> Array:
         """The data of the small constant at input `index`, loaded (shapes, axes, pads, scales)."""
         return self.constant(index).array
+
+    def integer_at(self, index: int) -> int:
+        """The constant integer at input `index`; raises Reject(SHAPE) unless it is a single one."""
+        return int(only_element(self.constant(index), self.input(index).name))
 
     def integers_at(self, index: int) -> tuple[int, ...]:
         """The constant integers at input `index`, in order."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value, only_element
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, MAXIMUM, MINIMUM, MUL, PRELU, RELU, RELU1, RELU6
@@ -87,7 +87,7 @@ def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
             raise Reject(
                 Reason.CONSTANT, f"{given.name} must be constant to clip a quantized tensor"
             )
-        found.append(none if given is None else float(given.array.reshape(-1)[0]))
+        found.append(none if given is None else float(only_element(given, "a bound")))
     return found[0], found[1]
 
 
@@ -128,7 +128,7 @@ def _number(constant: Constant | None) -> float | None:
     """Return the bound as a number; None where it does not limit any finite number."""
     if constant is None:
         return None
-    number, limits = float(constant.array.reshape(-1)[0]), constant.dtype.numpy
+    number, limits = float(only_element(constant, "a bound")), constant.dtype.numpy
     infinite = limits.kind == "f" and abs(number) >= float(np.finfo(limits).max)
     return None if infinite else number
 
