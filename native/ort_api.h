@@ -1,4 +1,4 @@
-/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_build.py:
+/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_slots.py:
  * python -m tests.native.test_headers writes this file. */
 #ifndef NNAPI_ORT_API_H
 #define NNAPI_ORT_API_H

@@ -67,7 +67,7 @@ def _short(name: str) -> str:
 def ort_api() -> str:
     """ONNX Runtime's tables of functions."""
     return (
-        "/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_build.py:\n"
+        "/* ONNX Runtime's tables of functions, by slot. Generated from ep_nnapi/ort/_slots.py:\n"
         " * python -m tests.native.test_headers writes this file. */\n"
         "#ifndef NNAPI_ORT_API_H\n#define NNAPI_ORT_API_H\n\n"
         "#include <stddef.h>\n#include <stdint.h>\n\n"
