@@ -28,7 +28,7 @@ GEOMETRIES = {
     "3x3 same": {"taps": (3, 3), "same": True},
     "3x3 same stride 2": {"taps": (3, 3), "same": True, "strides": (2, 2)},
     "even 4x2 same": {"taps": (4, 2), "same": True},
-    "explicit, uneven": {"taps": (3, 2), "pads": (0, 2, 1, 0), "strides": (2, 1)},
+    "explicit, uneven": {"taps": (3, 2), "pads": (0, 1, 2, 0), "strides": (2, 1)},
     "1x1 stride 2": {"taps": (1, 1), "strides": (2, 2)},
     "dilated": {"taps": (2, 3), "dilations": (2, 3), "same": True},
     "wide pads": {"taps": (3, 3), "pads": (2, 2, 2, 2), "strides": (3, 3)},

@@ -78,13 +78,15 @@ def test_expand_dims_matches(axis):
     )
 
 
-@pytest.mark.parametrize("perm", [None, (0, 2, 1), (2, 0, 1)], ids=str)
-def test_transpose_matches(perm):
+@pytest.mark.parametrize(
+    ("shape", "perm"), [((2, 3), None), ((2, 3, 4), (0, 2, 1)), ((2, 3, 4), (2, 0, 1))], ids=str
+)
+def test_transpose_matches(shape, perm):
     matches(
         spec.TRANSPOSE,
         lambda x, *_: x.transpose(perm),
         same_scale=True,
-        input=drawn(2, 3, 4),
+        input=drawn(*shape),
         perm=None if perm is None else integers(*perm),
     )
 

@@ -36,11 +36,13 @@ def aligned(points: int, height: int = 4) -> Model:
 
 
 def convolved(padding: int) -> Model:
-    """A kernel of 3 x 3 over a padded image, both constant in size."""
+    """A kernel of 3 x 3 over a padded image, dilated so that it reaches beyond the padding."""
     pads = [scalar(INT32, n) for n in (padding, 0, 0, 0)]
     ins = [tensor(F32, 1, 4, 4, 1), tensor(F32, 1, 3, 3, 1), tensor(F32, 1)]
     rest = [scalar(INT32, n) for n in (padding // 2 + 1, padding // 2 + 1, 0)]
-    return one(spec.CONV_2D, [*ins, *pads, *rest], [tensor(F32, 1, 0, 0, 1)])
+    layout = scalar(OperandCode.BOOL, False)
+    dilations = [scalar(INT32, n) for n in (padding // 2, 1)]
+    return one(spec.CONV_2D, [*ins, *pads, *rest, layout, *dilations], [tensor(F32, 1, 0, 0, 1)])
 
 
 @pytest.mark.parametrize("model", [pooled(2), aligned(4), convolved(2)])
