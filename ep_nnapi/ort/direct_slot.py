@@ -15,8 +15,6 @@ from ep_nnapi.sessions import device_session
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
 
-_MOST = 16
-"""Inputs, and outputs, that C code has room for."""
 _lock = ForkableLock()
 """Held while a runner is asked and C code told, so that no withdrawal is lost in between."""
 
@@ -43,7 +41,7 @@ class DirectSlot:
             session, tensors = direct.session, direct.tensors
             if not isinstance(session, InnerSession):
                 return
-            if len(tensors.inputs) > _MOST or len(tensors.outputs) > _MOST:
+            if max(len(tensors.inputs), len(tensors.outputs)) > lib.MOST_DIRECT_TENSORS:
                 return
             if session not in self._offered:
                 self._offered[session] = _run_struct(session, tensors)

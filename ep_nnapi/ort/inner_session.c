@@ -6,7 +6,12 @@
 #include <stdatomic.h>
 #include <time.h>
 
-enum { FEW_TENSORS = 16 };
+/* Python's time.perf_counter_ns(). */
+static int64_t now_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 void close_inner_session(InnerSession *session) {
   if (session == NULL) return;
@@ -144,8 +149,8 @@ static int has_shape(const OrtValue *value, const DirectTensor *wanted) {
 
 /* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
 static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
-  const OrtValue *inputs[FEW_TENSORS];
-  OrtValue *outputs[FEW_TENSORS];
+  const OrtValue *inputs[MOST_DIRECT_TENSORS];
+  OrtValue *outputs[MOST_DIRECT_TENSORS];
   const DirectTensor *tensor;
   size_t i;
   for (i = 0; i < run->input_count; i++) {
@@ -161,12 +166,6 @@ static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context
   }
   return api->Run(run->session->session, run_options, run->input_names, inputs, run->input_count,
                   run->output_names, run->output_count, outputs);
-}
-
-static int64_t nanoseconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* What a fused node may run without Python; NULL: nothing. */
@@ -185,9 +184,9 @@ static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus *
   if (has_options || atomic_load(&slot->run) == NULL || !enter_direct_run()) return 0;
   run = atomic_load(&slot->run);
   if (run != NULL) {
-    start = nanoseconds();
+    start = now_ns();
     *status = run_on_tensors(run, context, &fits);
-    if (nanoseconds() - start > run->long_ns) atomic_store(&slot->run, NULL);
+    if (now_ns() - start > run->long_ns) atomic_store(&slot->run, NULL);
   }
   leave_direct_run();
   if (*status == NULL) return fits;

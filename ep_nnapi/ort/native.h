@@ -118,13 +118,15 @@ typedef struct {
   const int64_t *dims;
 } DirectTensor;
 
+enum { MOST_DIRECT_TENSORS = 16 };
+
 /* A fused node whose tensors are those of a session, in the order of the session's names. After a
  * run of more than `long_ns` nanoseconds the next one goes through Python, which can end it. */
 typedef struct {
   const InnerSession *session;
   const char *const *input_names, *const *output_names;
   const DirectTensor *inputs, *outputs;
-  size_t input_count, output_count; /* at most 16 each */
+  size_t input_count, output_count; /* at most MOST_DIRECT_TENSORS each */
   int64_t long_ns;
 } DirectRun;
 

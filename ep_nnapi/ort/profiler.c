@@ -1,8 +1,7 @@
 /* OrtEpProfilerImpl: ONNX Runtime asks the provider for its events when a profile ends.
  *
- * ONNX Runtime 1.25 and newer has it. native.c stands in front of this file.
+ * ONNX Runtime 1.25 and newer has it. inner_session.c stands in front of this file.
  */
-#include <time.h>
 
 struct OrtEpProfilerImpl {
   uint32_t ort_version_supported;
@@ -13,13 +12,6 @@ struct OrtEpProfilerImpl {
   OrtStatus *(*EndProfiling)(OrtEpProfilerImpl *, OrtProfilingEventsContainer *);
 };
 struct PyProfiler { OrtEpProfilerImpl base; void *undeclared[UNDECLARED], *self; };
-
-/* Python's time.perf_counter_ns(). */
-static int64_t now_ns(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static _Thread_local int64_t compute_began, *compute_ends;
 

@@ -18,12 +18,7 @@ from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
-from ep_nnapi.nnapi.runtime import (
-    Compilation,
-    CompileOptions,
-    Duration,
-    RunOptions,
-)
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiler import Compiler, Declined, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
