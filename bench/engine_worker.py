@@ -3,15 +3,18 @@
 The process works in a folder with `model.onnx`, `first.onnx`, whose session is created first so
 that imports are not counted, and the inputs of both, `model.npz` and `first.npz`. Each line on
 stdin is a number of runs; the answer is a line with the seconds and the processor seconds of one
-run. The first answer describes the creation of the sessions.
+run. The first answer describes the creation of the sessions. Each answer is given once the process
+is idle.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,6 +25,9 @@ import ep_nnapi
 
 CPU = "CPUExecutionProvider"
 _ROUNDS = 3
+_PAUSE = 0.01
+_IDLE = 0.1
+"""Part of a pause in processor time that an idle process takes at most."""
 
 
 def session(
@@ -65,18 +71,36 @@ def seconds_again(folder: Path, engine: str, threads: int) -> float:
     model = folder / "model.onnx"
     if engine != CPU:
         compiled = folder / f"{engine}.onnx"
-        session(model, engine, threads, compiled)
+        if not compiled.exists():
+            session(model, engine, threads, compiled)
         model = compiled
-    return min(_timed(model, engine, threads)[1][1] for _ in range(_ROUNDS))
+    return min(_timed(model, engine, threads)[1] for _ in range(_ROUNDS))
 
 
-def _timed(
-    model: Path, engine: str, threads: int
-) -> tuple[onnxruntime.InferenceSession, tuple[float, float]]:
-    """A session, and the seconds and processor seconds of its creation."""
-    wall, processor = time.perf_counter(), time.process_time()
+def _timed(model: Path, engine: str, threads: int) -> tuple[onnxruntime.InferenceSession, float]:
+    """A session, and the processor seconds of its creation."""
+    processor = time.process_time()
     created = session(model, engine, threads)
-    return created, (time.perf_counter() - wall, time.process_time() - processor)
+    return created, time.process_time() - processor
+
+
+def settle() -> None:
+    """Wait until this process is idle.
+
+    Threads of ONNX Runtime and of OpenBLAS spin for a while after their last run, and would take a
+    core from the process that runs next.
+    """
+    spent = math.inf
+    while spent > _IDLE * _PAUSE:
+        before = time.process_time()
+        time.sleep(_PAUSE)
+        spent = time.process_time() - before
+
+
+def answer(numbers: Sequence[float]) -> None:
+    """Print numbers in one line once this process is idle."""
+    settle()
+    print(json.dumps(numbers), flush=True)
 
 
 def serve(folder: Path, engine: str, threads: int) -> None:
@@ -87,13 +111,13 @@ def serve(folder: Path, engine: str, threads: int) -> None:
     built, created = _timed(folder / "model.onnx", engine, threads)
     built.run(None, feeds)
     memory = peak()
-    print(json.dumps([*created, memory, seconds_again(folder, engine, threads)]), flush=True)
+    answer([created, memory, seconds_again(folder, engine, threads)])
     for line in sys.stdin:
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(int(line)):
             built.run(None, feeds)
         spent = time.perf_counter() - wall, time.process_time() - processor
-        print(json.dumps([s / int(line) for s in spent]), flush=True)
+        answer([s / int(line) for s in spent])
 
 
 if __name__ == "__main__":

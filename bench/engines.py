@@ -1,7 +1,7 @@
 """Latency, CPU time, session creation and memory: ONNX Runtime's CPU provider and NNAPI devices.
 
-Each engine runs in a process of its own, so that no pool of threads disturbs another. The engines
-take turns in rounds, in alternating order; a ratio is the median over the rounds of the CPU
+Each engine runs in a process of its own, which is idle while another one runs. The engines take
+turns in rounds, in alternating order; a ratio is the median over the rounds of the CPU
 provider's time over the device's, more than 1 where the device is faster. The CPU provider computes
 exact integer products (session.x64quantprecision), as the devices do.
 
@@ -20,7 +20,7 @@ from math import exp, log
 from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -38,6 +38,8 @@ QUANTIZED = ("mobilenet_v1", "mobilenet_v2", "resnet18", "kws_dscnn")
 SCHEMES = ("u8u8", "u8s8", "s8s8")
 CREATED = ("mobilenet_v2", "resnet50")
 """Models whose creation of a session the summary names."""
+PROCESSES = 5
+"""Fresh processes that create a session of one of them; the medians count."""
 OUTPUT = Path("build/engines.json")
 
 
@@ -73,16 +75,25 @@ class Row:
         )
 
 
-@dataclass(frozen=True)
-class Worker:
-    """A process with a session.
+class Created(NamedTuple):
+    """What creating a session takes.
 
-    created   seconds and processor seconds of creating it, memory in MB, processor seconds of
-              creating one again, on an NNAPI device from the compiled model
+    processor   seconds
+    memory      in MB
+    again       processor seconds of creating one again, on an NNAPI device from the compiled model
     """
 
+    processor: float
+    memory: float
+    again: float
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process with a session."""
+
     process: subprocess.Popen[str]
-    created: tuple[float, float, float, float]
+    created: Created
 
     def run(self, count: int) -> tuple[float, float]:
         """Seconds and processor seconds of one of `count` runs."""
@@ -124,10 +135,16 @@ def worker(folder: Path, engine: str, threads: int) -> Iterator[Worker]:
     command = [sys.executable, "-m", "bench.engine_worker", str(folder), engine, str(threads)]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, text=True, stdin=pipe, stdout=pipe) as process:
-        wall, processor, memory, again = _asked(process)
-        yield Worker(process, (wall, processor, memory, again))
+        yield Worker(process, Created(*_asked(process)))
         if process.stdin is not None:
             process.stdin.close()
+
+
+def created(folder: Path, engine: str, threads: int, times: int) -> Iterator[Created]:
+    """Yields what a session's creation takes in each of several fresh processes."""
+    for _ in range(times):
+        with worker(folder, engine, threads) as fresh:
+            yield fresh.created
 
 
 def measure(model: str, threads: int, devices: Sequence[str], rounds: int) -> list[Row]:
@@ -142,9 +159,13 @@ def measure(model: str, threads: int, devices: Sequence[str], rounds: int) -> li
             order = range(len(workers)) if number % 2 else reversed(range(len(workers)))
             for i in order:
                 times[i].append(workers[i].run(counts[i]))
-    theirs = times[0]
+        processes = PROCESSES if model in CREATED else 1
+        creations = [
+            [workers[i].created, *created(folder, engine, threads, processes - 1)]
+            for i, engine in enumerate(engines)
+        ]
     return [
-        _row(model, threads, device, (theirs, times[i]), (workers[0], workers[i]))
+        _row(model, threads, device, (times[0], times[i]), (creations[0], creations[i]))
         for i, device in enumerate(devices, 1)
     ]
 
@@ -154,13 +175,14 @@ def _row(
     threads: int,
     device: str,
     times: tuple[list[tuple[float, float]], list[tuple[float, float]]],
-    workers: tuple[Worker, Worker],
+    creations: tuple[list[Created], list[Created]],
 ) -> Row:
     theirs, ours = times
     ratios = [a[0] / b[0] for a, b in zip(theirs, ours, strict=True)]
     low, _, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    created, memory, compiled = (
-        workers[1].created[i] / max(workers[0].created[i], 1e-9) for i in (1, 2, 3)
+    cold, memory, compiled = (
+        median(mine) / max(median(of_cpu), 1e-9)
+        for of_cpu, mine in zip(*(zip(*found, strict=True) for found in creations), strict=True)
     )
     return Row(
         model,
@@ -172,7 +194,7 @@ def _row(
         low,
         high,
         median(a[1] / b[1] for a, b in zip(theirs, ours, strict=True)),
-        created,
+        cold,
         compiled,
         memory,
     )
