@@ -24,12 +24,14 @@ def direct_run(
 
     None if tensors are converted at the border, or if runs are measured, limited or listened to.
     """
+    tensors = border.unconverted
     if (
-        compiler.listeners
+        tensors is None
+        or compiler.listeners
         or compiler.measure
         or compiler.current_of_session.limits.timeout_ns is not None
         or not isinstance(compilation, DirectCompilation)
     ):
         return None
-    session, tensors = compilation.direct_session(), border.unconverted
-    return None if session is None or tensors is None else DirectRun(session, tensors)
+    session = compilation.direct_session()
+    return None if session is None else DirectRun(session, tensors)

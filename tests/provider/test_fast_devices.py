@@ -93,9 +93,9 @@ def test_a_cluster_is_converted_once(options, monkeypatch: pytest.MonkeyPatch):
     converted = []
     convert_model = convert._lower_model
 
-    def counted(nnapi_model: Model, int8_weights: bool) -> object:
+    def counted(nnapi_model: Model, kernels: object) -> object:
         converted.append(nnapi_model)
-        return convert_model(nnapi_model, int8_weights)
+        return convert_model(nnapi_model, kernels)
 
     monkeypatch.setattr(convert, "_lower_model", counted)
     devices_of(image_model(), **options)

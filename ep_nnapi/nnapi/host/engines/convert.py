@@ -10,10 +10,11 @@ from onnx import ModelProto, ValueInfoProto
 
 from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.host.engines.fusions import fusions
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
 from ep_nnapi.nnapi.host.engines.omitted import FEATURE_LEVEL, probably_omitted, without
-from ep_nnapi.nnapi.host.engines.operation import Inlined, Op
+from ep_nnapi.nnapi.host.engines.operation import PORTABLE, Inlined, Kernels, Op
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.model import Data, Model, Operand
@@ -58,7 +59,7 @@ class _Lowered:
     """A whole model lowered, without its weights."""
 
     model: Model
-    int8_weights: bool
+    kernels: Kernels
     scope: Scope
     inputs: list[ValueInfoProto]
     outputs: list[ValueInfoProto]
@@ -68,25 +69,25 @@ _latest: list[_Lowered] = []
 """The model that was asked about last, to be asked about again and converted as a rule."""
 
 
-def obstacles(model: Model, *, int8_weights: bool = False) -> tuple[str, ...]:
+def obstacles(model: Model, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
     """For each operation, the reason why ONNX Runtime does not compute it exactly; "" if it does.
 
     Weights are not read.
     """
     model = without(model, probably_omitted(model))
-    if _of_latest(model, int8_weights) is not None:
+    if _of_latest(model, kernels) is not None:
         return ("",) * len(model.operations)
     try:
-        _latest[:] = [_lower_model(model, int8_weights)]
+        _latest[:] = [_lower_model(model, kernels)]
     except (Inexpressible, ShapeError):
         every = named_operations(model, FEATURE_LEVEL)
         dims = operand_dims(model, every)
-        return tuple(_obstacle(model, dims, named, int8_weights) for named in every)
+        return tuple(_obstacle(model, dims, named, kernels) for named in every)
     return ("",) * len(model.operations)
 
 
 def _obstacle(
-    model: Model, dims: Mapping[int, Dims], named: NamedOperation, int8_weights: bool
+    model: Model, dims: Mapping[int, Dims], named: NamedOperation, kernels: Kernels
 ) -> str:
     scope = Scope(OnnxGraph(), model, {**dims})
     try:
@@ -94,7 +95,7 @@ def _obstacle(
             if model.operands[index].value is None:
                 scope.shape(index)
                 scope.define(index, scope.graph.name(), real=False)
-        _lower(scope, named, int8_weights)
+        _lower(scope, named, kernels)
         for index in named.operation.outputs:
             scope.shape(index)
     except (Inexpressible, ShapeError) as reason:
@@ -102,9 +103,9 @@ def _obstacle(
     return ""
 
 
-def convert(model: Model, *, int8_weights: bool = False) -> Converted:
+def convert(model: Model, kernels: Kernels = PORTABLE) -> Converted:
     """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
-    lowered = _of_latest(model, int8_weights) or _lower_model(model, int8_weights)
+    lowered = _of_latest(model, kernels) or _lower_model(model, kernels)
     _latest.clear()
     built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
     return Converted(
@@ -116,15 +117,15 @@ def convert(model: Model, *, int8_weights: bool = False) -> Converted:
     )
 
 
-def _of_latest(model: Model, int8_weights: bool) -> _Lowered | None:
+def _of_latest(model: Model, kernels: Kernels) -> _Lowered | None:
     """The latest model as it was lowered, if it is this one."""
     for latest in _latest[:]:
-        if latest.model is model and latest.int8_weights is int8_weights:
+        if latest.model is model and latest.kernels == kernels:
             return latest
     return None
 
 
-def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
+def _lower_model(model: Model, kernels: Kernels) -> _Lowered:
     operations = named_operations(model, FEATURE_LEVEL)
     scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
     inputs: list[ValueInfoProto] = []
@@ -132,25 +133,30 @@ def _lower_model(model: Model, int8_weights: bool) -> _Lowered:
         scope.shape(index)
         inputs.append(scope.declare(index, f"input{n}"))
         scope.enter(index, f"input{n}")
-    _lower_all(scope, operations, int8_weights)
+    _lower_all(scope, operations, kernels)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
-    return _Lowered(model, int8_weights, scope, inputs, outputs)
+    return _Lowered(model, kernels, scope, inputs, outputs)
 
 
-def _lower_all(scope: Scope, operations: Sequence[NamedOperation], int8_weights: bool) -> None:
+def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
+    groups = fusions(scope) if kernels.fused else []
+    last, inside = {g.last: g for g in groups}, {n for g in groups for n in g.members}
     for n in execution_order(scope.model):
-        _lower(scope, operations[n], int8_weights)
+        if n in last:
+            last[n].lower(scope)
+        elif n not in inside:
+            _lower(scope, operations[n], kernels)
 
 
-def _lower(scope: Scope, named: NamedOperation, int8_weights: bool) -> None:
+def _lower(scope: Scope, named: NamedOperation, kernels: Kernels) -> None:
     lowering = find(named.operation.spec, named.code)
     if lowering is None:
         raise Inexpressible(f"{named.operation.spec} of {named.code.name if named.code else None}")
-    lowering(Op(scope, named, partial(_inline, int8_weights), int8_weights))
+    lowering(Op(scope, named, partial(_inline, kernels), kernels))
 
 
 def _inline(
-    int8_weights: bool,
+    kernels: Kernels,
     model: Model,
     graph: OnnxGraph,
     given: Sequence[str],
@@ -162,7 +168,7 @@ def _inline(
     scope = Scope(graph, model, operand_dims(model, operations, entering))
     for index, name in zip(model.inputs, given, strict=True):
         scope.define(index, name, real=False)
-    _lower_all(scope, operations, int8_weights)
+    _lower_all(scope, operations, kernels)
     values = [scope.value(index, real=False) for index in model.outputs]
     return Inlined(values, [scope.dims.get(index) for index in model.outputs])
 

@@ -18,7 +18,7 @@ _FINISH = "ANeuralNetworksCompilation_finish"
 class CpuDevice:
     """ONNX Runtime's CPU provider as an NNAPI device.
 
-    int8_weights   type of quantized weights, see `operation.Op`; None: by this processor
+    int8_weights   type of quantized weights, see `operation.Kernels`; None: by this processor
     threads        threads of one execution where a compilation names none; 0: one per core
     Relaxed models and float16 are computed in float32.
     """
@@ -33,9 +33,9 @@ class CpuDevice:
     def supported(self, model: Model) -> tuple[bool, ...]:
         """One bool for each operation: True if ONNX Runtime computes it exactly."""
         from ep_nnapi.nnapi.host.engines.convert import obstacles  # onnx is slow to import
-        from ep_nnapi.nnapi.host.engines.session import int8_weights
+        from ep_nnapi.nnapi.host.engines.session import kernels
 
-        found = obstacles(model, int8_weights=int8_weights(self.int8_weights))
+        found = obstacles(model, kernels(self.int8_weights))
         return tuple(not reason for reason in found)
 
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:

@@ -30,6 +30,24 @@ from ep_nnapi.nnapi.shapes import Dims, Scalar
 
 
 @dataclass(frozen=True, slots=True)
+class Kernels:
+    """Kernels that not every provider has, or has right.
+
+    int8_weights   quantized weights are int8, which is faster with VNNI and saturates without it;
+                   else uint8
+    fused          single nodes for sequences (LSTM, GRU) and for groups of operations, which
+                   `fusions` finds; the CPU provider has kernels for all of them
+    """
+
+    int8_weights: bool = False
+    fused: bool = False
+
+
+PORTABLE = Kernels()
+"""What every provider computes right."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inlined:
     """The outputs of a model whose operations were added to a graph."""
 
@@ -134,15 +152,14 @@ class OperandAccess:
 class Op(OperandAccess):
     """An operation being lowered.
 
-    inline         adds the operations of a model that is an operand of this operation
-    int8_weights   quantized weights are int8, which is faster with VNNI and saturates without it;
-                   else uint8
+    inline    adds the operations of a model that is an operand of this operation
+    kernels   what the provider has kernels for
     """
 
     scope: Scope
     named: NamedOperation
     inline: Inline
-    int8_weights: bool = False
+    kernels: Kernels = PORTABLE
 
     def real(self, name: str, perm: Perm | None = None) -> str:
         """The ONNX value of an operand as float32 numbers (integers and booleans as they are)."""

@@ -12,6 +12,7 @@ from ep_nnapi.nnapi.host.engines.omitted import (
     optional_inputs,
     probably_omitted,
 )
+from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.sessions.cpu import saturates
@@ -32,13 +33,13 @@ def open_model(model: Model, chosen: bool | None, threads: int) -> PreparedModel
     return found
 
 
-def int8_weights(chosen: bool | None) -> bool:
-    """True if quantized weights are int8: as chosen, or where their products do not saturate."""
-    return not saturates() if chosen is None else chosen
+def kernels(chosen: bool | None) -> Kernels:
+    """Kernels to use; weights are int8 as chosen, or where their products do not saturate."""
+    return Kernels(int8_weights=not saturates() if chosen is None else chosen, fused=True)
 
 
 def _session(chosen: bool | None, threads: int, model: Model) -> PreparedSession:
     """Convert a model and open a session for it."""
-    found = convert(model, int8_weights=int8_weights(chosen))
+    found = convert(model, kernels(chosen))
     with CONCURRENT_RUNS.without_blas:
         return PreparedSession(open_session(found.model(), threads), found.loops)

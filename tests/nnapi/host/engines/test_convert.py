@@ -13,6 +13,7 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.convert import convert, obstacles
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
@@ -36,13 +37,13 @@ def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
 def test_a_question_between_does_not_change_the_conversion():
     """What is kept of the model asked about last belongs to that model and its type of weights."""
     model, other = chain(Q8), chain()
-    alone = convert(model, int8_weights=True).proto
-    assert not any(obstacles(model, int8_weights=True))
-    assert not any(obstacles(model, int8_weights=True))
-    assert convert(model, int8_weights=False).proto != alone
-    assert not any(obstacles(model, int8_weights=True))
-    assert not any(obstacles(other, int8_weights=True))
-    assert convert(model, int8_weights=True).proto == alone
+    alone = convert(model, Kernels(int8_weights=True)).proto
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert convert(model, Kernels(int8_weights=False)).proto != alone
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert not any(obstacles(other, Kernels(int8_weights=True)))
+    assert convert(model, Kernels(int8_weights=True)).proto == alone
 
 
 def test_float_convolutions_in_nchw_are_not_transposed():

@@ -11,7 +11,7 @@ from ep_nnapi.nnapi.host.engines import session
 from ep_nnapi.nnapi.host.engines.omitted import PreparedVariants
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible
-from ep_nnapi.nnapi.host.engines.session import int8_weights, open_model
+from ep_nnapi.nnapi.host.engines.session import kernels, open_model
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
@@ -21,9 +21,9 @@ from tests.nnapi.host.engines.networks import Network, chain, feed
 
 
 def test_weights_are_int8_only_where_their_products_do_not_saturate():
-    assert int8_weights(None) is not saturates()
-    assert int8_weights(True)
-    assert not int8_weights(False)
+    assert kernels(None).int8_weights is not saturates()
+    assert kernels(True).int8_weights
+    assert not kernels(False).int8_weights
 
 
 def test_a_session_gives_the_references_results():

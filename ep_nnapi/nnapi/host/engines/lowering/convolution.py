@@ -112,7 +112,7 @@ def weights(op: Op, name: str, perm: Perm) -> tuple[str, str, str]:
     operand = op.operand(name)
     scales = operand.channels.scales if operand.channels else operand.scale
     zero = 128 if operand.channels else zero_point(operand)
-    int8 = op.int8_weights and isinstance(operand.value, Data)
+    int8 = op.kernels.int8_weights and isinstance(operand.value, Data)
     dtype = np.int8 if int8 else np.uint8
     zeros = np.full(np.shape(scales), zero - 128 if int8 else zero)
 

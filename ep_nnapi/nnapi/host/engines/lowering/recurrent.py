@@ -1,4 +1,9 @@
-"""Recurrent operations, unrolled over time: matrix products, gates and activations of each step."""
+"""Recurrent operations: one node for the whole sequence, or unrolled over time.
+
+ONNX's LSTM computes an LSTM over a sequence where a provider has it and the cell has constant
+weights and none of what only NNAPI's has. All else is matrix products, gates and activations of
+each step.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
+from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
-from ep_nnapi.nnapi.host.engines.scope import require
+from ep_nnapi.nnapi.host.engines.scope import converted, require
 from ep_nnapi.nnapi.shapes.recurrent import (
     AUXILIARY,
     BIASES,
@@ -30,8 +38,25 @@ _TANH, _SIGMOID = 4, 6
 _EPSILON = 1e-8
 """Added to the variance by layer normalization, as Android does."""
 
+_NAMES = {FuseCode.RELU: "Relu", _TANH: "Tanh", _SIGMOID: "Sigmoid"}
+"""ONNX operators of activations."""
+_ONNX_GATES = (0, 3, 1, 2)
+"""NNAPI's gates (input, forget, cell, output) in ONNX's order: input, output, forget, cell."""
+
 State: TypeAlias = tuple[str, ...]
 """Values passed to the next step; the first one is the step's output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass over a sequence.
+
+    outputs   of all steps in the order of time, [times, batches, units]
+    last      the state after the last step; each value has all elements of [batches, units]
+    """
+
+    outputs: str
+    last: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +84,8 @@ class Cell:
         op, activation = self.op, self.op.number("activation")
         if activation == FuseCode.NONE:
             return value
-        names = {FuseCode.RELU: "Relu", _TANH: "Tanh", _SIGMOID: "Sigmoid"}
-        if activation in names:
-            return op.node(names[activation], value)
+        if activation in _NAMES:
+            return op.node(_NAMES[activation], value)
         ends = {FuseCode.RELU1: (-1, 1), FuseCode.RELU6: (0, 6)}
         require(activation in ends, f"activation {activation}")
         return op.node("Clip", value, *(op.array(end) for end in ends[FuseCode(activation)]))
@@ -158,8 +182,67 @@ class LstmCell(Cell):
         op = self.op
         return op.node("LayerNormalization", gate, scale, bias, axis=-1, epsilon=_EPSILON)
 
+    @property
+    def whole(self) -> bool:
+        """True if one LSTM node computes a sequence."""
+        op, peepholes = self.op, [self.given(name) for name in PEEPHOLE]
+        more = (*AUXILIARY, *NORM, *PROJECTION)
+        weights = [name for name in (*INPUT, *RECURRENT, *BIASES, *PEEPHOLE) if self.given(name)]
+        return (
+            op.kernels.fused
+            and not self.coupled
+            and not any(map(self.given, more))
+            and any(peepholes) == all(peepholes)
+            and all(op.scope.constant(op.index(self.prefix + name)) for name in weights)
+            and op.number("activation") in _NAMES
+            and not op.scalar("cell_clip")
+        )
+
+    def sequence(self, inputs: str, shape: Sequence[int], *, backward: bool) -> Pass:
+        """A pass as one LSTM node. Source: ONNX LSTM-14."""
+        op, (times, batches, _) = self.op, shape
+        units = op.shape(self.prefix + RECURRENT[1])[0]
+        inner = _NAMES[op.number("activation")]
+        bias = self.joined([BIASES[gate] for gate in _ONNX_GATES], zeros=4 * units)
+        peepholes = [PEEPHOLE[i] for i in (0, 2, 1)]
+        outputs, *last = op.scope.graph.many(
+            "LSTM",
+            3,
+            inputs,
+            self.joined([INPUT[gate] for gate in _ONNX_GATES]),
+            self.joined([RECURRENT[gate] for gate in _ONNX_GATES]),
+            bias,
+            "",
+            *(op.node("Reshape", x, op.sizes((1, batches, units))) for x in self.start),
+            *([self.joined(peepholes)] if self.given(PEEPHOLE[0]) else []),
+            hidden_size=units,
+            direction="reverse" if backward else "forward",
+            activations=("Sigmoid", inner, inner),
+        )
+        joined = op.node("Reshape", outputs, op.sizes((times, batches, units)))
+        return Pass(joined, tuple(last))
+
+    def joined(self, names: Sequence[str], zeros: int = 0) -> str:
+        """Constant operands one below the other, then that many zeros, after an axis of size 1."""
+        operands = [self.op.operand(self.prefix + name) for name in names]
+
+        def make() -> Array:
+            parts = [converted(o.array, o.type) for o in operands]
+            return np.concatenate([*parts, np.zeros(zeros, np.float32)] if zeros else parts)[None]
+
+        return self.op.scope.weight((*(id(o.value) for o in operands), zeros), make)
+
 
 AnyCell: TypeAlias = RnnCell | LstmCell
+
+
+def passed(cell: AnyCell, inputs: str, shape: Sequence[int], *, backward: bool) -> Pass:
+    """One pass over `inputs`, [times, batches, size], of that shape."""
+    if isinstance(cell, LstmCell) and cell.whole:
+        return cell.sequence(inputs, shape, backward=backward)
+    op, states = cell.op, unrolled(cell, inputs, shape, backward=backward)
+    parts = [op.node("Unsqueeze", state[0], op.sizes([0])) for state in states]
+    return Pass(op.node("Concat", *parts, axis=0), states[0 if backward else -1])
 
 
 def unrolled(cell: AnyCell, inputs: str, shape: Sequence[int], *, backward: bool) -> list[State]:
@@ -212,28 +295,22 @@ def _sequence(op: Op, name: str) -> tuple[str, tuple[int, ...]]:
     return op.real(name, (1, 0, 2)), (second, first, size)
 
 
-def _outputs(op: Op, states: Sequence[State]) -> str:
-    """The outputs of all steps, [times, batches, units]."""
-    parts = [op.node("Unsqueeze", state[0], op.sizes([0])) for state in states]
-    return op.node("Concat", *parts, axis=0)
-
-
 def _deliver(op: Op, sequence: str, output: str = "output") -> None:
     """Define an output by [times, batches, units]."""
     op.keep(sequence, None if op.scalar("time_major") else (1, 0, 2), output)
 
 
 def _one_way(op: Op, cell: AnyCell, last: Sequence[str]) -> None:
-    states = unrolled(cell, *_sequence(op, "input"), backward=False)
-    _deliver(op, _outputs(op, states))
-    _keep_last(op, states[-1], last)
+    found = passed(cell, *_sequence(op, "input"), backward=False)
+    _deliver(op, found.outputs)
+    _keep_last(op, found.last, last)
 
 
 def _keep_last(op: Op, state: State, names: Sequence[str]) -> None:
     """Define the outputs for the last state, if the operation has them."""
     for value, name in zip(state, names, strict=True):
         if op.indexes(name):
-            op.keep(op.node("Identity", value), output=name)
+            op.keep(op.node("Reshape", value, op.sizes(op.shape(name))), output=name)
 
 
 def _both_ways(op: Op, kind: type[RnnCell] | type[LstmCell], last: Sequence[str]) -> None:
@@ -249,15 +326,15 @@ def _both_ways(op: Op, kind: type[RnnCell] | type[LstmCell], last: Sequence[str]
             reads = [(both, (*shape[:2], shape[2] + other_shape[2]))] * 2
         else:
             reads[1] = (other, other_shape)
-    ahead = unrolled(forward, *reads[0], backward=False)
-    back = unrolled(backward, *reads[1], backward=True)
+    ahead = passed(forward, *reads[0], backward=False)
+    back = passed(backward, *reads[1], backward=True)
     if op.scalar("merge_outputs"):
-        _deliver(op, op.node("Concat", _outputs(op, ahead), _outputs(op, back), axis=2))
+        _deliver(op, op.node("Concat", ahead.outputs, back.outputs, axis=2))
     else:
-        _deliver(op, _outputs(op, ahead), "fw_output")
-        _deliver(op, _outputs(op, back), "bw_output")
-    _keep_last(op, ahead[-1], [f"fw_{name}" for name in last])
-    _keep_last(op, back[0], [f"bw_{name}" for name in last])
+        _deliver(op, ahead.outputs, "fw_output")
+        _deliver(op, back.outputs, "bw_output")
+    _keep_last(op, ahead.last, [f"fw_{name}" for name in last])
+    _keep_last(op, back.last, [f"bw_{name}" for name in last])
 
 
 _RNN_STATE = ("hidden_state_out",)

@@ -1,0 +1,110 @@
+"""Search for groups of operations in a model that compute a given expression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.model import Data, Model
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, F16, F32, MUL
+
+_COMMUTATIVE = (ADD, MUL)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operation on float tensors without fused activation.
+
+    inputs     patterns of its first operands; ADD and MUL take theirs in any order
+    position   of the output that is meant, None for any
+    """
+
+    spec: OperationSpec
+    inputs: tuple[Pattern, ...]
+    position: int | None = 0
+
+
+Pattern: TypeAlias = Term | str
+"""A term, or the name of an operand: the same operand wherever the name occurs."""
+
+
+def term(spec: OperationSpec, *inputs: Pattern, position: int | None = 0) -> Term:
+    """An operation on these inputs."""
+    return Term(spec, inputs, position)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A place where a pattern occurs.
+
+    operands   the pattern's names and the operands' indexes
+    members    numbers of the operations
+    """
+
+    operands: Mapping[str, int]
+    members: frozenset[int]
+
+
+class Flow:
+    """The operations of a model that compute and read its operands."""
+
+    def __init__(self, model: Model) -> None:
+        """Index the operations of `model`."""
+        self.model = model
+        self.producers: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
+        for n, operation in enumerate(model.operations):
+            self.producers |= dict.fromkeys(operation.outputs, n)
+            for index in operation.inputs:
+                self.readers.setdefault(index, set()).add(n)
+
+    def match(self, pattern: Pattern, index: int) -> Match | None:
+        """Where operand `index` is what the pattern computes; None if it is not."""
+        return next(self._matches(pattern, index, Match({}, frozenset())), None)
+
+    def _matches(self, pattern: Pattern, index: int, found: Match) -> Iterator[Match]:
+        if isinstance(pattern, str):
+            if found.operands.get(pattern, index) == index:
+                yield Match({**found.operands, pattern: index}, found.members)
+            return
+        n = self.producers.get(index)
+        if n is None or not self._fits(pattern, n, index):
+            return
+        inputs = self.model.operations[n].inputs[: len(pattern.inputs)]
+        orders = (inputs, inputs[::-1]) if pattern.spec in _COMMUTATIVE else (inputs,)
+        for order in orders:
+            matches = [Match(found.operands, found.members | {n})]
+            for each, operand in zip(pattern.inputs, order, strict=True):
+                matches = [m for so_far in matches for m in self._matches(each, operand, so_far)]
+            yield from matches
+
+    def _fits(self, pattern: Term, n: int, index: int) -> bool:
+        operation = self.model.operations[n]
+        return (
+            operation.spec == pattern.spec
+            and self.model.operands[index].type in (F32, F16)
+            and (pattern.position is None or operation.outputs[pattern.position] == index)
+            and self.plain(n, len(pattern.inputs))
+        )
+
+    def plain(self, n: int, count: int) -> bool:
+        """True if the operands of an operation from `count` on are 0: it has no activation."""
+        rest = self.model.operations[n].inputs[count:]
+        return all(self.number(index) == FuseCode.NONE for index in rest)
+
+    def number(self, index: int) -> float | None:
+        """Value of a constant of one element; None for all else."""
+        operand = self.model.operands[index]
+        if not isinstance(operand.value, Data) or operand.size != 1:
+            return None
+        return float(operand.item)
+
+    def encloses(self, members: frozenset[int], results: frozenset[int]) -> bool:
+        """True if nothing but `results` of what the members compute is read elsewhere."""
+        inner = {i for n in members for i in self.model.operations[n].outputs} - results
+        return inner.isdisjoint(self.model.outputs) and all(
+            self.readers.get(index, set()) <= members for index in inner
+        )

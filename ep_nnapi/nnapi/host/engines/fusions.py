@@ -1,0 +1,229 @@
+"""Groups of operations that one ONNX operator computes: normalization, Erf, Gelu, biases.
+
+ONNX has operators that NNAPI lacks; models have expressions in their place. The operator gives the
+expression's value up to rounding, and up to the error of the polynomial that stands for Erf and
+Gelu: at most 3e-7, and 3e-7 |x| for Gelu of numbers beyond 1.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import erf, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from ep_nnapi.nnapi.host.engines.dataflow import Flow, term
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import (
+    ADD,
+    FULLY_CONNECTED,
+    LOGISTIC,
+    MEAN,
+    MUL,
+    RESHAPE,
+    RSQRT,
+    SUB,
+    TANH,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A group of operations lowered together.
+
+    members   numbers of the operations
+    last      the one in whose place the group is lowered
+    lower     adds the nodes and defines the group's results
+    """
+
+    members: frozenset[int]
+    last: int
+    lower: Callable[[Scope], None]
+
+
+def fusions(scope: Scope) -> list[Fusion]:
+    """The groups of a model; no operation is in two of them."""
+    flow, found, taken = Flow(scope.model), [], set[int]()
+    for n, operation in enumerate(scope.model.operations):
+        for finder in _FINDERS.get(operation.spec, ()):
+            try:
+                each = finder(scope, flow, n)
+            except Inexpressible:  # a shape is unknown
+                continue
+            if each is not None and taken.isdisjoint(each.members):
+                found.append(each)
+                taken |= each.members
+                break
+    return found
+
+
+_CENTRED = term(SUB, "x", term(MEAN, "x", "axes", "keep"))
+_SQUARE = term(MEAN, term(MUL, _CENTRED, _CENTRED), "inner axes", "inner keep")
+_INVERSE = term(RSQRT, term(ADD, _SQUARE, "epsilon"))
+_LAYER_NORM = term(ADD, term(MUL, term(MUL, _CENTRED, _INVERSE), "scale"), "shift")
+
+
+def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """LayerNormalization of the last axes, with a scale and a shift of their shape."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(_LAYER_NORM, y)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    at, shape = found.operands, scope.shape(found.operands["x"])
+    epsilon, axes = flow.number(at["epsilon"]), _axes(scope, at["axes"], len(shape))
+    start = len(shape) - len(axes)
+    if (
+        epsilon is None
+        or axes != tuple(range(start, len(shape)))
+        or axes != _axes(scope, at["inner axes"], len(shape))
+        or not (flow.number(at["keep"]) and flow.number(at["inner keep"]))
+        or any(scope.shape(at[name]) != shape[start:] for name in ("scale", "shift"))
+    ):
+        return None
+
+    def lower(scope: Scope) -> None:
+        inputs = [scope.value(at[name], real=True) for name in ("x", "scale", "shift")]
+        value = scope.graph.node("LayerNormalization", *inputs, axis=start, epsilon=epsilon)
+        scope.define(y, value, real=False)
+
+    return Fusion(found.members, n, lower)
+
+
+def _axes(scope: Scope, index: int, rank: int) -> tuple[int, ...]:
+    """The axes in a constant operand, sorted."""
+    if not scope.constant(index):
+        return ()
+    return tuple(sorted(int(axis) % rank for axis in scope.operand(index).array.reshape(-1)))
+
+
+_BIASED = term(ADD, term(RESHAPE, term(FULLY_CONNECTED, "x", "weights", "zeros"), "shape"), "bias")
+
+
+def _biased(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """A constant that is added to a reshaped matrix product, as the product's bias."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(_BIASED, y)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    at = found.operands
+    units, depth = scope.shape(at["weights"])
+    if (
+        not all(scope.constant(at[name]) for name in ("bias", "zeros"))
+        or scope.shape(at["bias"]) != (units,)
+        or scope.shape(y)[-1] != units
+        or len(scope.shape(at["x"])) != 2
+        or scope.shape(at["x"])[1] != depth
+        or np.any(scope.operand(at["zeros"]).array)
+    ):
+        return None
+
+    def lower(scope: Scope) -> None:
+        inputs = [scope.value(at[name], real=True) for name in ("x", "weights", "bias")]
+        product = scope.graph.node("Gemm", *inputs, transB=1)
+        shape = scope.graph.ints(scope.shape(y))
+        scope.define(y, scope.graph.node("Reshape", product, shape), real=False)
+
+    return Fusion(found.members, n, lower)
+
+
+_SAMPLES = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 1e4, 50)])
+_ERF = np.array([erf(x) for x in _SAMPLES])
+_NORMAL = np.array([(1 + erf(x / sqrt(2))) / 2 for x in _SAMPLES])
+_MOST_ERROR = 3e-7
+_MOST_DEGREE = 32
+_ARITHMETIC: dict[OperationSpec, Callable[[Polynomial, Polynomial], Polynomial]] = {
+    ADD: operator.add,
+    SUB: operator.sub,
+    MUL: operator.mul,
+}
+_Computed: TypeAlias = tuple[Polynomial, frozenset[int]]
+"""An operand as a polynomial, and the operations that compute it."""
+
+
+def _erf(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """The hyperbolic tangent of an odd polynomial, where that is the error function."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(term(TANH, term(MUL, "x", "factor")), y)
+    if found is None:
+        return None
+    x, factor = found.operands["x"], found.operands["factor"]
+    inside = _polynomial(flow, factor, x, {})
+    if inside is None or not _odd(inside[0]):
+        return None
+    if np.abs(np.tanh(_SAMPLES * inside[0](_SAMPLES)) - _ERF).max() > _MOST_ERROR:
+        return None
+    return _of_one(scope, flow, n, (found.members | inside[1], x), "Erf")
+
+
+def _gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """Computes x times the sigmoid of an odd polynomial of x, where that is Gelu."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(term(MUL, "x", term(LOGISTIC, term(MUL, "x", "factor"))), y)
+    if found is None:
+        return None
+    x, factor = found.operands["x"], found.operands["factor"]
+    inside = _polynomial(flow, factor, x, {})
+    if inside is None or not _odd(inside[0]):
+        return None
+    share = 1 / (1 + np.exp(-np.minimum(_SAMPLES * inside[0](_SAMPLES), 700)))
+    if np.abs(_SAMPLES * (share - _NORMAL)).max() > _MOST_ERROR:
+        return None
+    return _of_one(scope, flow, n, (found.members | inside[1], x), "Gelu")
+
+
+def _odd(factor: Polynomial) -> bool:
+    """True if x times the polynomial of x is odd, and grows: samples above 0 tell all of it."""
+    return not np.any(factor.coef[1::2]) and factor.coef[-1] > 0
+
+
+def _polynomial(
+    flow: Flow, index: int, x: int, known: dict[int, _Computed | None]
+) -> _Computed | None:
+    """Operand `index` as a polynomial of operand `x`; None if it is not one of a low degree."""
+    if index == x:
+        return Polynomial([0, 1]), frozenset()
+    if (number := flow.number(index)) is not None:
+        return Polynomial([number]), frozenset()
+    if index not in known:
+        known[index] = _combined(flow, index, x, known)
+    return known[index]
+
+
+def _combined(
+    flow: Flow, index: int, x: int, known: dict[int, _Computed | None]
+) -> _Computed | None:
+    n = flow.producers.get(index)
+    if n is None or flow.model.operations[n].spec not in _ARITHMETIC or not flow.plain(n, 2):
+        return None
+    operation = flow.model.operations[n]
+    first, second = (_polynomial(flow, i, x, known) for i in operation.inputs[:2])
+    if first is None or second is None or first[0].degree() + second[0].degree() > _MOST_DEGREE:
+        return None
+    return _ARITHMETIC[operation.spec](first[0], second[0]), first[1] | second[1] | {n}
+
+
+def _of_one(
+    scope: Scope, flow: Flow, n: int, found: tuple[frozenset[int], int], op_type: str
+) -> Fusion | None:
+    """The fusion of these members to a function of one operand, unless others need a member."""
+    (members, x), y = found, scope.model.operations[n].outputs[0]
+    if not flow.encloses(members, frozenset([y])) or scope.shape(x) != scope.shape(y):
+        return None
+
+    def lower(scope: Scope) -> None:
+        value = scope.graph.node(op_type, scope.value(x, real=True))
+        scope.define(y, value, real=False)
+
+    return Fusion(members, n, lower)
+
+
+_FINDERS: dict[OperationSpec, tuple[Callable[[Scope, Flow, int], Fusion | None], ...]] = {
+    ADD: (_layer_norm, _biased),
+    MUL: (_gelu,),
+    TANH: (_erf,),
+}
