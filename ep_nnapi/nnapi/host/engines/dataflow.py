@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.host.engines.scope import Scope
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, F16, F32, MUL
@@ -46,6 +47,20 @@ class Match:
 
     operands: Mapping[str, int]
     members: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """A group of operations lowered together.
+
+    members   numbers of the operations
+    last      the one in whose place the group is lowered
+    lower     adds the nodes and defines the group's results
+    """
+
+    members: frozenset[int]
+    last: int
+    lower: Callable[[Scope], None]
 
 
 class Flow:

@@ -1,4 +1,4 @@
-"""Groups of operations that one ONNX operator computes: normalization, Erf, Gelu, biases.
+"""Groups of operations that one ONNX operator computes: normalization, Erf, Gelu, biases, GRU.
 
 ONNX has operators that NNAPI lacks; models have expressions in their place. The operator gives the
 expression's value up to rounding, and up to the error of the polynomial that stands for Erf and
@@ -8,15 +8,15 @@ Gelu: at most 3e-7, and 3e-7 |x| for Gelu of numbers beyond 1.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from math import erf, sqrt
 from typing import TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from ep_nnapi.nnapi.host.engines.dataflow import Flow, term
+from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
+from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
@@ -32,34 +32,27 @@ from ep_nnapi.nnapi.spec import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
-    """A group of operations lowered together.
-
-    members   numbers of the operations
-    last      the one in whose place the group is lowered
-    lower     adds the nodes and defines the group's results
-    """
-
-    members: frozenset[int]
-    last: int
-    lower: Callable[[Scope], None]
-
-
 def fusions(scope: Scope) -> list[Fusion]:
     """The groups of a model; no operation is in two of them."""
-    flow, found, taken = Flow(scope.model), [], set[int]()
+    found, taken = list[Fusion](), set[int]()
+    for each in _candidates(scope):
+        if taken.isdisjoint(each.members):
+            found.append(each)
+            taken |= each.members
+    return found
+
+
+def _candidates(scope: Scope) -> Iterator[Fusion]:
+    flow = Flow(scope.model)
+    yield from gru_layers(scope, flow)
     for n, operation in enumerate(scope.model.operations):
         for finder in _FINDERS.get(operation.spec, ()):
             try:
                 each = finder(scope, flow, n)
             except Inexpressible:  # a shape is unknown
                 continue
-            if each is not None and taken.isdisjoint(each.members):
-                found.append(each)
-                taken |= each.members
-                break
-    return found
+            if each is not None:
+                yield each
 
 
 _CENTRED = term(SUB, "x", term(MEAN, "x", "axes", "keep"))
