@@ -146,6 +146,8 @@ def reverse_sequence(n: Node) -> Iterator[Call]:
         Reason.SHAPE,
         f"{n.input(1).name} has {len(lengths)} lengths for a batch of {batch}",
     )
+    within = all(0 <= length <= steps for length in lengths)
+    n.require(within, Reason.CONSTANT, f"{n.input(1).name} has a length outside 0 to {steps}")
     time = np.arange(steps)[:, np.newaxis]
     ends = np.array(lengths)
     turned = np.where(time < ends, ends - 1 - time, time)  # [steps, batch]

@@ -95,15 +95,17 @@ def split(n: Node) -> Iterator[Call]:
     Source: ONNX Split-2, -11, -13, -18; NDK ANEURALNETWORKS_SPLIT, ANEURALNETWORKS_SLICE.
     """
     x, axis = n.input(0), n.axis(default=0)
-    wanted = [n.has_output(i) for i in range(len(n.node.outputs))]
-    if all(wanted) and x.rank <= MAX_RANK and len({y.shape for y in n.outputs}) == 1:
-        call = SPLIT(x, axis=axis, num_splits=len(wanted), out=n.outputs)
-        if len(wanted) > 1 and n.supports(call):
+    parts = n.outputs
+    sizes = [y.shape[axis] for y in parts]
+    detail = f"the parts have sizes {sizes} of {x.shape[axis]}"
+    n.require(sum(sizes) == x.shape[axis], Reason.SHAPE, detail)
+    if x.rank <= MAX_RANK and len(parts) > 1 and len(set(sizes)) == 1:
+        call = SPLIT(x, axis=axis, num_splits=len(parts), out=parts)
+        if n.supports(call):
             yield call
             return
     begin = 0
-    for i in range(len(wanted)):
-        y = n.output(i)
+    for y in parts:
         taken = [range(size) for size in x.shape]
         taken[axis] = range(begin, begin + y.shape[axis])
         begin += y.shape[axis]

@@ -66,20 +66,24 @@ def _number(n: Node) -> float:
 def _pad(n: Node, given: Mapping[int, tuple[int, int]], number: float) -> Iterator[Call]:
     x, y, mode = n.input(0), n.output(), n.text("mode", "constant")
     paddings = [given.get(axis, (0, 0)) for axis in range(x.rank)]
+    some = all(_kept(*pair) for pair in zip(x.shape, paddings, strict=True))
+    n.require(some, Reason.SHAPE, f"pads remove all elements of {x.name}")
     if mode == "constant":
         yield from of_any_type(n, x, y, lambda a, b: _constant(n, a, paddings, number, b))
     else:
         yield from of_any_type(n, x, y, lambda a, b: _by_copying(n, a, paddings, mode, b))
 
 
+def _kept(size: int, padding: tuple[int, int]) -> range:
+    """Return the indexes of an axis that negative pads do not remove."""
+    before, after = padding
+    return range(max(0, -before), size - max(0, -after))
+
+
 def _constant(n: Node, x: Value, paddings: Paddings, number: float, y: Value) -> Iterator[Call]:
     """Emit the crop of negative pads, then PAD if the pad value is 0, else PAD_V2."""
-    ranges = [
-        range(max(0, -before), size - max(0, -after))
-        for size, (before, after) in zip(x.shape, paddings, strict=True)
-    ]
+    ranges = [_kept(*pair) for pair in zip(x.shape, paddings, strict=True)]
     shape = [len(r) for r in ranges]
-    n.require(min(shape) > 0, Reason.SHAPE, f"pads remove all elements of {x.name}")
     if tuple(shape) != x.shape:
         part = n.temp(x, shape)
         yield from slice_ranges(n, x, ranges, part)
@@ -166,7 +170,6 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
 def _source_indexes(size: int, padding: tuple[int, int], mode: str) -> list[int]:
     """Return the source index of each output element along an axis; negative pads crop first."""
     before, after = padding
-    kept = np.arange(max(0, -before), size - max(0, -after))
     added = (max(0, before), max(0, after))
-    found: list[int] = np.pad(kept, added, mode=mode).tolist()  # type: ignore[call-overload]
+    found: list[int] = np.pad(_kept(size, padding), added, mode=mode).tolist()  # type: ignore[call-overload]
     return found

@@ -188,6 +188,11 @@ def _cropped(n: Node) -> list[Resized]:
     axes = _axes(n)
     which = [n.normalized(a, len(axes), "axes") for a in n.integers("axes", range(len(axes)))]
     roi = n.reals_at(1)
+    n.require(
+        len(roi) == 2 * len(which),
+        Reason.SHAPE,
+        f"roi has {len(roi)} numbers for {len(which)} axes; it must have two for each",
+    )
     for i, axis in enumerate(which):
         axes[axis] = replace(axes[axis], start=roi[i], end=roi[i + len(which)])
     return axes

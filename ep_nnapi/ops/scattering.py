@@ -59,7 +59,8 @@ def scatter_nd(n: Node) -> Iterator[Call]:
     n.constant(1)
     n.require(index.rank > 0, Reason.RANK, f"{index.name} is a scalar")
     width = index.shape[-1]
-    n.require(width <= x.rank, Reason.SHAPE, f"{index.name} has {width} indexes for rank {x.rank}")
+    fits = 0 < width <= x.rank
+    n.require(fits, Reason.SHAPE, f"{index.name} has {width} indexes for rank {x.rank}")
     _require_updates(n, (*index.shape[:-1], *x.shape[width:]))
     none = np.zeros(prod(index.shape[:-1]), np.int32)
     places = yield from row_positions(n, index, x.shape[:width], none)

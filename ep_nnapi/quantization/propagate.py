@@ -101,9 +101,12 @@ class _Declaration:
             zeros = tuple(int(z) for z in zero.constant.array.reshape(-1))
         if len(scales) == len(zeros) == 1:
             return Quantization(scales, zeros)
-        if self.axis is None or not self.value.dims or len(scales) != len(zeros):
+        dims = self.value.dims or ()
+        if self.axis is None or not -len(dims) <= self.axis < len(dims):
             return None
-        return Quantization(scales, zeros, self.axis % len(self.value.dims))
+        size = dims[self.axis]
+        fits = len(zeros) == len(scales) == (size if isinstance(size, int) else len(scales))
+        return Quantization(scales, zeros, self.axis % len(dims)) if fits else None
 
     def _is_readable(self) -> bool:
         """True for constants of numpy types with rank 0 or 1; blocked quantization has more."""

@@ -82,7 +82,10 @@ def as_group(node: GraphNode) -> GraphNode:
     for position, source in (equivalent.unquantized or {}).items():
         found.insert(position, node.inputs[source])
     if equivalent.bias is not None and len(node.inputs) > equivalent.bias:
-        found.append(_bias(node, node.inputs[equivalent.bias]))
+        bias = _bias(node, node.inputs[equivalent.bias])
+        if bias is not None and bias.quantization is None:
+            return node
+        found.append(bias)
     # QLinearSoftmax has the opset of its Softmax as an attribute
     since = min(equivalent.since, _integer(node, "opset", equivalent.since))
     return replace(
@@ -96,6 +99,10 @@ def _integer(node: GraphNode, name: str, default: int) -> int:
 
 
 def _bias(node: GraphNode, given: Value | None) -> Value | None:
+    """The bias with the products of the scales, one along its last axis where these are several.
+
+    It has no quantization where it has another size than there are scales.
+    """
     x, w = node.inputs[0], node.inputs[3]
     if given is None or x is None or w is None or given.dtype is not DType.INT32:
         return given
@@ -104,6 +111,8 @@ def _bias(node: GraphNode, given: Value | None) -> Value | None:
     alpha = node.attributes.get("alpha", 1.0)
     step = np.float32(x.quantization.scale[0] * (alpha if isinstance(alpha, float) else 1.0))
     product = np.array(w.quantization.scale, np.float32) * step
-    axis = 0 if len(product) > 1 else None
     scales = tuple(float(s) for s in product)
+    axis = None if len(scales) == 1 else len(given.dims or ()) - 1
+    if axis is not None and (not given.dims or given.dims[axis] != len(scales)):
+        return replace(given, quantization=None)
     return replace(given, quantization=Quantization(scales, (0,) * len(scales), axis))

@@ -149,3 +149,9 @@ def test_reverse_sequence_matches(shape, time, batch):
 def test_reverse_sequence_by_computed_lengths_is_refused():
     case = node("ReverseSequence", f32(4, 4), i64(4))
     rejects(case, FL8, Reason.CONSTANT, "x1 must be constant")
+
+
+@pytest.mark.parametrize("length", [-1, 5])
+def test_lengths_beyond_the_sequence_are_refused(length):
+    case = node("ReverseSequence", f32(4, 1), np.array([length]))
+    rejects(case, FL8, Reason.CONSTANT, "x1 has a length outside 0 to 4")

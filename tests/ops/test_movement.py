@@ -251,3 +251,9 @@ def test_slice_that_is_declared_larger_is_refused():
     attributes = {"starts": [-1], "ends": [-255], "axes": [0], "opset": 9}
     case = node("Slice", f32(1), output_types=[declared], **attributes)
     rejects(case, FL8, Reason.SHAPE, "declared as [1]; the slice has shape [0]")
+
+
+def test_parts_that_are_not_the_whole_are_refused():
+    """ONNX's inference does not compare `num_outputs` with the outputs."""
+    case = node("Split", f32(6), outputs=2, axis=0, num_outputs=3)
+    rejects(case, FL8, Reason.SHAPE, "the parts have sizes [2, 2] of 6")

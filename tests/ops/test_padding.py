@@ -94,3 +94,9 @@ def test_no_pad_value_is_refused():
     empty = np.zeros(0, np.float32)
     case = node("Pad", f32(2, 3), ints(1, 0, 1, 0), empty)
     rejects(case, FL8, Reason.SHAPE, "has shape [0]; it must be one number")
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_pads_that_remove_all_elements_are_refused(mode):
+    case = node("Pad", f32(2, 3), ints(-2, 0, 3, 0), mode=mode)
+    rejects(case, FL8, Reason.SHAPE, "pads remove all elements of x0")

@@ -282,3 +282,10 @@ def test_positions_agree_with_the_evaluator():
     """Without ties, float32 positions are as good as float64 ones."""
     case = resized(f32(1, 2, 7, 8), scales=(1, 1, 2.3, 0.7), mode="linear")
     matches(case, FL8, oracle=evaluated, atol=WEIGHTS)
+
+
+def test_a_roi_without_two_numbers_for_each_axis_is_refused():
+    crop = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    roi, scales = np.zeros(2, np.float32), np.zeros(0, np.float32)
+    case = node("Resize", f32(1, 1, 4, 4), roi, scales, np.array([1, 1, 2, 2]), **crop)
+    rejects(case, FL8, Reason.SHAPE, "roi has 2 numbers for 4 axes")

@@ -32,3 +32,5 @@ def test_scatter_refusals():
     rejects(computed, FL8, Reason.CONSTANT, "x1 must be constant")
     adding = node("ScatterND", f32(4), ints(1).reshape(1, 1), f32(1), reduction="add")
     rejects(adding, FL8, Reason.ATTRIBUTE, "reduction is 'add'")
+    whole = node("ScatterND", f32(2, 3), np.zeros((1, 0), np.int64), f32(1, 2, 3))
+    rejects(whole, FL8, Reason.SHAPE, "has 0 indexes for rank 2")

@@ -99,6 +99,20 @@ def test_dequantized_weights_are_constants():
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)  # sums of float32 reordered
 
 
+@pytest.mark.parametrize(("count", "axis"), [(5, 1), (7, 1), (0, 1), (6, 2), (6, -3)])
+def test_scales_of_another_number_than_the_axis_has_are_refused(count, axis):
+    """ONNX's inference does not check scales."""
+    nodes = [node(DEQUANTIZE, "w ws wz", "dw", axis=axis), node("MatMul", "x dw", "y")]
+    constants = {
+        "w": np.zeros((8, 6), np.int8),
+        "ws": np.ones(count, np.float32),
+        "wz": np.zeros(count, np.int8),
+    }
+    built = model(nodes, {"x": (1, (2, 8))}, {"y": TensorProto.FLOAT}, constants)
+    (refused,) = ep_nnapi.check(built.SerializeToString()).rejections
+    assert refused.detail.startswith("w has conflicting or no quantization parameters")
+
+
 def test_a_tensor_read_in_two_ways_is_refused():
     nodes = [
         node(QUANTIZE, "x s z", "a"),

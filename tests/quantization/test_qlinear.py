@@ -59,6 +59,21 @@ def test_a_bias_has_the_product_of_the_scales() -> None:
     assert found.quantization == Quantization((0.125, 1.0), (0, 0), 0)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 2), 1), ((1,), None), ((), None), ((2, 1), None)], ids=str
+)
+def test_scales_of_a_bias_are_along_its_last_axis(shape: tuple[int, ...], axis: int | None) -> None:
+    """A bias of one number cannot have several scales: the node is no group then."""
+    bias = Value("b", DType.INT32, shape, constant=Constant.of(np.zeros(shape, np.int32)))
+    node = qlinear("QGemm", {0: quantized("x"), 3: quantized("w", WEIGHTS), 6: bias}, 9)
+    found = as_group(node)
+    if axis is None:
+        assert found is node
+        return
+    assert found.inputs[2] is not None
+    assert found.inputs[2].quantization == Quantization((0.125, 1.0), (0, 0), axis)
+
+
 def test_the_axis_of_weights_follows_transb() -> None:
     gemm = FLOAT_EQUIVALENTS["QGemm"]
     node = qlinear("QGemm", {0: quantized("a"), 3: quantized("b")}, 9)
