@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ep_nnapi.capability.shape_check import operands_of
 from ep_nnapi.errors import Reason, Reject
@@ -42,17 +42,21 @@ def require_int32_scalars(call: Call) -> None:
             )
 
 
-def require_bounded_memory(node: GraphNode, calls: Sequence[Call]) -> None:
-    """Raises Reject(SIZE) if the node's calls need more memory than its own sizes justify.
+def require_bounded_memory(node: GraphNode, call: Call) -> None:
+    """Raises Reject(SIZE) if a call of the node needs more memory than its own sizes justify.
 
     Constants are lazy, so the check runs before any of them is in memory.
     """
-    for call in calls:
-        used = (*_values(call.inputs), *writes(call))
-        if any(bytes_of(value) > _ALLOWANCE for value in used):
-            _require_in_proportion(node, call)
-        if call.spec in SCRATCH:
-            require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
+    used = _used(call)
+    if max(map(bytes_of, used), default=0) > _ALLOWANCE:
+        _require_in_proportion(node, call)
+    if call.spec in SCRATCH:
+        require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
+
+
+def is_small(call: Call) -> bool:
+    """True if the memory of a call is within the limits for any node."""
+    return call.spec not in SCRATCH and max(map(bytes_of, _used(call)), default=0) <= _ALLOWANCE
 
 
 def _require_in_proportion(node: GraphNode, call: Call) -> None:
@@ -71,6 +75,11 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
     for value in writes(call):
         if bytes_of(value) > written:
             raise _too_large(f"{call.spec.name} computes a tensor", value, written)
+
+
+def _used(call: Call) -> tuple[Value, ...]:
+    """The tensors that a call reads and writes."""
+    return (*_values(call.inputs), *writes(call))
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

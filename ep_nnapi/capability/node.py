@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.float_fallback import lower_in_floats
-from ep_nnapi.capability.memory_limits import (
-    require_bounded_memory,
-    require_finite_scalars,
-    require_int32_scalars,
-)
 from ep_nnapi.capability.requantize import insert_requantization
-from ep_nnapi.capability.shape_check import check_shapes
 from ep_nnapi.errors import Reason, Reject, Rejection
-from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK, Value
+from ep_nnapi.graph.immutable import immutable
+from ep_nnapi.graph.value import MAX_NUMPY_RANK
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.lib.piecewise_linear import is_implied
@@ -35,10 +29,9 @@ from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
-NO_ELEMENTS = "in NNAPI a size of 0 means unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class CapableNode:
     """A capable node, its lowering to calls, and a note for the user, "" for none."""
 
@@ -109,12 +102,7 @@ def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[C
     level = target.feature_level
     calls = tuple([c.with_origin(origin) for c in insert_requantization(given, level)])
     for call in calls:
-        require_int32_scalars(call)
-        call.match(level)  # types and ranks of the operands
-        require_finite_scalars(call, level)
-        check_shapes(call)
-        _require_valid_operands(call)
-    require_bounded_memory(node, calls)
+        check_call(call, node, level)
     return calls
 
 
@@ -146,27 +134,8 @@ def _require_numpy_ranks(node: GraphNode) -> GraphNode:
 
 def _require_valid_tensors(node: GraphNode) -> GraphNode:
     # an empty constant may mean an omitted input; it is an error only as an operand
-    _require_valid_sizes([v for v in (*node.inputs, *node.outputs) if v and v.constant is None])
+    require_valid_sizes([v for v in (*node.inputs, *node.outputs) if v and v.constant is None])
     return node
-
-
-def _require_valid_operands(call: Call) -> None:
-    _require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
-
-
-def _require_valid_sizes(values: Iterable[Value]) -> None:
-    for value in values:
-        sizes = [d for d in value.dims or () if isinstance(d, int)]
-        if sizes and min(sizes) < 1:
-            if 0 in sizes:
-                raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
-            found = list(value.dims or ())
-            raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")
-        if bytes_of(value) > MAX_BYTES:
-            raise Reject(
-                Reason.SIZE,
-                f"{value.name} has {bytes_of(value)} bytes; NNAPI's maximum is {MAX_BYTES}",
-            )
 
 
 def _prepare_quantization(node: GraphNode) -> GraphNode:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ep_nnapi.errors import Reason, Reject, SpecError
-from ep_nnapi.graph.value import Array, Constant, DType, Value, operand_shape
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Arg, Call, Given, View
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 
-_MAX_SHAPE_ELEMENTS = 64  # elements up to which an INT32 constant is read: shapes, axes, paddings
+_MAX_SHAPE_SIZE = 64  # size of an axis up to which an INT32 constant is read
 
 
 def check_shapes(call: Call) -> None:
@@ -43,7 +43,7 @@ def _matches(inferred: tuple[int | None, ...], declared: tuple[int, ...]) -> boo
 def _operand(arg: Given) -> Operand | tuple[Operand, ...]:
     if isinstance(arg, Value):
         return _tensor(arg)
-    if arg is None or isinstance(arg, int | float):
+    if arg is None or isinstance(arg, (int, float)):
         return arg
     if isinstance(arg, View):
         return _tensor(arg)
@@ -57,13 +57,15 @@ def _tensor(arg: Arg) -> Tensor:
         return Tensor(arg.shape)
     if not isinstance(arg, Value):
         raise SpecError(f"{arg!r} is not a tensor")
-    elements = None if arg.constant is None else _shape_elements(arg.constant)
+    constant = arg.constant
+    elements = constant.array if constant is not None and may_be_shape(constant) else None
     return Tensor(operand_shape(arg.shape), elements)
 
 
-def _shape_elements(constant: Constant) -> Array | None:
-    """The elements of a constant that may be a shape; None for others, which are not loaded."""
-    if constant.dtype is not DType.INT32:
-        return None
-    small = all(size <= _MAX_SHAPE_ELEMENTS for size in constant.shape)
-    return constant.array if small and constant.rank <= 2 else None
+def may_be_shape(constant: Constant) -> bool:
+    """True for a constant whose elements are read, as they may be a shape, axes or paddings."""
+    return (
+        constant.dtype is DType.INT32
+        and constant.rank <= 2
+        and max(constant.shape, default=1) <= _MAX_SHAPE_SIZE
+    )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Value
 
 Attribute: TypeAlias = (
@@ -19,7 +20,7 @@ Attribute: TypeAlias = (
 NO_ATTRIBUTES: Mapping[str, Attribute] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class GraphNode:
     """One ONNX node, or one QDQ group.
 

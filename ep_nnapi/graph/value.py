@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from math import isfinite, prod
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ep_nnapi.errors import FIX_ADVICE, Reason, Reject
+from ep_nnapi.graph.immutable import immutable
 
 Array: TypeAlias = NDArray[Any]
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
@@ -107,7 +108,7 @@ ITEM_BYTES = {kind: _NUMPY[kind].itemsize if kind.readable else 1 for kind in DT
 """Bytes of one element; 1 for a type that numpy does not have."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Quantization:
     """Quantization parameters: real = scale * (quantized - zero_point), per tensor or `axis`.
 
@@ -124,7 +125,7 @@ class Quantization:
         return self.axis is None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Constant:
     """Constant data, loaded only when the NNAPI model is built.
 
@@ -179,7 +180,7 @@ def only_element(constant: Constant, name: str) -> float:
     return element
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Value:
     """A named tensor. `shape` and `rank` raise Reject(SHAPE) if a dimension or the rank is unknown.
 

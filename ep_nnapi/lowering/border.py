@@ -10,6 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.errors import ModelError
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array, DType
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 
@@ -22,7 +23,7 @@ class OtherSizes(ModelError):
     """An input tensor of a cluster has another shape than the model declares."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Crossing:
     """One input or output of a cluster, as ONNX tensor and as operand of the NNAPI model.
 

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
@@ -42,7 +43,7 @@ class UnsupportedPermute(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class BoundaryValue:
     """An input or output of a cluster, and the plain value inside, permuted by `perm`."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ep_nnapi.errors import Reject, SpecError
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import (
     MAX_RANK,
     Constant,
@@ -50,7 +51,7 @@ def operand_code(value: Value) -> OperandCode | None:
     return _QUANTIZED.get(value.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class View:
     """A value stored with permuted axes: physical axis i is logical axis `perm[i]`."""
 
@@ -149,7 +150,7 @@ class _TypedArg:
         return f"{self.arg} is a {type(self.arg).__name__}"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Call:
     """One operation, operands in NNAPI's order; `origin` names the ONNX nodes it came from."""
 
@@ -173,6 +174,10 @@ class Call:
         self._matched.append(found)
         return found
 
+    def set_match(self, match: Match) -> None:
+        """Set the signature to that of a call with operands of the same types and ranks."""
+        self._matched.append(match)
+
     def is_supported(self, feature_level: int) -> bool:
         """True if the feature level supports the operation with these operands."""
         try:
@@ -190,7 +195,7 @@ class Call:
         found: dict[str, Given] = {}
         repeated: dict[str, list[Value | View]] = {}
         for param, arg in zip(self.params, self.inputs, strict=True):
-            if param.many and isinstance(arg, Value | View):  # not omitted
+            if param.many and isinstance(arg, (Value, View)):  # not omitted
                 repeated.setdefault(param.name, []).append(arg)
             else:
                 found[param.name] = arg
@@ -209,7 +214,7 @@ class Row(OperationSpec):
         `activation` defaults to NONE; operands that are None are omitted. Raises SpecError if no
         operand list of the operation has these names, which is a bug in the caller.
         """
-        outputs = (out,) if isinstance(out, Value | View) else tuple(out)
+        outputs = (out,) if isinstance(out, (Value, View)) else tuple(out)
         for form in self.input_params:
             bound = _bind(form, given, named)
             if bound is not None:

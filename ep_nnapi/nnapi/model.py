@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import OperandCode
 
@@ -61,7 +62,7 @@ class Omitted(StrEnum):
     NO_VALUE = "no value"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Operand:
     """One operand.
 
@@ -156,7 +157,7 @@ class TypedOperand:
         return f"operand {self.index} is {self.operand.type.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Operation:
     """One operation: its spec row and the indexes of its operands.
 

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ep_nnapi.capability.node import NO_ELEMENTS, CapableNode, judge
+from ep_nnapi.capability.call_checks import NO_ELEMENTS
+from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.costs.work import work
 from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError, Unresponsive
 from ep_nnapi.graph.dag import outputs_of

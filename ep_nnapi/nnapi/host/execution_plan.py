@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Lifetime, assign_offsets, block
@@ -22,7 +23,7 @@ from ep_nnapi.nnapi.shapes.operands import unify
 Shape: TypeAlias = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ScheduledStep:
     """One operation of a prepared model.
 

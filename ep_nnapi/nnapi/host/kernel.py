@@ -8,6 +8,7 @@ from functools import cached_property
 from inspect import Parameter, signature
 from typing import TypeAlias
 
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -15,7 +16,7 @@ from ep_nnapi.nnapi.signature import OperationSpec
 Function: TypeAlias = Callable[..., object]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Types:
     """Types of an operation's operands by name, without data; omitted operands are absent."""
 

@@ -67,4 +67,4 @@ class KernelCall:
 
 
 def _arrays(value: object) -> tuple[object, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

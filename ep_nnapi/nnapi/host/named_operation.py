@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
@@ -15,7 +15,7 @@ from ep_nnapi.nnapi.signature import Match
 Names: TypeAlias = Mapping[str, int | tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NamedOperation:
     """An operation with its operands by name.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.signature import OperationSpec
 
@@ -24,7 +24,7 @@ class ShapeError(SpecError):
     """Shapes or values of operands are invalid or inconsistent."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Tensor:
     """A tensor in shape inference; its properties raise UnknownOperand if they are unknown.
 

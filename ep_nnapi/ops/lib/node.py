@@ -11,6 +11,7 @@ import numpy as np
 
 from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Attribute, GraphNode
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array, Constant, DType, Value, only_element, require_finite
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.target import Target
@@ -19,7 +20,7 @@ KNOWN_OPSET = 26
 """The newest supported ai.onnx opset; a node with a later schema is rejected (OPSET)."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Node:
     """A graph node and the target it is lowered for.
 
