@@ -52,9 +52,9 @@ def check_call(call: Call, node: GraphNode, feature_level: int) -> None:
 def require_valid_sizes(values: Iterable[Value]) -> None:
     """Raises Reject for a tensor that has no elements, a negative size or too many bytes."""
     for value in values:
-        sizes = [d for d in value.dims or () if isinstance(d, int)]
-        if sizes and min(sizes) < 1:
-            if 0 in sizes:
+        least = min([d for d in value.dims or () if isinstance(d, int)], default=1)
+        if least < 1:
+            if 0 in (value.dims or ()):
                 raise Reject(Reason.SHAPE, f"{value.name} has no elements; {NO_ELEMENTS}")
             found = list(value.dims or ())
             raise Reject(Reason.SHAPE, f"{value.name} has a negative size: {found}")

@@ -34,13 +34,16 @@ def insert_requantization(calls: Iterable[Call], feature_level: int) -> Iterator
     """
     requantizer = _Requantizer(feature_level)
     for call in calls:
-        values = (*map(value_of, call.inputs), *writes(call))
-        quantized = [v for v in values if v is not None and is_8bit(v)]
-        if not quantized:
+        if not any(map(_is_8bit, (*call.inputs, *call.outputs))):
             yield call
             continue
         for step in requantizer.calls_for(_unify_signedness(call)):
             yield step if feature_level >= SIGNED_LEVEL else _to_unsigned(step)
+
+
+def _is_8bit(arg: Arg) -> bool:
+    value = value_of(arg)
+    return value is not None and is_8bit(value)
 
 
 @dataclass

@@ -23,7 +23,7 @@ def value_of(arg: Arg) -> Value | None:
 
 def reads(call: Call) -> tuple[Value, ...]:
     """Returns the values that a call reads, without constants."""
-    values = [value_of(a) for a in call.inputs]
+    values = map(value_of, call.inputs)
     return tuple([v for v in values if v is not None and v.constant is None])
 
 

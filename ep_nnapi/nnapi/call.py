@@ -250,10 +250,7 @@ def _bind(
 ) -> tuple[Params, tuple[Arg, ...]] | None:
     if len(given) > len(form):
         return None
-    names = [param.name for param in form]
-    if not named.keys().isdisjoint(names[: len(given)]):
-        return None
-    if not {name for name, arg in named.items() if arg is not None}.issubset(names):
+    if named and not _fits_names(form, len(given), named):
         return None
     rest = [named.get(p.name, _default(p)) for p in form[len(given) :]]
     params: list[Param] = []
@@ -272,6 +269,13 @@ def _bind(
     if end is None:
         return None
     return tuple(params[:end]), tuple(inputs[:end])
+
+
+def _fits_names(form: Params, given: int, named: Mapping[str, Given]) -> bool:
+    """True if the operands by name are of the form, and not among the first `given` ones."""
+    names = [param.name for param in form]
+    present = {name for name, arg in named.items() if arg is not None}
+    return named.keys().isdisjoint(names[:given]) and present.issubset(names)
 
 
 def _default(param: Param) -> Scalar | None:

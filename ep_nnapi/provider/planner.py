@@ -286,9 +286,7 @@ def _boundary_values(
 ) -> tuple[list[Value], list[Value]]:
     """Returns the inputs and the outputs of a set of nodes, each once."""
     ids = {n.id for n in nodes}
-    written = {v.name for n in nodes for v in outputs_of(n)}
+    written = {v.name: v for n in nodes for v in outputs_of(n)}
     entering = {v.name: v for n in nodes for v in inputs_of(n) if v.name not in written}
-    leaving = {
-        v.name: v for n in nodes for v in outputs_of(n) if readers.get(v.name, frozenset()) - ids
-    }
-    return list(entering.values()), list(leaving.values())
+    leaving = [v for name, v in written.items() if not readers.get(name, ids) <= ids]
+    return list(entering.values()), leaving

@@ -48,6 +48,7 @@ RAW_INTEGER_OPS: Mapping[str, tuple[Sequence[int], Sequence[int]]] = {
     "MatMulInteger": (range(4), ()),
 }
 """Operators on raw integers: indices of the inputs and outputs that are not scaled."""
+_QUANTIZED_OPS = frozenset((DEQUANTIZE, QUANTIZE, *FLOAT_EQUIVALENTS, *RAW_INTEGER_OPS))
 _IDENTITY = Quantization((1.0,), (0,))
 """Identity quantization: the real value equals the stored integer."""
 
@@ -59,10 +60,7 @@ def propagate_quantization(graph: Graph) -> Graph:
     and backward through operators that only move elements. A value with conflicting parameters has
     none.
     """
-    if not any(
-        n.op_type in (DEQUANTIZE, QUANTIZE, *FLOAT_EQUIVALENTS, *RAW_INTEGER_OPS)
-        for n in graph.nodes
-    ):
+    if not any(n.op_type in _QUANTIZED_OPS for n in graph.nodes):
         return graph
     declared = _all_declarations(graph.nodes)
     known = _propagate(graph.nodes, declared)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.sizes.bind import is_dynamic
+from ep_nnapi.sizes.inference import is_sized
 
 
 def mark_data_dependent(graph: Graph) -> Graph:
@@ -20,9 +20,11 @@ def mark_data_dependent(graph: Graph) -> Graph:
     found: dict[str, str] = {}
     for node in graph.nodes:
         for part in node.originals:
-            unknown = [v for v in outputs_of(part) if is_dynamic([v])]
-            read = (found[v.name] for v in inputs_of(part) if v.name in found and is_dynamic([v]))
-            found.update(dict.fromkeys((v.name for v in unknown), next(read, part.name)))
+            unknown = [v.name for v in outputs_of(part) if not is_sized(v)]
+            if unknown:
+                read = (v for v in inputs_of(part) if v.name in found and not is_sized(v))
+                source = next((found[v.name] for v in read), part.name)
+                found.update(dict.fromkeys(unknown, source))
     if not found:
         return graph
     return replace(graph, nodes=tuple(_mark_node(n, found) for n in graph.nodes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Set
 from dataclasses import replace
 
 from ep_nnapi.graph.dag import inputs_of, outputs_of
@@ -21,8 +21,7 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
     """
     untrusted: set[str] = set()
     for node in graph.nodes:
-        read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if not untrusted.isdisjoint(read) or _is_untrusted(node):
+        if (untrusted and _reads(node, untrusted)) or _is_untrusted(node):
             untrusted |= {v.name for v in outputs_of(node)}
     if not untrusted:
         return graph
@@ -31,6 +30,11 @@ def drop_untrusted_shapes(graph: Graph) -> Graph:
         nodes=tuple(_drop_shapes(n, untrusted) for n in graph.nodes),
         outputs=tuple(_drop_shape(v, untrusted) for v in graph.outputs),
     )
+
+
+def _reads(node: GraphNode, names: Set[str]) -> bool:
+    """True if the node reads one of the tensors of these names."""
+    return not names.isdisjoint([v.name for v in inputs_of(node)] + list(node.implicit))
 
 
 def _is_untrusted(node: GraphNode) -> bool:
@@ -46,8 +50,7 @@ def unverified_tensors(graph: Graph) -> frozenset[str]:
     """
     names = {v.name for v in graph.inputs if graph.key or v.dims == ()}
     for node in graph.nodes:
-        read = {v.name for v in inputs_of(node)} | set(node.implicit)
-        if read & names or any(is_unverifiable(part) for part in node.originals):
+        if _reads(node, names) or any(is_unverifiable(part) for part in node.originals):
             names |= {v.name for v in outputs_of(node)}
     return frozenset(names)
 

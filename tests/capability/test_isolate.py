@@ -31,7 +31,7 @@ STAGES = {
     "quantization": (judging, "propagate_quantization", {}),
     "ranges of numbers": (judging, "mark_int32_ranges", {}),
     "lowering and matching": (capability, "_lower_operator", {}),
-    "shapes of a lowering": (capability, "check_shapes", {}),
+    "shapes of a lowering": (capability, "check_call", {}),
     "fusion": (lowering, "fuse_activations", {}),
     "layout": (lowering, "assign_layouts", {}),
     "the model for the CPU provider": (planning, "model_of", {"fallback": "cpu"}),

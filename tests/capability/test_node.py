@@ -134,10 +134,10 @@ def test_a_group_rejected_in_both_ways_gives_both_reasons() -> None:
 def test_a_defect_rejects_the_node_and_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def failing(call: object) -> None:
+    def failing(*arguments: object) -> None:
         raise ValueError("injected")
 
-    monkeypatch.setattr(capability, "check_shapes", failing)
+    monkeypatch.setattr(capability, "check_call", failing)
     with caplog.at_level(logging.ERROR, capability.__name__):
         assert rejected(RELU) == (
             Reason.OP,

@@ -32,10 +32,10 @@ def test_an_invalid_model_is_refused() -> None:
 def test_a_defect_that_is_logged_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The node stays on the CPU provider and the session computes: only the log shows it."""
 
-    def failing(call: object) -> None:
+    def failing(*arguments: object) -> None:
         raise ZeroDivisionError("injected")
 
-    monkeypatch.setattr(capability, "check_shapes", failing)
+    monkeypatch.setattr(capability, "check_call", failing)
     result = on_nnapi(model(), FEEDS, {})
     assert result.ended in FAULTS
     assert result.detail == "the analysis of n (Relu) failed: ZeroDivisionError: injected"
