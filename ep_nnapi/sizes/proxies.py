@@ -25,8 +25,10 @@ _FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("M
 """ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
 _PROXY_OPSET = 13
 """An opset with all substitutes; later opsets do not change their shape inference."""
-_EQUIVALENTS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less"}
-"""Operators that ONNX defines as functions, and equivalents for shape inference."""
+_EQUIVALENTS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less", "PRelu": "Mul"}
+"""Equivalents for shape inference of operators that ONNX defines as functions, and of PRelu.
+
+ONNX says that PRelu keeps the shape; ONNX Runtime computes with larger slopes too."""
 
 
 def inference_proxy(node: GraphNode) -> GraphNode:

@@ -33,6 +33,7 @@ def cases() -> Iterator[Given]:
     q = np.zeros((4, 5), np.uint8)
     yield "", "GroupNormalization", (f32(2, 4, 3), f32(4), f32(4)), {"num_groups": 2}
     yield "", "MeanVarianceNormalization", (f32(2, 4, 3, 1),), {}
+    yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
     yield MS, "BiasGelu", (f32(2, 3, 4), f32(4)), {}
     yield MS, "FastGelu", (f32(2, 3, 4),), {}
     yield MS, "Gelu", (f32(2, 3, 4),), {}

@@ -115,3 +115,23 @@ def test_sizes_on_which_data_decides(op_type: str) -> None:
     )
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, atol=CLOSE)
+
+
+def test_slopes_may_be_larger_than_the_tensor() -> None:
+    """ONNX Runtime computes what ONNX does not allow, and infers the tensor's sizes for it."""
+    nodes = [
+        helper.make_node("PRelu", ["x", "s"], ["p"], "prelu"),
+        helper.make_node("Sigmoid", ["p"], ["y"], "sigmoid"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZES)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    slopes = numpy_helper.from_array(np.linspace(-1, 1, 3, dtype=np.float32)[:, None, None, None])
+    slopes.name = "s"
+    graph = helper.make_graph(nodes, "g", [x], [y], [slopes])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    model = made.SerializeToString()
+    (refused,) = ep_nnapi.check(model).rejections
+    assert (refused.node, refused.reason) == ("prelu", "SHAPE")
+    ours = run(model, nnapi=True)
+    assert ours.shape == (3, 4, 6, 5)
+    np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)
