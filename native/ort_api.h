@@ -37,6 +37,8 @@ typedef struct OrtApi OrtApi;
 typedef struct OrtEpApi OrtEpApi;
 typedef struct OrtApiBase OrtApiBase;
 typedef struct OrtModelEditorApi OrtModelEditorApi;
+typedef struct OrtModel OrtModel;
+typedef struct OrtPrepackedWeightsContainer OrtPrepackedWeightsContainer;
 typedef struct OrtEpContextConfig OrtEpContextConfig;
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
@@ -60,7 +62,9 @@ struct OrtApi {
   void *unused23[1];
   OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int);
   OrtStatus *(*SetInterOpNumThreads)(OrtSessionOptions *, int);
-  void *unused26[13];
+  void *unused26[7];
+  OrtStatus *(*SessionGetInputTypeInfo)(const OrtSession *, size_t, OrtTypeInfo **);
+  void *unused34[5];
   OrtStatus *(*CreateRunOptions)(OrtRunOptions **);
   void *unused40[6];
   OrtStatus *(*RunOptionsSetTerminate)(OrtRunOptions *);
@@ -90,19 +94,23 @@ struct OrtApi {
   void (*ReleaseSession)(OrtSession *);
   void (*ReleaseValue)(OrtValue *);
   void (*ReleaseRunOptions)(OrtRunOptions *);
-  void *unused98[2];
+  void (*ReleaseTypeInfo)(OrtTypeInfo *);
+  void *unused99[1];
   void (*ReleaseSessionOptions)(OrtSessionOptions *);
   void *unused101[29];
   OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *);
-  void *unused131[79];
-  OrtStatus *(*AddExternalInitializers)(OrtSessionOptions *, const char *const *, const OrtValue *const *, size_t);
+  void *unused131[80];
   OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **);
   void (*ReleaseOpAttr)(OrtOpAttr *);
   void *unused213[34];
   OrtStatus *(*Logger_LogMessage)(const OrtLogger *, int, const char *, const char *, int, const char *);
   void *unused248[24];
   OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *);
-  void *unused273[16];
+  void *unused273[12];
+  void (*ReleaseValueInfo)(OrtValueInfo *);
+  void *unused286[1];
+  void (*ReleaseGraph)(OrtGraph *);
+  void (*ReleaseModel)(OrtModel *);
   OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **);
   OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **);
   const OrtModelEditorApi *(*GetModelEditorApi)(void);
@@ -191,8 +199,21 @@ struct OrtEpApi {
 };
 
 struct OrtModelEditorApi {
-  void *unused0[6];
+  void *unused0[5];
+  OrtStatus *(*CreateValueInfo)(const char *, const OrtTypeInfo *, OrtValueInfo **);
   OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, size_t, const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **);
+  OrtStatus *(*CreateGraph)(OrtGraph **);
+  OrtStatus *(*SetGraphInputs)(OrtGraph *, OrtValueInfo **, size_t);
+  void *unused9[1];
+  OrtStatus *(*AddInitializerToGraph)(OrtGraph *, const char *, OrtValue *, _Bool);
+  void *unused11[1];
+  OrtStatus *(*CreateModel)(const char *const *, const int *, size_t, OrtModel **);
+  OrtStatus *(*AddGraphToModel)(OrtModel *, OrtGraph *);
+  void *unused14[2];
+  OrtStatus *(*CreateModelEditorSessionFromArray)(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **);
+  void *unused17[1];
+  OrtStatus *(*ApplyModelToModelEditorSession)(OrtSession *, OrtModel *);
+  OrtStatus *(*FinalizeModelEditorSession)(OrtSession *, const OrtSessionOptions *, OrtPrepackedWeightsContainer *);
 };
 
 struct OrtApiBase {

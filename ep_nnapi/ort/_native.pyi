@@ -160,11 +160,9 @@ class Lib:
     def open_inner_session(
         self,
         model: CData,
-        size: int,
         threads: int,
         settings: CData,
         count: int,
-        weights: CData,
         session: CData,
         /,
     ) -> CData: ...

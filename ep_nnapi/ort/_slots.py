@@ -14,7 +14,7 @@ OPAQUE = (
     *("OrtSession", "OrtRunOptions"),
     *("OrtEpProfilerImpl", "OrtProfilingEvent", "OrtProfilingEventsContainer"),
     *("OrtNodeComputeInfo", "OrtNodeFusionOptions", "OrtApi", "OrtEpApi", "OrtApiBase"),
-    "OrtModelEditorApi",
+    *("OrtModelEditorApi", "OrtModel", "OrtPrepackedWeightsContainer"),
     "OrtEpContextConfig",
     "OrtAllocator",
     "OrtMemoryInfo",
@@ -35,6 +35,7 @@ ORT_API = {
     22: "OrtStatus *(*SetSessionLogSeverityLevel)(OrtSessionOptions *, int)",
     24: "OrtStatus *(*SetIntraOpNumThreads)(OrtSessionOptions *, int)",
     25: "OrtStatus *(*SetInterOpNumThreads)(OrtSessionOptions *, int)",
+    33: "OrtStatus *(*SessionGetInputTypeInfo)(const OrtSession *, size_t, OrtTypeInfo **)",
     39: "OrtStatus *(*CreateRunOptions)(OrtRunOptions **)",
     46: "OrtStatus *(*RunOptionsSetTerminate)(OrtRunOptions *)",
     49: "OrtStatus *(*CreateTensorWithDataAsOrtValue)"
@@ -59,15 +60,17 @@ ORT_API = {
     95: "void (*ReleaseSession)(OrtSession *)",
     96: "void (*ReleaseValue)(OrtValue *)",
     97: "void (*ReleaseRunOptions)(OrtRunOptions *)",
+    98: "void (*ReleaseTypeInfo)(OrtTypeInfo *)",
     100: "void (*ReleaseSessionOptions)(OrtSessionOptions *)",
     130: "OrtStatus *(*AddSessionConfigEntry)(OrtSessionOptions *, const char *, const char *)",
-    210: "OrtStatus *(*AddExternalInitializers)"
-    "(OrtSessionOptions *, const char *const *, const OrtValue *const *, size_t)",
     211: "OrtStatus *(*CreateOpAttr)(const char *, const void *, int, int, OrtOpAttr **)",
     212: "void (*ReleaseOpAttr)(OrtOpAttr *)",
     247: "OrtStatus *(*Logger_LogMessage)"
     "(const OrtLogger *, int, const char *, const char *, int, const char *)",
     272: "OrtStatus *(*ReadOpAttr)(const OrtOpAttr *, int, void *, size_t, size_t *)",
+    285: "void (*ReleaseValueInfo)(OrtValueInfo *)",
+    287: "void (*ReleaseGraph)(OrtGraph *)",
+    288: "void (*ReleaseModel)(OrtModel *)",
     289: "OrtStatus *(*GetValueInfoName)(const OrtValueInfo *, const char **)",
     290: "OrtStatus *(*GetValueInfoTypeInfo)(const OrtValueInfo *, const OrtTypeInfo **)",
     291: "const OrtModelEditorApi *(*GetModelEditorApi)(void)",
@@ -154,8 +157,19 @@ FUNCTION_TYPES = (
 )
 
 MODEL_EDITOR_API = {
+    5: "OrtStatus *(*CreateValueInfo)(const char *, const OrtTypeInfo *, OrtValueInfo **)",
     6: "OrtStatus *(*CreateNode)(const char *, const char *, const char *, const char *const *, "
     "size_t, const char *const *, size_t, OrtOpAttr **, size_t, OrtNode **)",
+    7: "OrtStatus *(*CreateGraph)(OrtGraph **)",
+    8: "OrtStatus *(*SetGraphInputs)(OrtGraph *, OrtValueInfo **, size_t)",
+    10: "OrtStatus *(*AddInitializerToGraph)(OrtGraph *, const char *, OrtValue *, _Bool)",
+    12: "OrtStatus *(*CreateModel)(const char *const *, const int *, size_t, OrtModel **)",
+    13: "OrtStatus *(*AddGraphToModel)(OrtModel *, OrtGraph *)",
+    16: "OrtStatus *(*CreateModelEditorSessionFromArray)"
+    "(const OrtEnv *, const void *, size_t, const OrtSessionOptions *, OrtSession **)",
+    18: "OrtStatus *(*ApplyModelToModelEditorSession)(OrtSession *, OrtModel *)",
+    19: "OrtStatus *(*FinalizeModelEditorSession)"
+    "(OrtSession *, const OrtSessionOptions *, OrtPrepackedWeightsContainer *)",
 }
 
 ORT_API_BASE = {

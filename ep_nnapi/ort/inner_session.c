@@ -42,53 +42,105 @@ static void release_values(OrtValue **values, size_t count) {
     if (values[i] != NULL) api->ReleaseValue(values[i]);
 }
 
-static OrtStatus *configure(InnerSession *session, const SessionSetting *settings, size_t count,
-                            const NamedTensors *weights, OrtValue **values,
-                            OrtSessionOptions *options) {
+static OrtStatus *configure(const InnerSession *session, const SessionSetting *settings,
+                            size_t count, OrtSessionOptions *options) {
   enum { FATAL = 4 };
   size_t i;
   TRY(api->SetSessionLogSeverityLevel(options, FATAL));
   TRY(api->SetIntraOpNumThreads(options, session->threads));
   for (i = 0; i < count; i++)
     TRY(api->AddSessionConfigEntry(options, settings[i].key, settings[i].value));
-  if (weights->count == 0) return NULL;
-  TRY(tensors_over(session, weights->tensors, weights->count, values));
-  return api->AddExternalInitializers(options, weights->names, (const OrtValue *const *)values,
-                                      weights->count);
+  return NULL;
 }
 
-static OrtStatus *open_session(InnerSession *session, const void *model, size_t size,
-                               const SessionSetting *settings, size_t count,
-                               const NamedTensors *weights, OrtValue **values) {
+/* `values` has room for the inputs. */
+static OrtStatus *set_inputs(const InnerSession *session, const InnerModel *model,
+                             OrtValueInfo **values, OrtGraph *graph) {
+  OrtTypeInfo *type;
+  OrtStatus *status;
+  size_t i;
+  for (i = 0; i < model->input_count; i++) {
+    TRY(api->SessionGetInputTypeInfo(session->session, i, &type));
+    status = api->GetModelEditorApi()->CreateValueInfo(model->inputs[i], type, &values[i]);
+    api->ReleaseTypeInfo(type);
+    if (status != NULL) return status;
+  }
+  return api->GetModelEditorApi()->SetGraphInputs(graph, values, model->input_count);
+}
+
+/* Values that a graph does not take over are released. */
+static OrtStatus *fill_graph(const InnerSession *session, const InnerModel *model,
+                             OrtGraph *graph) {
+  OrtValueInfo **inputs = calloc(model->input_count + 1, sizeof(OrtValueInfo *));
+  OrtStatus *status;
+  OrtValue *value;
+  size_t i;
+  if (inputs == NULL) return create_status("ep_nnapi: out of memory");
+  status = set_inputs(session, model, inputs, graph);
+  for (i = 0; status != NULL && i < model->input_count; i++)
+    if (inputs[i] != NULL) api->ReleaseValueInfo(inputs[i]);
+  free(inputs);
+  for (i = 0; status == NULL && i < model->weights->count; i++) {
+    status = tensor_over(session, &model->weights->tensors[i], &value);
+    if (status != NULL) break;
+    status = api->GetModelEditorApi()->AddInitializerToGraph(graph, model->weights->names[i],
+                                                             value, 1);
+    if (status != NULL) api->ReleaseValue(value);
+  }
+  return status;
+}
+
+/* Replaces the inputs that stand for weights by the weights themselves, where they are. */
+static OrtStatus *set_weights(const InnerSession *session, const InnerModel *model,
+                              OrtModel *changes) {
+  OrtGraph *graph;
+  OrtStatus *status;
+  TRY(api->GetModelEditorApi()->CreateGraph(&graph));
+  status = fill_graph(session, model, graph);
+  if (status == NULL) status = api->GetModelEditorApi()->AddGraphToModel(changes, graph);
+  if (status != NULL) {
+    api->ReleaseGraph(graph);
+    return status;
+  }
+  return api->GetModelEditorApi()->ApplyModelToModelEditorSession(session->session, changes);
+}
+
+static OrtStatus *load_session(InnerSession *session, const InnerModel *model,
+                               const OrtSessionOptions *options) {
+  const OrtModelEditorApi *editor = api->GetModelEditorApi();
+  OrtModel *changes;
+  OrtStatus *status;
+  TRY(editor->CreateModelEditorSessionFromArray(session->env, model->content, model->bytes, options,
+                                                &session->session));
+  TRY(editor->CreateModel(NULL, NULL, 0, &changes));
+  status = set_weights(session, model, changes);
+  api->ReleaseModel(changes);
+  if (status != NULL) return status;
+  return editor->FinalizeModelEditorSession(session->session, options, NULL);
+}
+
+static OrtStatus *open_session(InnerSession *session, const InnerModel *model,
+                               const SessionSetting *settings, size_t count) {
   enum { WARNING = 2, ARENA = 1, DEFAULT = 0 };
   OrtSessionOptions *options = NULL;
   OrtStatus *status;
   TRY(api->CreateEnv(WARNING, "ep_nnapi", &session->env)); /* the process's own, once more */
   TRY(api->CreateCpuMemoryInfo(ARENA, DEFAULT, &session->memory));
   TRY(api->CreateSessionOptions(&options));
-  status = configure(session, settings, count, weights, values, options);
-  if (status == NULL)
-    status = api->CreateSessionFromArray(session->env, model, size, options, &session->session);
+  status = configure(session, settings, count, options);
+  if (status == NULL) status = load_session(session, model, options);
   api->ReleaseSessionOptions(options);
   return status;
 }
 
-OrtStatus *open_inner_session(const void *model, size_t size, int threads,
-                              const SessionSetting *settings, size_t count,
-                              const NamedTensors *weights, InnerSession **opened) {
+OrtStatus *open_inner_session(const InnerModel *model, int threads, const SessionSetting *settings,
+                              size_t count, InnerSession **opened) {
   InnerSession *session = calloc(1, sizeof(InnerSession));
-  OrtValue **values = calloc(weights->count + 1, sizeof(OrtValue *));
   OrtStatus *status;
   *opened = NULL;
-  if (session == NULL || values == NULL) {
-    free(session);
-    free(values);
-    return create_status("ep_nnapi: out of memory");
-  }
+  if (session == NULL) return create_status("ep_nnapi: out of memory");
   session->threads = threads;
-  status = open_session(session, model, size, settings, count, weights, values);
-  release_values(values, weights->count);
-  free(values);
+  status = open_session(session, model, settings, count);
   if (status == NULL) *opened = session;
   else close_inner_session(session);
   return status;

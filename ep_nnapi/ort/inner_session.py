@@ -75,10 +75,9 @@ class InnerSession:
         settings, kept = _settings(SETTINGS)
         made = ffi.new("InnerSession **")
         content = ffi.from_buffer(model.content)
-        size = len(model.content)
-        _check(
-            lib.open_inner_session(content, size, threads, settings, len(SETTINGS), weights, made)
-        )
+        inputs = (self.input_names, len(model.inputs))
+        given = ffi.new("InnerModel *", (content, len(content), *inputs, weights))
+        _check(lib.open_inner_session(given, threads, settings, len(SETTINGS), made))
         self.struct = ffi.gc(made[0], lib.close_inner_session)
         del owned, arrays, kept
 

@@ -112,6 +112,16 @@ typedef struct {
   size_t count;
 } NamedTensors;
 
+/* An ONNX model. Its inputs are those named, and after them the weights, which are no inputs of
+ * the session: it reads them for as long as it lives. */
+typedef struct {
+  const void *content;
+  size_t bytes;
+  const char *const *inputs;
+  size_t input_count;
+  const NamedTensors *weights;
+} InnerModel;
+
 /* An input or output of a fused node: its position and the only shape that it may have. */
 typedef struct {
   size_t position, rank;
@@ -198,9 +208,8 @@ int has_api(void);
 
 /* Opens a session on a model; it reads the memory of `weights`, external initializers, while it
  * lives. */
-OrtStatus *open_inner_session(const void *model, size_t size, int threads,
-                              const SessionSetting *settings, size_t count,
-                              const NamedTensors *weights, InnerSession **session);
+OrtStatus *open_inner_session(const InnerModel *model, int threads, const SessionSetting *settings,
+                              size_t count, InnerSession **session);
 void close_inner_session(InnerSession *session);
 
 /* Runs on the caller's memory. An output without data is left in `results`, which has room for a

@@ -25,8 +25,8 @@ Sizes: TypeAlias = tuple[int | None, ...]
 class DeviceModel:
     """An ONNX model for a device.
 
-    content   the model; its external initializers are `weights`, by name
-    inputs    names of its inputs
+    content   the model; its inputs are `inputs` and after them `weights`
+    inputs    names of the inputs that a run gets
     outputs   names and shapes of its outputs; None is an unknown size
     weights   arrays that the session reads for as long as it lives
     """
@@ -101,14 +101,17 @@ class PythonSession:
         providers: Sequence[object] = ("CPUExecutionProvider",),
     ) -> PythonSession:
         """Open a session with these options and those that all devices have."""
-        from ep_nnapi.sessions.cpu import session_of  # imports onnx, which `register` does not need
+        # import onnx, which `register` does not need
+        from ep_nnapi.sessions.cpu import session_of
+        from ep_nnapi.sessions.external_weights import with_external_weights
 
         options.log_severity_level = 4
         for key, value in SETTINGS.items():
             options.add_session_config_entry(key, value)
         values = map(onnxruntime.OrtValue.ortvalue_from_numpy, model.weights.values())
         options.add_external_initializers(list(model.weights), list(values))
-        return PythonSession(session_of(model.content, options, providers), model)
+        content = with_external_weights(model.content, model.weights)
+        return PythonSession(session_of(content, options, providers), model)
 
     def run(
         self,

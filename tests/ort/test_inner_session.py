@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import Event, Thread
 
 import numpy as np
@@ -29,25 +30,15 @@ def opened(content: DeviceModel, threads: int = 1) -> InnerSession:
 
 
 def scaled(size: int | str = 3, dtype: type = np.float32) -> DeviceModel:
-    """y = w * x and z = y + x, w as an external initializer."""
-    nodes = [node("Mul", "x w", "y"), node("Add", "y x", "z")]
-    ends = [tensor("x", (size,), dtype)], [tensor(n, (size,), dtype) for n in "yz"]
+    """y = w * x and z = y + x; w is the first of the weights."""
+    nodes = [node("Gather", "weights first", "w"), node("Mul", "x w", "y"), node("Add", "y x", "z")]
+    weights = np.full(256, 3, dtype)
+    given = [tensor("x", (size,), dtype), tensor("weights", weights.shape, dtype)]
     known = size if isinstance(size, int) else None
-    weights = {"w": np.array([3], dtype)}
-    content = external(model(nodes, *ends, {"w": np.array([1], dtype)}))
-    return DeviceModel(content, ("x",), {"y": (known,), "z": (known,)}, weights)
-
-
-def external(content: bytes) -> bytes:
-    """The model with all initializers external, without a file."""
-    import onnx
-
-    proto = onnx.load_from_string(content)
-    for each in proto.graph.initializer:
-        each.ClearField("raw_data")
-        each.data_location = onnx.TensorProto.EXTERNAL
-        each.external_data.add(key="location", value="weights")
-    return proto.SerializeToString()
+    content = model(
+        nodes, given, [tensor(n, (size,), dtype) for n in "yz"], {"first": np.array([0])}
+    )
+    return DeviceModel(content, ("x",), {"y": (known,), "z": (known,)}, {"weights": weights})
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64])
@@ -56,6 +47,19 @@ def test_results_are_those_of_the_model(dtype: type):
     y, z = opened(scaled(dtype=dtype)).run([x], [])
     np.testing.assert_array_equal(y, 3 * x, strict=True)
     np.testing.assert_array_equal(z, 4 * x, strict=True)
+
+
+def test_weights_are_read_where_they_are():
+    """They are in memory once, and constants for ONNX Runtime, not inputs."""
+    weights = np.ones(256, np.float32)
+    ends = [tensor("x", weights.shape), tensor("w", weights.shape)], [tensor("y", weights.shape)]
+    added = DeviceModel(
+        model([node("Add", "x w", "y")], *ends), ("x",), {"y": weights.shape}, {"w": weights}
+    )
+    session, x = opened(added), np.ones(256, np.float32)
+    np.testing.assert_array_equal(session.run([x], [])[0], np.full(256, 2))
+    weights[:] = 2
+    np.testing.assert_array_equal(session.run([x], [])[0], np.full(256, 3))
 
 
 def test_an_output_is_written_into_the_callers_array():
@@ -94,6 +98,8 @@ def test_errors_are_those_of_onnx_runtime():
         opened(scaled()).run([np.ones(4, np.float32)], [])
     with pytest.raises(SessionError, match="onnxruntime: "):
         opened(DeviceModel(b"no model", (), {}))
+    with pytest.raises(SessionError, match="out of index"):
+        opened(replace(scaled(), inputs=("x", "weights", "more")))
 
 
 def test_a_run_can_be_terminated():

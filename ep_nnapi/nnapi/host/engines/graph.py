@@ -34,7 +34,7 @@ Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[str] | Graph
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An ONNX model whose large constants are given to the session separately, by name."""
+    """An ONNX model whose large constants are its last inputs: the session gets them separately."""
 
     proto: ModelProto
     weights: Mapping[str, Array]
@@ -62,20 +62,16 @@ class Constants:
         return self.lazy((value.dtype.str, value.shape, value.tobytes()), lambda: value)
 
     def build(self) -> tuple[list[TensorProto], dict[str, Array]]:
-        """Initializers, and the values of those too large to be inline."""
+        """Initializers, and the constants that are too large to be one."""
         tensors, weights = [], {}
         for name, make in self._values.items():
             value = np.asarray(make(), order="C")
-            tensor = TensorProto(
-                name=name, data_type=helper.np_dtype_to_tensor_dtype(value.dtype), dims=value.shape
-            )
-            if value.nbytes <= _INLINE:
-                tensor.raw_data = value.tobytes()
-            else:
-                tensor.data_location = TensorProto.EXTERNAL
-                tensor.external_data.add(key="location", value="weights")
+            if value.nbytes > _INLINE:
                 weights[name] = value
-            tensors.append(tensor)
+                continue
+            dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
+            raw = value.tobytes()
+            tensors.append(TensorProto(name=name, data_type=dtype, dims=value.shape, raw_data=raw))
         return tensors, weights
 
 
@@ -138,6 +134,12 @@ class OnnxGraph:
         graph = self.proto(inputs, outputs)
         tensors, weights = self.constants.build()
         graph.initializer.extend(tensors)
+        graph.input.extend(
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+            )
+            for name, value in weights.items()
+        )
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
         return Built(model, weights)

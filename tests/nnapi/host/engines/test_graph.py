@@ -65,10 +65,12 @@ def test_large_constants_are_outside_the_model(floats, outside):
     graph = OnnxGraph()
     name = graph.constants.array(np.arange(floats, dtype=np.float32).reshape(1, -1).T)
     built = graph.build([], [])
-    (tensor,) = built.proto.graph.initializer
-    assert (tensor.data_location == TensorProto.EXTERNAL) == outside
-    assert list(built.weights) == [name] * outside
-    assert list(tensor.dims) == [floats, 1]
+    assert [t.name for t in built.proto.graph.initializer] == [name] * (not outside)
+    assert [v.name for v in built.proto.graph.input] == list(built.weights) == [name] * outside
+    for tensor in built.proto.graph.initializer:
+        assert list(tensor.dims) == [floats, 1]
+    for value in built.proto.graph.input:
+        assert [size.dim_value for size in value.type.tensor_type.shape.dim] == [floats, 1]
 
 
 def test_subgraphs_have_names_of_their_own_and_share_constants():
