@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ep_nnapi.errors import SpecError
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
@@ -30,7 +31,7 @@ from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.target import Target
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Lowered:
     """One cluster ready to compile; `permutes` are those inside, by index of their operation.
 
@@ -73,7 +74,7 @@ def lower(
     return _write(best.inserter, best.boundary_outputs, target)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class _Candidate:
     """Calls with all their permutes, and the cluster's outputs."""
 

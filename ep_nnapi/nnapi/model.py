@@ -178,7 +178,7 @@ class Operation:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Requirements:
     """The feature level that a model needs, and the nesting depth of its submodels."""
 
@@ -186,7 +186,7 @@ class Requirements:
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Model:
     """NNAPI model; inputs, outputs and operations refer to operands by index.
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TypeAlias
 
 from ep_nnapi.errors import RuntimeFailure, Unresponsive
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
@@ -38,7 +39,7 @@ def new_durations() -> Durations:
     return deque(maxlen=100)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class CompiledCluster:
     """One cluster, compiled for one device.
 
@@ -68,9 +69,10 @@ class CompiledCluster:
         cpu: CpuModel | None = None,
     ) -> CompiledCluster:
         """Returns the cluster on the device that it was compiled for, which its report names."""
+        name = placed.device.name
         return CompiledCluster(
             node_ids,
-            replace(report, device=placed.device.name),
+            report if report.device == name else replace(report, device=name),
             placed.lowered,
             placed.compilation,
             placed.compiler,

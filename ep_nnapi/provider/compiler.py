@@ -13,6 +13,7 @@ from ep_nnapi.costs.work import work
 from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError, Unresponsive
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
@@ -62,7 +63,7 @@ class Declined(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Placed:
     """A cluster compiled for one device."""
 
@@ -221,7 +222,12 @@ class Compiler:
                 raise self._compilation_failure(failure) from None
             logger.warning("%s did not compile a cluster: %s", device.name, failure)
             return replace(self, fast=()).compile(lowered)
-        return Placed(placed, compiled, replace(self, device=device, fast=()))
+        placed_on = (
+            self
+            if device == self.device and not self.fast
+            else replace(self, device=device, fast=())
+        )
+        return Placed(placed, compiled, placed_on)
 
     def lower_for_shapes(
         self,
