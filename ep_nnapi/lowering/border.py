@@ -48,6 +48,12 @@ class Crossing:
         return self.perm is None and self.dtype.numpy == self.nnapi_dtype
 
     @property
+    def narrowed(self) -> bool:
+        """True if the operand has the numbers of an INT64 tensor as INT32."""
+        narrows = self.dtype is DType.INT64 and self.nnapi_dtype == np.int32
+        return narrows and self.perm is None
+
+    @property
     def _signs_change(self) -> bool:
         """True if an int8 tensor is a uint8 operand: numbers and zero point are offset by 128."""
         return self.dtype is DType.INT8 and self.nnapi_dtype == np.uint8
@@ -98,13 +104,21 @@ class Border:
         )
 
 
-Place: TypeAlias = tuple[int, tuple[int, ...]]
-"""Position of an ONNX tensor, and its shape."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Position of an ONNX tensor, and its shape; an INT64 input that is INT32 is `narrowed`."""
+
+    position: int
+    shape: tuple[int, ...]
+    narrowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unconverted:
-    """A border without conversions: the ONNX tensor of each input and output of the model."""
+    """A border without conversions other than of INT64 inputs to INT32.
+
+    It has the ONNX tensor of each input and output of the model.
+    """
 
     inputs: tuple[Place, ...]
     outputs: tuple[Place, ...]
@@ -131,17 +145,21 @@ class BoundBorder:
 
     @cached_property
     def unconverted(self) -> Unconverted | None:
-        """The tensors by operand, if each is one operand of its shape and bytes; else None."""
+        """The tensors by operand; None where one is not one operand of its shape and bytes.
+
+        INT64 inputs may be INT32 operands.
+        """
         entering = [crossing for _, crossing in self.inputs]
+        alike = all(c.plain or c.narrowed for c in entering) and all(c.plain for c in self.outputs)
         for crossings in (entering, self.outputs):
             operands = sorted(c.operand for c in crossings)
-            alike = all(c.plain and c.shape == c.nnapi_shape for c in crossings)
-            if not alike or operands != list(range(len(operands))):
+            same_shapes = all(c.shape == c.nnapi_shape for c in crossings)
+            if not alike or not same_shapes or operands != list(range(len(operands))):
                 return None
         leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
         return Unconverted(
-            tuple((position, c.shape) for position, c in self.inputs),
-            tuple((position, c.shape) for position, c in leaving),
+            tuple(Place(position, c.shape, c.narrowed) for position, c in self.inputs),
+            tuple(Place(position, c.shape) for position, c in leaving),
         )
 
     @cached_property

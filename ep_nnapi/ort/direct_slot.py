@@ -69,8 +69,9 @@ def _run_struct(session: InnerSession, tensors: Unconverted) -> tuple[CData, obj
 
 def _tensors(places: Sequence[Place]) -> tuple[CData, object]:
     """Returns an array of DirectTensor, and what must live as long as it."""
-    dims = [ffi.new("int64_t[]", shape) for _, shape in places]
+    dims = [ffi.new("int64_t[]", place.shape) for place in places]
     made = [
-        (position, len(shape), sizes) for (position, shape), sizes in zip(places, dims, strict=True)
+        (place.position, len(place.shape), sizes, place.narrowed)
+        for place, sizes in zip(places, dims, strict=True)
     ]
     return ffi.new("DirectTensor[]", made), dims

@@ -199,18 +199,51 @@ static int has_shape(const OrtValue *value, const DirectTensor *wanted) {
   return rank == wanted->rank && (rank == 0 || !memcmp(dims, wanted->dims, rank * sizeof *dims));
 }
 
-/* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
-static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
-  const OrtValue *inputs[MOST_DIRECT_TENSORS];
-  OrtValue *outputs[MOST_DIRECT_TENSORS];
+/* An INT64 tensor's numbers as INT32, which wrap around as numpy's do, and a value over them. */
+typedef struct {
+  OrtValue *value;
+  int32_t *numbers;
+} Narrowed;
+
+static OrtStatus *narrow(const InnerSession *session, const OrtValue *value, Narrowed *made) {
+  enum { INT32 = 6 };
+  const int64_t *wide;
+  Tensor tensor;
+  size_t i, count;
+  TRY(read_tensor(value, &tensor));
+  wide = tensor.data;
+  count = tensor.bytes / sizeof *wide;
+  tensor.bytes = count * sizeof *made->numbers;
+  made->numbers = malloc(tensor.bytes + 1);
+  if (made->numbers == NULL) return create_status("ep_nnapi: out of memory");
+  for (i = 0; i < count; i++) made->numbers[i] = (int32_t)wide[i];
+  tensor.data = made->numbers;
+  tensor.dtype = INT32;
+  return tensor_over(session, &tensor, &made->value);
+}
+
+/* Sets *fits to 0 if an input has another shape than the session takes. */
+static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
+                              const OrtValue **inputs, Narrowed *narrowed, int *fits) {
   const DirectTensor *tensor;
   size_t i;
-  for (i = 0; i < run->input_count; i++) {
+  *fits = 1;
+  for (i = 0; i < run->input_count && *fits; i++) {
     tensor = &run->inputs[i];
     TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
     *fits = inputs[i] != NULL && has_shape(inputs[i], tensor);
-    if (!*fits) return NULL;
+    if (!*fits || !tensor->narrowed) continue;
+    TRY(narrow(run->session, inputs[i], &narrowed[i]));
+    inputs[i] = narrowed[i].value;
   }
+  return NULL;
+}
+
+static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
+                                const OrtValue *const *inputs) {
+  OrtValue *outputs[MOST_DIRECT_TENSORS];
+  const DirectTensor *tensor;
+  size_t i;
   for (i = 0; i < run->output_count; i++) {
     tensor = &run->outputs[i];
     TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
@@ -218,6 +251,22 @@ static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context
   }
   return api->Run(run->session->session, run_options, run->input_names, inputs, run->input_count,
                   run->output_names, run->output_count, outputs);
+}
+
+/* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
+static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
+  const OrtValue *inputs[MOST_DIRECT_TENSORS];
+  Narrowed narrowed[MOST_DIRECT_TENSORS];
+  OrtStatus *status;
+  size_t i;
+  memset(narrowed, 0, run->input_count * sizeof *narrowed);
+  status = read_inputs(run, context, inputs, narrowed, fits);
+  if (status == NULL && *fits) status = run_on_inputs(run, context, inputs);
+  for (i = 0; i < run->input_count; i++) {
+    if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
+    free(narrowed[i].numbers);
+  }
+  return status;
 }
 
 /* What a fused node may run without Python; NULL: nothing. */

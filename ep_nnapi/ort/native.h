@@ -122,10 +122,12 @@ typedef struct {
   const NamedTensors *weights;
 } InnerModel;
 
-/* An input or output of a fused node: its position and the only shape that it may have. */
+/* An input or output of a fused node: its position and the only shape that it may have. An input
+ * that is `narrowed` is INT64, and INT32 in the session. */
 typedef struct {
   size_t position, rank;
   const int64_t *dims;
+  int narrowed;
 } DirectTensor;
 
 enum { MOST_DIRECT_TENSORS = 16 };

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import DType
-from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.border import Border, Crossing, Place, Unconverted
 from ep_nnapi.nnapi.runtime import RunOptions
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)
@@ -153,3 +153,25 @@ def test_one_operand_leaves_under_two_names():
 def test_other_sizes_than_the_declared_ones_are_said():
     with pytest.raises(ModelError, match=r"x has sizes \[2, 4\], .* declares \[2, 3\]"):
         plain("x", (2, 3)).enter(np.zeros((2, 4), np.float32))
+
+
+def test_a_border_without_conversions_names_its_tensors():
+    """INT64 inputs may be INT32 operands: that is done without Python too."""
+    entering = (plain("x", (2, 3), 1), integers("i", (4,)))
+    bound = Border(entering, (plain("y", (2,)),)).bind(["x", "i"], ["y"])
+    inputs = (Place(1, (4,), narrowed=True), Place(0, (2, 3)))
+    assert bound.unconverted == Unconverted(inputs, (Place(0, (2,)),))
+
+
+@pytest.mark.parametrize(
+    ("entering", "leaving"),
+    [
+        (image("x", (1, 2, 3, 4)), plain("y", (2,))),
+        (plain("x", ()), plain("y", (2,))),
+        (plain("x", (2,)), integers("y", (2,))),
+        (plain("x", (2,), 1), plain("y", (2,))),
+    ],
+    ids=["permuted", "reshaped", "INT64 output", "two operands"],
+)
+def test_a_border_with_other_conversions_names_none(entering, leaving):
+    assert Border((entering,), (leaving,)).bind(["x"], ["y"]).unconverted is None

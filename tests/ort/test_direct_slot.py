@@ -97,6 +97,17 @@ def test_tensors_that_are_converted_need_python(calls: list[str]):
     assert calls == ["run"] * 3
 
 
+def test_int64_inputs_need_no_python(calls: list[str]):
+    """They are INT32 inside: Gather takes positions, also from the end; too large ones wrap."""
+    nodes = [node("Abs", "x", "a"), node("Gather", "a i", "y", axis=1)]
+    session = start(model(nodes, [tensor("x"), tensor("i", (2,), np.int64)], [tensor("y", (2, 2))]))
+    for _ in range(2):
+        for positions in (np.array([0, 2]), np.array([-1, 1]), np.array([2**32 + 1, 0])):
+            (y,) = session.run(None, {"x": X, "i": positions})
+            np.testing.assert_array_equal(y, np.abs(X)[:, positions.astype(np.int32)])
+    assert calls == ["run"]
+
+
 def test_sizes_that_the_model_does_not_declare_need_python(calls: list[str]):
     session = start(abs_add(("n", 3)))
     for rows in (2, 1, 2):
