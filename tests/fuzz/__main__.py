@@ -1,7 +1,8 @@
 """Looks for what crafted input does: `python -m tests.fuzz --seconds 600 --seed 1`.
 
-The kinds share the seconds: calls of the C API, models, contexts. A fault is printed with the seed
-that repeats it: `--only models --seed N --count 1`. Exit status 1 where there was one.
+The kinds share the seconds: calls of the C API, models, single operators, contexts. A fault is
+printed with the seed that repeats it: `--only models --seed N --count 1`. Exit status 1 where
+there was one.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tests.fuzz import contexts, models
+from tests.fuzz import contexts, models, nodes
 from tests.fuzz.trial import FAULTS, Ended, Result
 from tests.onnx_backend.workers import Died, spread
 
 Attempt = Callable[[int], Result]
 KINDS: dict[str, tuple[Attempt, Attempt]] = {
     "models": (models.attempt, models.alone),
+    "nodes": (nodes.attempt, nodes.alone),
     "contexts": (contexts.attempt, contexts.alone),
 }
 """By kind: a trial, and the same without ours."""
@@ -60,6 +62,8 @@ def calls(seconds: float, seed: int) -> bool:
 def trials(kind: str, seconds: float, seeds: range) -> bool:
     """True if a trial of one of the seeds found a fault before the time was over."""
     attempt, alone = KINDS[kind]
+    if kind == "nodes":
+        nodes.sources()  # once, before the processes are forked
     end, ended = time.monotonic() + seconds, Counter[str]()
     failed = False
     for index, found in spread(attempt, seeds):

@@ -7,13 +7,17 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import ModelProto
 
+from ep_nnapi.ops import VARIANTS
+from tests.fuzz import nodes
 from tests.fuzz.models import made
 from tests.fuzz.mutation import mutated
 from tests.fuzz.trial import Ended, on_cpu, on_nnapi
 from tests.random_graphs.trial import draw
 
 ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("models", "nodes", "contexts")
 pytestmark = pytest.mark.long
 
 
@@ -23,11 +27,11 @@ def program(*arguments: str, seconds: int) -> None:
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=seconds + 500, check=False, cwd=ROOT
     )
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("models", "contexts"))]
+    lines = [line for line in done.stdout.splitlines() if line.startswith(KINDS)]
     assert done.returncode == 0, "\n".join(lines) or done.stdout[-3000:] + done.stderr[-3000:]
 
 
-@pytest.mark.parametrize("kind", ["models", "contexts"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_crafted_does_harm(kind: str) -> None:
     """A fixed seed, so that the suite does the same each time; `make fuzz` draws others."""
     program("tests.fuzz", "--only", kind, "--seed", "1", seconds=60)
@@ -36,6 +40,18 @@ def test_nothing_crafted_does_harm(kind: str) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_seed_repeats_its_model(seed: int) -> None:
     assert made(seed)[0] == made(seed)[0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_seed_repeats_its_operator(seed: int) -> None:
+    assert nodes.made(seed)[0] == nodes.made(seed)[0]
+
+
+def test_all_known_operators_that_onnx_tests_are_drawn() -> None:
+    models = [ModelProto.FromString(content) for _, content, _ in nodes.sources()]
+    drawn = {model.graph.node[0].op_type for model in models}
+    known = {op_type for domain, op_type in VARIANTS if not domain}
+    assert known - drawn == {"GlobalLpPool", "SimplifiedLayerNormalization"}
 
 
 def test_most_models_are_changed() -> None:

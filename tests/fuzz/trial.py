@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -125,5 +125,14 @@ def _fitting(session: onnxruntime.InferenceSession, feeds: Feeds) -> dict[str, n
         shape = [d if isinstance(d, int) else 1 for d in given.shape]
         if np.prod(shape, dtype=np.float64) > MOST_ELEMENTS or given.type not in types:
             raise ValueError(f"{given.name} is {given.type} {shape}, too much to feed")
-        found[given.name] = feeds.get(given.name, np.zeros(shape, types[given.type]))
+        fed = feeds.get(given.name, np.zeros(shape, types[given.type]))
+        found[given.name] = fed if _fits(fed.shape, given.shape) else np.resize(fed, shape)
     return found
+
+
+def _fits(shape: Sequence[int], declared: Sequence[object]) -> bool:
+    """True if an array of the shape may be fed; a declared size that is no number is open."""
+    if len(shape) != len(declared):
+        return False
+    sizes = zip(shape, declared, strict=True)
+    return all(size == given for size, given in sizes if isinstance(given, int))

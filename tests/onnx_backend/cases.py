@@ -33,10 +33,11 @@ class Case:
 
 def load() -> list[Case]:
     """All cases, in ONNX's order; half a minute, as ONNX computes what must come out."""
-    return [*_nodes(), *(case for kind in STORED for case in _stored(kind))]
+    return [*node_cases(), *(case for kind in STORED for case in _stored(kind))]
 
 
-def _nodes() -> list[Case]:
+def node_cases() -> list[Case]:
+    """The cases of nodes; ten seconds."""
     from onnx.backend.test.loader import load_model_tests
 
     found: list[Case] = []
