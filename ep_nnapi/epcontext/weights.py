@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -53,7 +54,7 @@ def read_weights(location: WeightsLocation, embedded: bytes, source: WeightsSour
         weights = np.frombuffer(embedded, np.uint8)
     if weights.size != location.size:
         raise ModelError("the context's weights are truncated; prepare the model again")
-    if hashlib.sha256(weights.data).digest() != location.sha256:
+    if _digest(weights, location, source) != location.sha256:
         raise ModelError("the context's weights are corrupt; prepare the model again")
     return weights
 
@@ -84,4 +85,26 @@ def _map_weights(location: WeightsLocation, folder: Path | None) -> Array:
         raise ModelError(f"{path} is truncated; prepare the model again")
     if total != location.total:
         raise ModelError(f"{path} is corrupt: it has another size; prepare the model again")
-    return np.memmap(path, np.uint8, "r", offset, (size,)) if size else np.zeros(0, np.uint8)
+    return _mapped(path, offset, size)
+
+
+def _mapped(path: Path, offset: int, size: int) -> Array:
+    """Returns a part of a file as a plain array, whose views are cheaper than those of a memmap."""
+    if not size:
+        return np.zeros(0, np.uint8)
+    return np.asarray(np.memmap(path, np.uint8, "r", offset, (size,)))
+
+
+def _digest(weights: Array, location: WeightsLocation, source: WeightsSource) -> bytes:
+    """Returns the SHA-256 of the weights; that of a file is computed once while it is unchanged."""
+    if not location.file or not isinstance(source, Path):
+        return hashlib.sha256(weights.data).digest()
+    path = source / location.file
+    stat = path.stat()
+    when = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    return _file_digest(path, location.offset, location.size, *when)
+
+
+@lru_cache(maxsize=64)
+def _file_digest(path: Path, offset: int, size: int, *_when: int) -> bytes:
+    return hashlib.sha256(_mapped(path, offset, size).data).digest()

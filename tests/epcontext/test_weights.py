@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +25,19 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_part_of_a_file_is_mapped(folder: Path) -> None:
     weights = read_weights(PART, b"", folder)
-    assert isinstance(weights, np.memmap)
+    assert isinstance(weights.base, np.memmap)
     assert weights.tobytes() == DATA[64:]
+
+
+def test_an_unchanged_file_is_checked_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_weights(PART, b"", folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(hashlib, "sha256", None)
+        assert read_weights(PART, b"", folder).tobytes() == DATA[64:]
+    (folder / "w").write_bytes(bytes(192))
+    os.utime(folder / "w", ns=(0, 0))  # clocks of file systems may be coarse
+    with pytest.raises(ModelError, match="weights are corrupt"):
+        read_weights(PART, b"", folder)
 
 
 def test_embedded_weights_are_not_copied() -> None:
