@@ -17,14 +17,17 @@ from numpy.polynomial import Polynomial
 
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
-from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
+from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, is_coded
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
+    DEQUANTIZE,
     FULLY_CONNECTED,
     LOGISTIC,
     MEAN,
     MUL,
+    QUANTIZE,
     RESHAPE,
     RSQRT,
     SUB,
@@ -124,6 +127,23 @@ def _biased(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     return Fusion(found.members, n, lower)
 
 
+_MEAN = term(QUANTIZE, term(MEAN, term(DEQUANTIZE, "x"), "axes", "keep"))
+
+
+def _quantized_mean(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """The mean of an image's pixels as real numbers, between quantized tensors."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(_MEAN, y)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    x, rank = found.operands["x"], scope.rank(found.operands["x"])
+    axes = _axes(scope, found.operands["axes"], rank)
+    if (rank, axes) not in IMAGES or not all(is_coded(scope.operand(i)) for i in (x, y)):
+        return None
+    scope.shape(y)
+    return Fusion(found.members, n, lambda scope: mean_of_image(scope, x, y, axes))
+
+
 _SAMPLES = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 1e4, 50)])
 _ERF = np.array([erf(x) for x in _SAMPLES])
 _NORMAL = np.array([(1 + erf(x / sqrt(2))) / 2 for x in _SAMPLES])
@@ -218,5 +238,6 @@ def _of_one(
 _FINDERS: dict[OperationSpec, tuple[Callable[[Scope, Flow, int], Fusion | None], ...]] = {
     ADD: (_layer_norm, _biased),
     MUL: (_gelu,),
+    QUANTIZE: (_quantized_mean,),
     TANH: (_erf,),
 }

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import F32, I32
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
 from tests.nnapi.host.engines.networks import Network, feed
 
 SHAPE = (2, 3, 8)
@@ -62,12 +63,12 @@ def operators(model: Model, kernels: Kernels = FUSED) -> Counter[str]:
 
 def differences(model: Model, scale: float = 1) -> list[float]:
     """Greatest differences of the outputs from the reference's."""
-    inputs = [scale * array for array in feed(model)]
+    inputs = [array if scale == 1 else scale * array for array in feed(model)]
     found = []
     for device in (CpuDevice(threads=1), ReferenceDevice()):
         runtime = HostRuntime((device,))
         found.append(runtime.compile(model, runtime.devices()[0]).run(inputs))
-    return [float(np.abs(a - b).max()) for a, b in zip(*found, strict=True)]
+    return [float(np.abs(a - b.astype(float)).max()) for a, b in zip(*found, strict=True)]
 
 
 def layer_norm(
@@ -206,3 +207,43 @@ def test_other_constants_are_added(shape, zero):
     model = net.ends(biased(net, 5, net.numbers(*shape), zero))
     assert operators(model)["Add"] == 1
     assert differences(model) == pytest.approx([0], abs=2e-6)
+
+
+IMAGE = (2, 5, 7, 4)
+
+
+def mean_of_codes(
+    axes: tuple[int, ...], *, keep: bool, code: OperandCode, through_floats: bool
+) -> Model:
+    """The mean of a quantized image, whose quantization changes where it goes through floats."""
+    zero = {Q8: 100, Q8S: -28}[code]
+    net = Network()
+    x = net.add(Operand(code, IMAGE, scale=0.05, zero_point=zero))
+    shape = [1 if i in axes else s for i, s in enumerate(IMAGE) if keep or i not in axes]
+    given = [net.tensor(np.array(axes), I32), net.scalar(int(keep))]
+    if not through_floats:
+        out = Operand(code, tuple(shape), scale=0.05, zero_point=zero)
+        return net.model([x], [net.operation(spec.MEAN, [x, *given], out)])
+    real = net.operation(spec.DEQUANTIZE, [x], Operand(F32, IMAGE))
+    mean = net.operation(spec.MEAN, [real, *given], Operand(F32, tuple(shape)))
+    out = Operand(code, tuple(shape), scale=0.01, zero_point=zero + 1)
+    return net.model([x], [net.operation(spec.QUANTIZE, [mean], out)])
+
+
+@pytest.mark.parametrize("through_floats", [False, True], ids=["codes", "floats"])
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+@pytest.mark.parametrize("keep", [False, True], ids=["no axes", "axes"])
+@pytest.mark.parametrize("axes", [(1, 2), (2, 3)], ids=["NHWC", "NCHW"])
+def test_the_mean_of_a_quantized_image_is_one_node(axes, keep, code, through_floats):
+    model = mean_of_codes(axes, keep=keep, code=code, through_floats=through_floats)
+    assert operators(model)["QLinearGlobalAveragePool"] == 1
+    assert not {"ReduceMean", "DequantizeLinear"} & operators(model).keys()
+    assert max(differences(model)) <= 1
+
+
+@pytest.mark.parametrize("through_floats", [False, True], ids=["codes", "floats"])
+@pytest.mark.parametrize("axes", [(1,), (1, 3), (0, 1), (1, 2, 3)], ids=str)
+def test_other_means_of_quantized_tensors_are_of_real_numbers(axes, through_floats):
+    model = mean_of_codes(axes, keep=False, code=Q8, through_floats=through_floats)
+    assert operators(model)["ReduceMean"] + operators(model)["GlobalAveragePool"] == 1
+    assert max(differences(model)) <= 1

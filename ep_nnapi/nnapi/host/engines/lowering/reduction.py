@@ -5,11 +5,15 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.host.engines.graph import CONTRIB
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import Lowering, row
-from ep_nnapi.nnapi.host.engines.scope import Perm, identity
+from ep_nnapi.nnapi.host.engines.scope import Perm, Scope, identity
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+
+IMAGES = ((4, (1, 2)), (4, (2, 3)))
+"""Rank of an image and axes of its pixels, NHWC and NCHW."""
 
 
 def _along(op: Op) -> tuple[tuple[int, ...], Perm]:
@@ -70,6 +74,39 @@ def mean(op: Op) -> None:
         op.deliver(op.node("Reshape", pooled, op.sizes(op.shape("output"))))
 
 
+def mean_quantized(op: Op) -> None:
+    """The same of quantized tensors; that of an image's pixels without real numbers."""
+    axes, _ = _along(op)
+    if (len(op.shape("input")), axes) in IMAGES:
+        mean_of_image(op.scope, op.index("input"), op.index("output"), axes)
+    else:
+        mean(op)
+
+
+def mean_of_image(scope: Scope, x: int, y: int, axes: tuple[int, ...]) -> None:
+    """Define quantized operand `y` as the mean of `x` along these axes of an image."""
+    perms = [perm for perm in scope.perms(x) if _pixels(perm, axes) in ([1, 2], [2, 3])]
+    perm = (*perms, identity(4))[0]
+    pooled = scope.graph.node(
+        "QLinearGlobalAveragePool",
+        scope.value(x, perm, real=False),
+        *scope.quantization(scope.operand(x)),
+        *scope.quantization(scope.operand(y)),
+        domain=CONTRIB,
+        channels_last=int(_pixels(perm, axes) == [1, 2]),
+    )
+    if scope.rank(y) == len(perm):
+        scope.define(y, pooled, perm, real=False)
+    else:
+        shape = scope.graph.ints(scope.shape(y))
+        scope.define(y, scope.graph.node("Reshape", pooled, shape), real=False)
+
+
+def _pixels(perm: Perm, axes: tuple[int, ...]) -> list[int]:
+    """Where the axes are in the layout `perm`."""
+    return sorted(perm.index(axis) for axis in axes)
+
+
 def _logical(op_type: str) -> Lowering:
     """REDUCE_ALL and REDUCE_ANY, as the least and the greatest of 0 and 1."""
 
@@ -100,7 +137,8 @@ def _arg(op_type: str) -> Lowering:
 
 _NUMBERS = (F32, F16, I32, Q8, Q8S)
 ROWS = (
-    row(spec.MEAN, mean, F32, F16, Q8, Q8S),
+    row(spec.MEAN, mean, F32, F16),
+    row(spec.MEAN, mean_quantized, Q8, Q8S),
     row(spec.REDUCE_SUM, _reduction("ReduceSum"), F32, F16),
     row(spec.REDUCE_PROD, _reduction("ReduceProd"), F32, F16),
     row(spec.REDUCE_MAX, _reduction("ReduceMax", stored=True), F32, F16, Q8, Q8S),
