@@ -7,7 +7,8 @@ Objective: the fewest clusters, and among those the fewest `border_bytes`.
 Guarantee with `connected`: no two clusters can be merged. The graph falls apart into regions that
 have no say in each other's clusters (`reduction`); where the search of every region ends without
 dropping a state (`search`), the clusters and then the bytes are as few as can be. Any other region
-gets the best of a search and of mergings in four orders, so nothing worse than those.
+gets the best of a search and of mergings: forward, backward, of the latest waves and of the
+earliest (in regions of more than `THOROUGH` nodes, if these are few enough unmerged).
 Guarantee without `connected`: the fewest clusters (`waves`); of their bytes, none.
 Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which nodes and
 edges were inserted has no say.
@@ -34,10 +35,11 @@ from partitioner.merging import backward, forward, maximal, within
 from partitioner.reduction import reduced, shortened
 from partitioner.search import planned, search
 from partitioner.tensors import Tensor, cost_of, region_tensors
-from partitioner.waves import by_wave, connected_waves, earliest
+from partitioner.waves import by_wave, connected, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 16  # work for each node without which a region is not searched
+THOROUGH = 1_000  # in larger regions earliest waves are merged only if they are few enough as such
 FIRST, WIDER = 4, 4  # states of the first search, and how many times as many the next one has
 Clusters = list[tuple[Hashable, ...]]
 
@@ -197,9 +199,9 @@ def labelled(
 
 def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
     """The tensors of each part."""
-    capable = graph.region.capable
-    home = {v: (p, k) for p, part in enumerate(parts) for k, v in enumerate(part) if capable[v]}
-    place = {node: home[v] for node, v in graph.number.items() if v in home}
+    places = ((v, (p, k)) for p, part in enumerate(parts) for k, v in enumerate(part))
+    flags, inside = graph.region.capable, graph.inside
+    place = {node: where for v, where in places if flags[v] for node in inside[v]}
     return region_tensors(dag, place, len(parts))
 
 
@@ -242,19 +244,24 @@ def _merged(
 
     Of those with the fewest clusters the bytes are counted, too, if there are several.
     """
-    succs, order = region.succs, range(len(region.preds))
+    order = range(len(region.preds))
     early = earliest(region.preds, order, region.capable)
-    late = earliest(succs, order[::-1], region.capable)
-    found = [forward(region), backward(region)]
-    found += [connected_waves(region, wave) for wave in (early, late)]
+    late = earliest(region.succs, order[::-1], region.capable)
+    found = [forward(region), backward(region), maximal(region, connected(region, late))]
     if block:
         found.append(maximal(region, block))
     count = min(_count(region, other) for other in found)
-    fewest = [by_first(other) for other in found if _count(region, other) == count]
-    best = fewest[0]
-    if any(other != best for other in fewest):
-        best = min(fewest, key=lambda other: cost_of(region, tensors(), other))
-    return best, max(least, *early)
+    waves = connected(region, early)
+    if len(waves) <= THOROUGH or _count(region, waves) <= count:
+        found.append(maximal(region, waves))
+        count = min(count, _count(region, found[-1]))
+    fewest: list[list[int]] = []
+    for other in map(by_first, found):
+        if _count(region, other) == count and other not in fewest:
+            fewest.append(other)
+    if len(fewest) > 1:
+        fewest.sort(key=lambda other: cost_of(region, tensors(), other))
+    return fewest[0], max(least, *early)
 
 
 def _count(region: Region, block: Sequence[int]) -> int:

@@ -32,7 +32,7 @@ def grouped(
     found = [list(group) for group in groups]
     if not found:
         return graph
-    able = {node for node, v in graph.number.items() if graph.region.capable[v]}
+    able = set(graph.members(v for v, flag in enumerate(graph.region.capable) if flag))
     together = nx.utils.UnionFind(graph.number)
     for group in found:
         if strange := [node for node in group if node not in able]:
@@ -48,7 +48,7 @@ def grouped(
             between = next(node for node in members if node not in able)
             raise ValueError(f"group {group} cannot stay together: {between!r} lies between")
         if connected and len(members) > 1 and not nx.is_weakly_connected(dag.subgraph(members)):
-            raise ValueError(f"group {members} is not connected")
+            raise ValueError(f"group {list(members)} is not connected")
     return united
 
 

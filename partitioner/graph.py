@@ -108,23 +108,22 @@ def _as_ready(succs: Sequence[Sequence[int]]) -> list[int]:
 class Indexed:
     """A DAG by number."""
 
-    number: dict[Hashable, int]  # of each node, in canonical order
+    inside: Sequence[Sequence[Hashable]]  # the nodes of each number: one, until contracted
     region: Region  # the same graph
 
     @cached_property
-    def inside(self) -> list[list[Hashable]]:
-        """The nodes of each number: one, until some are contracted."""
-        nodes = list(self.number)
-        return [[nodes[k] for k in places] for places in inverse(list(self.number.values()))]
+    def number(self) -> dict[Hashable, int]:
+        """The number of each node, in canonical order."""
+        return {node: i for i, nodes in enumerate(self.inside) for node in nodes}
 
     def taking(self, flags: bytearray) -> Indexed:
         """The same with other capable nodes."""
-        return Indexed(self.number, Region(self.region.preds, flags))
+        return Indexed(self.inside, Region(self.region.preds, flags))
 
     def contracted(self, label: Sequence[int]) -> Indexed:
         """The same with nodes of one label made one."""
         region, where = self.region.contracted(label)
-        return Indexed({node: where[i] for node, i in self.number.items()}, region)
+        return Indexed([self.members(places) for places in inverse(where)], region)
 
     def members(self, numbers: Iterable[int]) -> tuple[Hashable, ...]:
         """The nodes of some numbers."""
@@ -147,14 +146,13 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
     if len(order) < len(ranked):
         raise ValueError("the graph has a cycle")
     place = _places(order)
-    number = {ranked[r]: i for i, r in enumerate(order)}
     flags = bytearray(len(order))
     for node in capable:
-        if node not in number:
+        if node not in rank:
             raise ValueError(f"capable node {node!r} is not in the graph")
-        flags[number[node]] = 1
-    preds = _reversed([list(map(place.__getitem__, succs[r])) for r in order])
-    return Indexed(number, Region(preds, flags))
+        flags[place[rank[node]]] = 1
+    preds = _reversed([map(place.__getitem__, succs[r]) for r in order])
+    return Indexed([(ranked[r],) for r in order], Region(preds, flags))
 
 
 def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:

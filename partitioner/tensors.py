@@ -31,7 +31,7 @@ class Tensor(NamedTuple):
     """
 
     size: int  # bytes
-    touched: tuple[int, ...]  # the capable nodes of the region that make or read it, ascending
+    touched: tuple[int, ...]  # the capable nodes of the region that make or read it
     internal: bool
 
     def price(self, clusters: int) -> int:
@@ -87,12 +87,12 @@ def region_tensors(
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
         regions: dict[int, list[int]] = {}
-        for region, v in filter(None, map(place.get, (maker, *readers))):
-            regions.setdefault(region, []).append(v)
+        for home in map(place.get, (maker, *readers)):
+            if home:
+                regions.setdefault(home[0], []).append(home[1])
         for region, touched in regions.items():
             if len(touched) > 1 and size:
-                internal = len(touched) == 1 + len(readers)
-                rows[region].append(Tensor(size, tuple(sorted(touched)), internal))
+                rows[region].append(Tensor(size, tuple(touched), len(touched) == 1 + len(readers)))
     return rows
 
 

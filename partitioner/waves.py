@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from partitioner.graph import Region, by_first, components
-from partitioner.merging import maximal
 from partitioner.tensors import Tensor, cost_of
 
 SWEEPS = 4
@@ -36,8 +35,8 @@ def earliest(
     return wave
 
 
-def connected_waves(region: Region, wave: Sequence[int]) -> list[int]:
-    """The connected parts of waves, merged as far as they can be."""
+def connected(region: Region, wave: Sequence[int]) -> list[int]:
+    """The connected parts of waves."""
     flags = region.capable
     pairs = [
         (u, v)
@@ -46,7 +45,7 @@ def connected_waves(region: Region, wave: Sequence[int]) -> list[int]:
         for u in row
         if wave[u] == wave[v] and flags[u]
     ]
-    return maximal(region, components(len(wave), pairs))
+    return components(len(wave), pairs)
 
 
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:

@@ -5,7 +5,7 @@ tensor whose maker and some reader are on different sides, once per tensor (what
 leaves to outside the graph is made or read here), plus `Costs.per_cluster` for each cluster.
 Guarantee: with no cost per cluster the choice is optimal, a minimum cut; of several, the one that
 takes most. With one, the result never costs more than all or nothing.
-Cost: at most 17 minimum cuts, 33 partitions of little effort and two of the usual one.
+Cost: at most 17 minimum cuts, 18 partitions of little effort and two of the usual one.
 Source: the cut is that of Stone, "Multiprocessor scheduling with the aid of network flow
 algorithms" (1977).
 """
@@ -78,8 +78,7 @@ def worth_it(
     Along a forest the number of clusters is a sum: each taken node pays for one unless its parent
     is taken, too. Along a forest of the best choice's clusters that is their number, for other
     choices an estimate; the minimum cut is next, while its true cost is lower. This starts from
-    everything, and from what is optimal if clusters are free; each round also tries to drop the
-    clusters that cost more than they save.
+    everything, and from what is optimal if clusters are free.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> costs = Costs(dict.fromkeys("abxc", 5), dict.fromkeys("abc", 2), per_cluster=4)
@@ -92,7 +91,7 @@ def worth_it(
     graph = indexed(dag, capable)
     market = _Market(graph, dag, costs, connected)
     every = market.choice(graph.region.capable, effort=1.0)
-    none = market.choice(bytearray(len(graph.number)))
+    none = market.choice(bytearray(len(graph.inside)))
     starts = every, market.choice(market.cut({}, 0.0))
     best = min([market.improved(start) for start in starts], key=_Choice.rank)
     best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
@@ -147,7 +146,7 @@ class _Market:
         self._there = [costs.there.get(node, 0.0) for node in graph.number]
         at = {node: v for node, v in graph.number.items() if graph.region.capable[v]}
         self._transfers: list[_Transfer] = []
-        self._touching: list[list[int]] = [[] for _ in graph.number]  # transfers of each node
+        self._touching: list[list[int]] = [[] for _ in graph.inside]  # transfers of each node
         for size, maker, readers in uses(dag):
             ends = {at.get(node, -1) for node in (maker, *readers)}
             if size and len(ends) > 1:
@@ -166,11 +165,10 @@ class _Market:
         return _Choice(taken, clusters, cost + self._per_cluster * len(clusters))
 
     def improved(self, choice: _Choice) -> _Choice:
-        """A choice at least as good, by cuts along forests and by dropping clusters."""
+        """A choice at least as good, by cuts along forests."""
         for _ in range(ROUNDS):
             parent = _forest(self._graph, choice.clusters, self._connected)
-            tried = self.cut(parent, self._per_cluster), self._dropped(choice)
-            better = min(map(self.choice, tried), key=_Choice.rank)
+            better = self.choice(self.cut(parent, self._per_cluster))
             if better.rank() >= choice.rank():
                 break
             choice = better
@@ -193,15 +191,6 @@ class _Market:
             network.together({at[v] if v >= 0 else FAR for v in transfer.ends}, transfer.cost)
         near = near_side(network)
         return bytearray([node != FAR and near[node] for node in at])
-
-    def _dropped(self, choice: _Choice) -> bytearray:
-        """The nodes taken without the clusters that cost more than they save."""
-        taken = bytearray(choice.taken)
-        for members in choice.clusters:
-            if self.loss(members, taken) > 0:
-                for v in members:
-                    taken[v] = 0
-        return taken
 
     def loss(self, members: Sequence[int], taken: bytearray) -> float:
         """The cost of taking a cluster over that of leaving it, everything else as it is."""
