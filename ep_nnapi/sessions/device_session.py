@@ -15,8 +15,11 @@ SETTINGS = {"session.force_spinning_stop": "1"}
 """Configuration entries: the threads of a device's session spin during its runs only, so that they
 take no processor from the session around it."""
 
-LONG_RUN = 0.1
-"""Seconds of a run from which on the next one is supervised, as those with a time limit are."""
+LONG_RUN = 0.5
+"""Seconds of a run from which on the next one is supervised, as those with a time limit are.
+
+Supervision takes some 5 % of a run's time; without it, a run may take so long to be interrupted.
+"""
 
 Sizes: TypeAlias = tuple[int | None, ...]
 
