@@ -31,12 +31,9 @@ def violations(
 ) -> list[str]:
     """Every way in which `clusters` is not a partition as `partition` defines it; none is [].
 
-    Clusters must be non-empty and disjoint, hold capable nodes only and cover `taken` (default:
-    all of `capable`) exactly; be connected (if `connected`) and convex; contracted, leave the
-    graph acyclic; stand in an order in which they can run, their members in topological order;
-    and no two may be mergeable, that is, form one cluster that keeps all of this. Each of `groups`
-    must lie in one cluster, and one beyond `budget` hold a single node, or a group and what is
-    between.
+    Clusters must not be empty, cover `taken` (default: all of `capable`) exactly and stand in an
+    order in which they can run; and no two may form one cluster that keeps the definition. Each of
+    `groups` must lie in one cluster, and one beyond `budget` hold a single node or a group.
 
     >>> dag = nx.DiGraph([("a", "x"), ("x", "b"), ("a", "b")])
     >>> violations(dag, {"a", "b"}, [("a",), ("b",)])
@@ -62,9 +59,7 @@ def violations(
         single = len(members) == 1 or not held.isdisjoint(members)
         if budget is not None and not single and not budget.fits(dag, members):
             found.append(f"cluster {i} is beyond the budget")
-    if connected:
-        found += _disconnected(dag, clusters)
-    found += _member_order(dag, clusters)
+    found += _inside(dag, clusters, connected)
     if not nx.is_directed_acyclic_graph(quotient):
         return found + _cyclic(dag, clusters, quotient)
     found += _running_order(quotient)
@@ -96,20 +91,15 @@ def _membership(
     yield from (f"{node!r} is in no cluster" for node in taken if node not in owner)
 
 
-def _disconnected(dag: nx.DiGraph, clusters: Sequence[Cluster]) -> Iterator[str]:
-    """Clusters in more than one piece."""
+def _inside(dag: nx.DiGraph, clusters: Sequence[Cluster], connected: bool) -> Iterator[str]:
+    """Clusters in more than one piece, and those that list a reader before what it reads."""
     for i, members in enumerate(clusters):
-        pieces = list(nx.weakly_connected_components(dag.subgraph(members)))
-        if len(pieces) > 1:
+        inside, place = dag.subgraph(members), {node: k for k, node in enumerate(members)}
+        pieces = list(nx.weakly_connected_components(inside))
+        if connected and len(pieces) > 1:
             a, b = (next(node for node in members if node in piece) for piece in pieces[:2])
             yield f"cluster {i} is not connected: nothing in it joins {a!r} and {b!r}"
-
-
-def _member_order(dag: nx.DiGraph, clusters: Sequence[Cluster]) -> Iterator[str]:
-    """Clusters that list a reader before what it reads."""
-    for i, members in enumerate(clusters):
-        place = {node: k for k, node in enumerate(members)}
-        for u, v in dag.subgraph(members).edges:
+        for u, v in inside.edges:
             if place[u] > place[v]:
                 yield f"cluster {i} lists {v!r} before {u!r}, which it reads"
 

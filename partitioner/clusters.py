@@ -9,7 +9,7 @@ have no say in each other's clusters (`reduction`); where the search of every re
 dropping a state (`search`), the clusters and then the bytes are as few as can be. Any other region
 gets the best of a search and of mergings: forward, backward, of the latest waves and of the
 earliest (in regions of more than `THOROUGH` nodes, if these are few enough unmerged).
-Guarantee without `connected`: the fewest clusters (`waves`); of their bytes, none.
+Guarantee without `connected`: the fewest clusters (`merging`); of their bytes, none.
 Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which nodes and
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
@@ -31,11 +31,10 @@ import networkx as nx
 
 from partitioner.constraints import Budget, grouped
 from partitioner.graph import Indexed, Region, by_first, indexed, inverse
-from partitioner.merging import backward, forward, maximal, within
+from partitioner.merging import backward, by_wave, earliest, forward, maximal, wave_parts, within
 from partitioner.reduction import reduced, shortened
 from partitioner.search import planned, search
 from partitioner.tensors import Tensor, cost_of, region_tensors
-from partitioner.waves import by_wave, connected, earliest
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 16  # work for each node without which a region is not searched
@@ -247,11 +246,11 @@ def _merged(
     order = range(len(region.preds))
     early = earliest(region.preds, order, region.capable)
     late = earliest(region.succs, order[::-1], region.capable)
-    found = [forward(region), backward(region), maximal(region, connected(region, late))]
+    found = [forward(region), backward(region), maximal(region, wave_parts(region, late))]
     if block:
         found.append(maximal(region, block))
     count = min(_count(region, other) for other in found)
-    waves = connected(region, early)
+    waves = wave_parts(region, early)
     if len(waves) <= THOROUGH or _count(region, waves) <= count:
         found.append(maximal(region, waves))
         count = min(count, _count(region, found[-1]))

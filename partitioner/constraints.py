@@ -2,8 +2,8 @@
 
 Definition: a group lies in one cluster, and with it all that is on paths between its nodes; groups
 that share a node are one. A budget limits the nodes of a cluster, the bytes of its weights (node
-attribute `weights`, a dict from an id to bytes) and those of its activations, the tensors that its
-nodes make or read; whatever several nodes use counts once.
+attribute `weights`, a dict from an id to bytes) and of the tensors that its nodes make or read;
+whatever several nodes use counts once.
 Guarantee: groups are exact, since each is one node of the graph that is partitioned. What is beyond
 the budget is parted: clusters stay connected and convex, and no two can be merged within it.
 Cost: O(n + m) for groups; for a budget, the nodes of a cluster for each that joins it.
@@ -26,8 +26,7 @@ def grouped(
 ) -> Indexed:
     """The graph with each group, and all that is on paths between its nodes, as one number.
 
-    Raises: ValueError if a group holds a node that is not capable, if one lies on a path between
-    its nodes, or, with `connected`, if its nodes are not connected.
+    Raises: ValueError if a group cannot be in a cluster.
     """
     found = [list(group) for group in groups]
     if not found:

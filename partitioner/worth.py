@@ -21,7 +21,8 @@ import networkx as nx
 
 from partitioner.clusters import labelled, sequence
 from partitioner.cut import FAR, NEAR, Network, near_side
-from partitioner.graph import Indexed, indexed
+from partitioner.graph import Indexed, indexed, inverse
+from partitioner.merging import wave_parts
 from partitioner.tensors import uses
 
 ROUNDS = 8  # cuts along a new forest, from each start
@@ -30,10 +31,9 @@ QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs in one unit, microseconds for example.
+    """Costs in one unit, microseconds for example; those of nodes are 0 if absent.
 
-    here         of each node where it stays if it is not taken; 0 if absent
-    there        of each node where it is taken to; 0 if absent
+    here, there  of each node where it stays if it is not taken, and where it is taken to
     per_byte     of a tensor whose maker and some reader are on different sides, once
     per_cluster  of every cluster
     """
@@ -56,11 +56,9 @@ class GivenUp:
 class Worth:
     """The clusters to take, and the estimates that they rest on.
 
-    clusters  as by `partition`, of the nodes that are worth taking
-    given_up  the other capable nodes, in connected pieces
-    cost      of everything, if the clusters are taken
-    of_all    if all capable nodes are taken
-    of_none   if no node is
+    clusters               as by `partition`, of the nodes that are worth taking
+    given_up               the other capable nodes, in connected pieces
+    cost, of_all, of_none  of everything if these, all capable nodes or none are taken
     """
 
     clusters: list[tuple[Hashable, ...]]
@@ -205,30 +203,25 @@ class _Market:
         return self._per_cluster + slower + paid[1] - paid[0]
 
     def given_up(self, taken: bytearray) -> list[GivenUp]:
-        """The capable nodes that are not taken, in connected pieces.
-
-        A piece may be several clusters, where what cannot be taken lies between its nodes.
-        """
-        number, capable = self._graph.number, self._graph.region.capable
+        """The capable nodes that are not taken, in connected pieces of one or more clusters."""
+        capable = self._graph.region.capable
         left = bytearray([flag and not taken[v] for v, flag in enumerate(capable)])
-        label, _ = labelled(self._graph.taking(left), self._dag, connected=True)
-        rest = self._dag.subgraph([node for node, v in number.items() if left[v]])
-        pieces = (
-            [number[node] for node in piece] for piece in nx.weakly_connected_components(rest)
-        )
+        rest = self._graph.taking(left)
+        label, _ = labelled(rest, self._dag, connected=True)
         found = []
-        for members in sorted(map(sorted, pieces)):
-            further = len({label[v] for v in members}) - 1
-            loss = self.loss(members, taken) + further * self._per_cluster
-            found.append(GivenUp(self._graph.members(members), loss))
-        return sorted(found, key=lambda piece: number[piece.nodes[0]])
+        for members in inverse(wave_parts(rest.region, left)):
+            if members and left[members[0]]:
+                further = len({label[v] for v in members}) - 1
+                loss = self.loss(members, taken) + further * self._per_cluster
+                found.append(GivenUp(rest.members(members), loss))
+        return found
 
 
 def _forest(graph: Indexed, clusters: Sequence[Sequence[int]], connected: bool) -> dict[int, int]:
     """The parents of nodes in a forest along which clusters are counted; roots have none.
 
-    Each cluster is connected in one tree, and no edge of a tree joins two clusters: one node of
-    each has no parent in it. Other capable nodes are in the trees as far as edges reach.
+    Each cluster is connected in one tree, and no edge joins two clusters. Other capable nodes are
+    in the trees as far as edges reach.
     """
     cluster = {v: i for i, members in enumerate(clusters) for v in members}
     capable = graph.region.capable

@@ -9,9 +9,8 @@ import pytest
 from partitioner import partition, violations
 from partitioner.clusters import sequence
 from partitioner.graph import indexed
-from partitioner.merging import maximal
+from partitioner.merging import by_wave, earliest, maximal, wave_parts
 from partitioner.tensors import region_tensors
-from partitioner.waves import by_wave, connected, earliest
 from tests.partitioner.baselines import by_waves
 from tests.partitioner.graphs import capable_of, dag_of, random_capable, random_layers
 
@@ -51,7 +50,7 @@ def test_connected_waves_are_sound(seed):
     early = earliest(region.preds, range(len(dag)), region.capable)
     late = earliest(region.succs, range(len(dag))[::-1], region.capable)
     for wave in (early, late):
-        block = maximal(region, connected(region, wave))
+        block = maximal(region, wave_parts(region, wave))
         assert all(block[b] == b for b in block)
         found = [graph.members(members) for members in sequence(region, block)]
         assert violations(dag, capable, found) == []
