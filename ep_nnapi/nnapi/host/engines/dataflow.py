@@ -10,14 +10,14 @@ from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.scope import Scope
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, F16, F32, MUL, QUANTIZE
+from ep_nnapi.nnapi.spec import ADD, MUL
 
 _COMMUTATIVE = (ADD, MUL)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An operation with a float result, or QUANTIZE, without fused activation.
+    """An operation without fused activation.
 
     inputs     patterns of its first operands; ADD and MUL take theirs in any order
     position   of the output that is meant, None for any
@@ -100,7 +100,6 @@ class Flow:
         operation = self.model.operations[n]
         return (
             operation.spec == pattern.spec
-            and (self.model.operands[index].type in (F32, F16) or pattern.spec == QUANTIZE)
             and (pattern.position is None or operation.outputs[pattern.position] == index)
             and self.plain(n, len(pattern.inputs))
         )

@@ -1,4 +1,4 @@
-"""Groups of operations that one ONNX operator computes: normalization, Erf, Gelu, biases, GRU.
+"""Groups of operations that one ONNX operator computes: normalization, Gelu and others.
 
 ONNX has operators that NNAPI lacks; models have expressions in their place. The operator gives the
 expression's value up to rounding, and up to the error of the polynomial that stands for Erf and
@@ -15,6 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
@@ -23,13 +24,21 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     DEQUANTIZE,
+    F16,
+    F32,
     FULLY_CONNECTED,
+    GATHER,
+    I32,
+    LESS,
     LOGISTIC,
     MEAN,
     MUL,
+    Q8,
+    Q8S,
     QUANTIZE,
     RESHAPE,
     RSQRT,
+    SELECT,
     SUB,
     TANH,
 )
@@ -49,7 +58,8 @@ def _candidates(scope: Scope) -> Iterator[Fusion]:
     flow = Flow(scope.model)
     yield from gru_layers(scope, flow)
     for n, operation in enumerate(scope.model.operations):
-        for finder in _FINDERS.get(operation.spec, ()):
+        code = scope.operand(operation.outputs[0]).type
+        for finder in _FINDERS.get((operation.spec, code), ()):
             try:
                 each = finder(scope, flow, n)
             except Inexpressible:  # a shape is unknown
@@ -144,6 +154,35 @@ def _quantized_mean(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     return Fusion(found.members, n, lambda scope: mean_of_image(scope, x, y, axes))
 
 
+_FROM_THE_END = term(SELECT, term(LESS, "at", "zero"), term(ADD, "at", "size"), "at")
+_GATHER = term(GATHER, "x", "axis", _FROM_THE_END)
+
+
+def _gather(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """Indexes of which those below zero count from the end, as ONNX's Gather has them too."""
+    y = scope.model.operations[n].outputs[0]
+    found = flow.match(_GATHER, y)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    x, at = found.operands["x"], found.operands["at"]
+    shape, axis = scope.shape(x), flow.number(found.operands["axis"])
+    if axis is None or not -len(shape) <= axis < len(shape):
+        return None
+    axis = int(axis) % len(shape)
+    if (
+        flow.number(found.operands["zero"]) != 0
+        or flow.number(found.operands["size"]) != shape[axis]
+        or scope.shape(y) != (*shape[:axis], *scope.shape(at), *shape[axis + 1 :])
+    ):
+        return None
+
+    def lower(scope: Scope) -> None:
+        inputs = [scope.value(index, real=False) for index in (x, at)]
+        scope.define(y, scope.graph.node("Gather", *inputs, axis=axis), real=False)
+
+    return Fusion(found.members, n, lower)
+
+
 _SAMPLES = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 1e4, 50)])
 _ERF = np.array([erf(x) for x in _SAMPLES])
 _NORMAL = np.array([(1 + erf(x / sqrt(2))) / 2 for x in _SAMPLES])
@@ -235,9 +274,15 @@ def _of_one(
     return Fusion(members, n, lower)
 
 
-_FINDERS: dict[OperationSpec, tuple[Callable[[Scope, Flow, int], Fusion | None], ...]] = {
+_Finder: TypeAlias = Callable[[Scope, Flow, int], Fusion | None]
+_OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
     ADD: (_layer_norm, _biased),
     MUL: (_gelu,),
-    QUANTIZE: (_quantized_mean,),
     TANH: (_erf,),
 }
+_FINDERS: dict[tuple[OperationSpec, OperandCode], tuple[_Finder, ...]] = {
+    **{(spec, code): each for spec, each in _OF_FLOATS.items() for code in (F32, F16)},
+    **{(QUANTIZE, code): (_quantized_mean,) for code in (Q8, Q8S)},
+    **{(GATHER, code): (_gather,) for code in (F32, F16, I32, Q8, Q8S)},
+}
+"""By the last operation and the type of its result."""

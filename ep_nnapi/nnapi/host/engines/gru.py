@@ -13,6 +13,8 @@ from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, converted
 from ep_nnapi.nnapi.spec import (
     ADD,
     CONCATENATION,
+    F16,
+    F32,
     FULLY_CONNECTED,
     LOGISTIC,
     MUL,
@@ -165,8 +167,8 @@ def _steps(flow: Flow, patterns: Sequence[Term]) -> list[_Step]:
     found = []
     for n, operation in enumerate(flow.model.operations):
         for pattern in patterns:
-            if operation.spec == pattern.spec:
-                y = operation.outputs[0]
+            y = operation.outputs[0]
+            if operation.spec == pattern.spec and flow.model.operands[y].type in (F32, F16):
                 match = flow.match(pattern, y)
                 if match is not None and flow.number(match.operands["gate axis"]) == 1:
                     found.append(_Step(y, n, dict(match.operands), match.members))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
@@ -207,6 +208,45 @@ def test_other_constants_are_added(shape, zero):
     model = net.ends(biased(net, 5, net.numbers(*shape), zero))
     assert operators(model)["Add"] == 1
     assert differences(model) == pytest.approx([0], abs=2e-6)
+
+
+ROWS = 9
+
+
+def gathered(at: np.ndarray, size: int = ROWS, below: int = 0) -> tuple[Model, list[np.ndarray]]:
+    """Rows by index, those below zero counted from the end; the model and what it is to give."""
+    net = Network()
+    table = net.random.uniform(-1, 1, (ROWS, 4)).astype(np.float32)
+    x = net.add(Operand(I32, at.shape))
+    numbers = [net.tensor(np.array([number]), I32) for number in (below, size)]
+    negative = net.operation(spec.LESS, [x, numbers[0]], Operand(spec.BOOL8, at.shape))
+    moved = net.operation(spec.ADD, [x, numbers[1], net.scalar(0)], Operand(I32, at.shape))
+    chosen = net.operation(spec.SELECT, [negative, moved, x], Operand(I32, at.shape))
+    given = [net.tensor(table, F32), net.scalar(0), chosen]
+    y = net.operation(spec.GATHER, given, Operand(F32, (*at.shape, 4)))
+    return net.model([x], [y]), [table[np.where(at < below, at + size, at)]]
+
+
+def test_indexes_from_the_end_are_those_of_onnx():
+    at = np.array([[0, 3, ROWS - 1], [-1, -ROWS, -4]], np.int32)
+    model, expected = gathered(at)
+    assert operators(model) == {"Gather": 1, "Identity": 1}
+    runtime = HostRuntime((CpuDevice(threads=1),))
+    compiled = runtime.compile(model, runtime.devices()[0])
+    np.testing.assert_array_equal(compiled.run([at]), expected)
+    for wrong in (ROWS, -ROWS - 1):
+        with pytest.raises(RuntimeFailure, match="out of data bounds"):
+            compiled.run([np.full_like(at, wrong)])
+
+
+@pytest.mark.parametrize("numbers", [{"size": ROWS - 1}, {"below": -1}], ids=str)
+def test_other_choices_of_indexes_are_computed(numbers):
+    at = np.array([2, 0, -3], np.int32)
+    model, expected = gathered(at, **numbers)
+    assert operators(model)["Where"] > 0
+    runtime = HostRuntime((CpuDevice(threads=1),))
+    compiled = runtime.compile(model, runtime.devices()[0])
+    np.testing.assert_array_equal(compiled.run([at]), expected)
 
 
 IMAGE = (2, 5, 7, 4)
