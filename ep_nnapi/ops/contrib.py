@@ -97,13 +97,19 @@ def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Cal
 
 
 def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    alpha, beta = params or (0.2, 0.5)
+    alpha, beta = _two(n, params or (0.2, 0.5))
     share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
     yield MUL(share, n.scalar(1 / 6, x), out=y)
 
 
+def _two(n: Node, params: Sequence[float]) -> Sequence[float]:
+    detail = f"activation {n.text('activation')} has {len(params)} parameters; it takes 2"
+    n.require(len(params) == 2, Reason.ATTRIBUTE, detail)
+    return params
+
+
 def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
-    low, high = (n.scalar(p, x) for p in params)
+    low, high = (n.scalar(p, x) for p in _two(n, params))
     yield from clip(n, x, (low, high), y)
 
 

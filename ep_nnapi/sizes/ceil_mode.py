@@ -55,7 +55,7 @@ class _Axis:
 
 def _axes(node: GraphNode) -> tuple[_Axis, ...]:
     """The spatial axes of a pool with ceil_mode and known rank; () for any other node."""
-    if node.op_type not in _POOLS or node.domain or node.attributes.get("ceil_mode", 0) != 1:
+    if node.op_type not in _POOLS or node.domain or not node.attributes.get("ceil_mode", 0):
         return ()
     given, x, y = node.attributes, node.inputs[:1], node.outputs[:1]
     if not x or not y or x[0] is None or y[0] is None or not (x[0].dims and y[0].dims):

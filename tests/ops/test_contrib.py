@@ -158,3 +158,12 @@ def test_halves_are_computed_in_float32():
     from scipy.special import ndtr
 
     matches(case, FL3, atol=2e-3, reference=[(x * ndtr(x)).astype(np.float16)])
+
+
+@pytest.mark.parametrize(("activation", "count"), [("Clip", 0), ("Clip", 1), ("HardSigmoid", 3)])
+def test_activations_of_another_number_of_parameters_are_refused(activation, count):
+    params = {"activation_params": [0.5] * count} if count else {}
+    attributes = {"activation": activation, **params}
+    case = ms("FusedConv", f32(1, 2, 5, 6), f32(3, 2, 1, 1), shape=(1, 3, 5, 6), **attributes)
+    detail = f"activation {activation} has {count} parameters; it takes 2"
+    rejects(case, FL8, Reason.ATTRIBUTE, detail)
