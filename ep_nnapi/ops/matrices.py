@@ -48,8 +48,9 @@ def trilu(n: Node) -> Iterator[Call]:
     Source: ONNX Trilu-14; NDK ANEURALNETWORKS_SELECT.
     """
     x, y, upper = n.input(0), n.output(), n.integer("upper", 1)
-    diagonal = n.integer_at(1) if n.has(1) else 0
     shape, sizes = x.shape, operand_shape(x.shape)
+    far = max(shape)
+    diagonal = max(-far, min(n.integer_at(1), far)) if n.has(1) else 0
 
     def triangle() -> np.ndarray:
         ones = np.ones(shape[-2:], np.bool_)

@@ -48,7 +48,7 @@ def average_pool(n: Node) -> Iterator[Call]:
     Source: ONNX AveragePool-1 to AveragePool-22; NDK ANEURALNETWORKS_AVERAGE_POOL_2D.
     """
     x, y = n.input(0), n.output()
-    padding_counts = n.integer("count_include_pad", 0) == 1
+    padding_counts = n.integer("count_include_pad", 0) != 0
 
     def factors(pool_pass: PoolPass) -> tuple[Array, Array]:
         axes = (pool_pass.height, pool_pass.width)

@@ -77,7 +77,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
 
     Of equal elements NNAPI returns the last first, but ONNX the first.
     """
-    x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) == 0
+    x, axis, least = n.input(0), n.axis(default=-1), n.integer("largest", 1) != 1
     shape, at = (x.shape, axis) if x.rank <= MAX_RANK else (sizes_around(x.shape, axis), 1)
     last = (*(i for i in range(len(shape)) if i != at), at)
     seen = yield from _transposed(n, (yield from reshaped(n, x, shape)), last)

@@ -142,7 +142,7 @@ class _Candidate:
         """Return the candidate of one direction."""
         units = layer.units
         gate, back = slice(2 * units, 3 * units), slice(5 * units, 6 * units)
-        reset_after = n.integer("linear_before_reset", 0) == 1
+        reset_after = n.integer("linear_before_reset", 0) != 0
         return _Candidate(
             reset_after,
             gate,

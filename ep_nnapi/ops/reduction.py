@@ -66,7 +66,7 @@ def variants(reduction: _ReductionOperator) -> Iterator[Op]:
 
     def by_input(n: Node) -> Iterator[Call]:
         axes = n.integers_at(1) if n.has(1) else ()
-        if not axes and not n.integer("noop_with_empty_axes", 0):
+        if not axes and n.integer("noop_with_empty_axes", 0) != 1:
             axes = tuple(range(n.input(0).rank))
         yield from _lower(n, reduction.lower, axes)
 

@@ -125,7 +125,7 @@ def resize_11(n: Node) -> Iterator[Call]:
         enumerated_text(n, "coordinate_transformation_mode", "half_pixel"),
         enumerated_text(n, "nearest_mode", "round_prefer_floor"),
         n.real("cubic_coeff_a", -0.75),
-        n.integer("exclude_outside", 0) == 1,
+        n.integer("exclude_outside", 0) != 0,
     )
     axes = _cropped(n) if sampling.transform == "tf_crop_and_resize" else _axes(n)
     n.require(

@@ -14,7 +14,6 @@ NAN, INF = np.float32(np.nan), np.float32(np.inf)
 ONE, U8 = np.float32(1), np.uint8(0)
 CROP = {"coordinate_transformation_mode": "tf_crop_and_resize"}
 RNN = {"hidden_size": 2}
-CLIP = {"domain": MS, "activation": "Clip", "activation_params": [1.0]}
 
 
 class X:
@@ -111,7 +110,6 @@ MISUSED = [
     ("does not broadcast to [2, 4]", "Gemm", X(2, 3), f(3, 4), f(1, 2, 4), {}),
     ("i1 has shape [4], i0 [2, 3]", "BiasGelu", X(2, 3), f(4), {"domain": MS}),
     ("use matrices", "FusedMatMul", X(3), f(3), {"domain": MS, "transA": 1}),
-    ("it takes 2", "FusedConv", IMAGE, FILTERS, CLIP),
 ]
 """What is said, the operator, its inputs and its attributes."""
 

@@ -93,3 +93,9 @@ def test_one_hot_refusals():
     rejects(node("OneHot", i32(2, 3, 2, 2), depth, pair), FL8, Reason.RANK, "rank 5")
     rejects(node("OneHot", i32(2), i64(), pair), FL8, Reason.CONSTANT, "x1 must be constant")
     rejects(node("OneHot", i32(2), depth, f32(2)), FL8, Reason.CONSTANT, "x2 must be constant")
+
+
+@pytest.mark.parametrize("upper", [0, 1])
+@pytest.mark.parametrize("k", [2**62, -(2**62)])
+def test_diagonals_beyond_the_matrix_match(k, upper):
+    matches(node("Trilu", f32(3, 4), np.array(k), upper=upper), FL8, oracle=on_cpu)

@@ -179,3 +179,9 @@ def test_other_norms_need_level_3():
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=2), FL1)
     accepts(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=3), FL3)
     rejects(node("LpPool", f32(1, 2, 8, 8), kernel_shape=[2, 2], p=3), FL2, Reason.LEVEL, "POW")
+
+
+def test_any_number_but_0_counts_padding():
+    """As in ONNX Runtime."""
+    window = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 5}
+    matches(node("AveragePool", f32(1, 2, 5, 6), **window), FL8, atol=SUMS, oracle=on_cpu)

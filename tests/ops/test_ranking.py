@@ -112,3 +112,10 @@ def test_other_types_and_computed_k_are_refused():
     ]
     computed = node("TopK", f32(3, 5), i64(1), outputs=2, output_types=types)
     rejects(computed, FL8, Reason.CONSTANT, "must be constant")
+
+
+@pytest.mark.parametrize("largest", [5, -1])
+def test_any_other_number_than_1_means_the_least(largest):
+    """As in ONNX Runtime."""
+    case = node("TopK", f32(3, 5), np.array([3]), largest=largest, outputs=2)
+    matches(case, FL3, oracle=on_cpu)

@@ -45,7 +45,7 @@ STATES = {
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(
     ("op_type", "more"),
-    [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 1}), ("LSTM", {})],
+    [("RNN", {}), ("GRU", {}), ("GRU", {"linear_before_reset": 3}), ("LSTM", {})],
     ids=["RNN", "GRU", "GRU, linear before reset", "LSTM"],
 )
 def test_directions_and_states_match(op_type, more, direction, states, target):
