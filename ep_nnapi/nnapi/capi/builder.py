@@ -23,6 +23,7 @@ from ep_nnapi.nnapi.model import (
     OperandValue,
     Operation,
 )
+from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.spec import BY_CODE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, validate
 
@@ -89,6 +90,8 @@ class ModelBuilder:
                  length
         """
         operand = self.operand(index)
+        if length > MAX_BYTES:
+            raise bad_data(f"{length} bytes are more than {MAX_BYTES}")
         if not operand.known or operand.type is OperandCode.MODEL or not length:
             what = f"{operand.type.name} {list(operand.dimensions)}"
             raise bad_data(f"a constant of {length} bytes for {what}")
