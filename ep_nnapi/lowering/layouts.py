@@ -168,7 +168,10 @@ def _nhwc_calls(
             end = _cut_node(reader, name, calls, rewrites)
             graph.add_edge(("is ONNX", name), end)
             graph.add_edge(end, ("is NHWC", name))
-    _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
+    if graph.succ[_AS_ONNX] and graph.pred[_NHWC]:
+        _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
+    else:  # nothing has to be cut; searching for it would take a millisecond
+        nhwc = nx.ancestors(graph, _NHWC)
     return {n for n in nhwc if isinstance(n, int)}
 
 
