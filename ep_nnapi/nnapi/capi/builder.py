@@ -87,7 +87,7 @@ class ModelBuilder:
         """Raises Refused(BAD_DATA) unless operand `index` takes a constant of `length` bytes.
 
         copied   True if the data is in the client's own memory; a vendor's scalar then takes any
-                 length
+                 length up to NNAPI's largest operand
         """
         operand = self.operand(index)
         if length > MAX_BYTES:
@@ -100,6 +100,8 @@ class ModelBuilder:
         if not free and needed != length:
             what = f"{operand.type.name} {list(operand.dimensions)}"
             raise bad_data(f"{what} takes {needed} bytes, not {length}")
+        if length > MAX_BYTES:
+            raise bad_data(f"{operand.type.name} takes at most {MAX_BYTES} bytes, not {length}")
 
     def add_operand(self, operand: AnyOperand) -> None:
         """Appends an operand."""
