@@ -39,6 +39,7 @@ from ep_nnapi.nnapi.spec import (
     RESHAPE,
     RSQRT,
     SELECT,
+    SOFTMAX,
     SUB,
     TANH,
 )
@@ -152,6 +153,33 @@ def _quantized_mean(scope: Scope, flow: Flow, n: int) -> Fusion | None:
         return None
     scope.shape(y)
     return Fusion(found.members, n, lambda scope: mean_of_image(scope, x, y, axes))
+
+
+_SOFTMAX = tuple(term(ADD, term(SOFTMAX, "x", "beta", *axis), "zero") for axis in ((), ("axis",)))
+
+
+def _requantized_softmax(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """A softmax whose scale, which NNAPI fixes, the addition of 0 changes: quantized once."""
+    y = scope.model.operations[n].outputs[0]
+    found = next(filter(None, (flow.match(pattern, y) for pattern in _SOFTMAX)), None)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    x, zero = found.operands["x"], scope.operand(found.operands["zero"])
+    axis = flow.number(found.operands["axis"]) if "axis" in found.operands else -1
+    if (
+        axis is None
+        or not -scope.rank(x) <= axis < scope.rank(x)
+        or flow.number(found.operands["beta"]) != 1
+        or flow.number(found.operands["zero"]) != zero.zero_point
+        or scope.shape(x) != scope.shape(y)
+    ):
+        return None
+
+    def lower(scope: Scope) -> None:
+        value = scope.graph.node("Softmax", scope.value(x, real=True), axis=int(axis))
+        scope.define(y, scope.quantized(value, scope.operand(y)), real=False)
+
+    return Fusion(found.members, n, lower)
 
 
 _FROM_THE_END = term(SELECT, term(LESS, "at", "zero"), term(ADD, "at", "size"), "at")
@@ -282,6 +310,7 @@ _OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
 }
 _FINDERS: dict[tuple[OperationSpec, OperandCode], tuple[_Finder, ...]] = {
     **{(spec, code): each for spec, each in _OF_FLOATS.items() for code in (F32, F16)},
+    **{(ADD, code): (_requantized_softmax,) for code in (Q8, Q8S)},
     **{(QUANTIZE, code): (_quantized_mean,) for code in (Q8, Q8S)},
     **{(GATHER, code): (_gather,) for code in (F32, F16, I32, Q8, Q8S)},
 }

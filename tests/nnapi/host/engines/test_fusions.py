@@ -287,3 +287,30 @@ def test_other_means_of_quantized_tensors_are_of_real_numbers(axes, through_floa
     model = mean_of_codes(axes, keep=False, code=Q8, through_floats=through_floats)
     assert operators(model)["ReduceMean"] + operators(model)["GlobalAveragePool"] == 1
     assert max(differences(model)) <= 1
+
+
+def requantized_softmax(code: OperandCode, added: float = 0, beta: float = 1.0) -> Model:
+    """A softmax along the last axis plus a number, with another scale."""
+    zero = {Q8: 0, Q8S: -128}[code]
+    net = Network()
+    x = net.add(Operand(code, (3, 12), scale=0.05, zero_point=zero + 100))
+    probabilities = Operand(code, (3, 12), scale=1 / 256, zero_point=zero)
+    p = net.operation(spec.SOFTMAX, [x, net.scalar(beta)], probabilities)
+    constant = net.tensor(np.array([added * 256 + zero]), code, scale=1 / 256, zero_point=zero)
+    out = Operand(code, (3, 12), scale=1 / 200, zero_point=zero)
+    return net.model([x], [net.operation(spec.ADD, [p, constant, net.scalar(0)], out)])
+
+
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+def test_a_softmax_that_is_requantized_is_quantized_once(code):
+    model = requantized_softmax(code)
+    assert operators(model)["QLinearAdd"] == 0
+    assert operators(model)["QuantizeLinear"] == 1
+    assert max(differences(model)) <= 1
+
+
+@pytest.mark.parametrize("change", [{"added": 0.25}, {"beta": 0.5}], ids=str)
+def test_other_sums_with_a_softmax_are_added(change):
+    model = requantized_softmax(Q8, **change)
+    assert operators(model)["QLinearAdd"] == 1
+    assert max(differences(model)) <= 1
