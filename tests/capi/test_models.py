@@ -20,7 +20,6 @@ from tests.capi.world import World
 
 F32 = OperandCode.TENSOR_FLOAT32
 BAD_DATA = ResultCode.BAD_DATA
-OEM_SCALAR = 10000  # any length is right for a vendor's scalar
 TOKEN = bytes(range(32))
 
 
@@ -34,14 +33,6 @@ def test_constants_up_to_128_bytes_are_copied_larger_ones_referenced(
     held = MODELS[model].operands[0].value.bytes
     assert np.shares_memory(held, data) is shared
     assert held.tobytes() == data.tobytes()
-
-
-@pytest.mark.parametrize("length", [2**32, 2**63, 2**64 - 1])
-def test_a_vendors_scalar_is_not_larger_than_any_operand(world: World, length: int) -> None:
-    model, value = world.make("Model_create"), c.c_int32(0)
-    world.check("Model_addOperand", model, ref(scalar(OEM_SCALAR)))
-    assert world.nn.Model_setOperandValue(model, 0, ref(value), length) == BAD_DATA
-    world.check("Model_setOperandValue", model, 0, ref(value), 4)
 
 
 def test_constants_of_a_memory_are_what_the_file_holds(world: World) -> None:

@@ -90,8 +90,6 @@ class ModelBuilder:
                  length up to NNAPI's largest operand
         """
         operand = self.operand(index)
-        if length > MAX_BYTES:
-            raise bad_data(f"{length} bytes are more than {MAX_BYTES}")
         if not operand.known or operand.type is OperandCode.MODEL or not length:
             what = f"{operand.type.name} {list(operand.dimensions)}"
             raise bad_data(f"a constant of {length} bytes for {what}")
