@@ -10,7 +10,7 @@ transitive reduction (Aho, Garey and Ullman, 1972).
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations
 
 import networkx as nx
 
@@ -61,8 +61,8 @@ def violations(
             found.append(f"cluster {i} is beyond the budget")
     found += _inside(dag, clusters, connected)
     if not nx.is_directed_acyclic_graph(quotient):
-        return found + _cyclic(dag, clusters, quotient)
-    found += _running_order(quotient)
+        return [*found, *_cyclic(dag, clusters, quotient)]
+    found += _running_order(quotient, len(clusters))
     return found + [
         f"clusters {i} and {j} can be merged"
         for i, j in sorted(_mergeable(quotient, len(clusters), connected))
@@ -104,39 +104,30 @@ def _inside(dag: nx.DiGraph, clusters: Sequence[Cluster], connected: bool) -> It
                 yield f"cluster {i} lists {v!r} before {u!r}, which it reads"
 
 
-def _cyclic(dag: nx.DiGraph, clusters: Sequence[Cluster], quotient: nx.DiGraph) -> list[str]:
+def _cyclic(dag: nx.DiGraph, clusters: Sequence[Cluster], quotient: nx.DiGraph) -> Iterator[str]:
     """Clusters that are not convex, and otherwise those that wait for each other."""
-    found = []
     for component in nx.strongly_connected_components(quotient):
         waiting = sorted(i for kind, i in component if kind == 0) if len(component) > 1 else []
-        not_convex = [
-            f"cluster {i} is not convex: a path leaves it to {node!r} and comes back"
-            for i in waiting
-            for node in islice(_ways_out(dag, clusters[i]), 1)
-        ]
-        if waiting and not not_convex:
-            found.append(f"clusters {waiting} wait for each other")
-        found += not_convex
-    return found
+        ways = {i: way for i in waiting if (way := _ways_out(dag, clusters[i]))}
+        for i, way in ways.items():
+            yield f"cluster {i} is not convex: a path leaves it to {way[0]!r} and comes back"
+        if waiting and not ways:
+            yield f"clusters {waiting} wait for each other"
 
 
-def _ways_out(dag: nx.DiGraph, members: Cluster) -> Iterator[Hashable]:
+def _ways_out(dag: nx.DiGraph, members: Cluster) -> list[Hashable]:
     """Nodes outside `members` that are read from there and lead back."""
     inside = set(members)
-    for node in dict.fromkeys(w for v in members for w in dag.succ[v] if w not in inside):
-        if not inside.isdisjoint(nx.descendants(dag, node)):
-            yield node
+    out = dict.fromkeys(w for v in members for w in dag.succ[v] if w not in inside)
+    return [node for node in out if not inside.isdisjoint(nx.descendants(dag, node))]
 
 
-def _running_order(quotient: nx.DiGraph) -> Iterator[str]:
+def _running_order(quotient: nx.DiGraph, count: int) -> Iterator[str]:
     """Clusters that stand before one that they wait for."""
-    latest: dict[tuple[int, Hashable], int] = {}  # the last cluster that each block waits for
-    for name in nx.topological_sort(quotient):
-        waits = max((latest[p] for p in quotient.pred[name]), default=-1)
-        kind, i = name
-        if kind == 0 and waits > i:
+    for i in range(count):
+        waits = max((j for kind, j in nx.ancestors(quotient, (0, i)) if kind == 0), default=-1)
+        if waits > i:
             yield f"cluster {i} runs before cluster {waits}, which it waits for"
-        latest[name] = max(waits, i) if kind == 0 else waits
 
 
 def _mergeable(quotient: nx.DiGraph, count: int, connected: bool) -> Iterator[tuple[int, int]]:

@@ -13,8 +13,7 @@ Guarantee without `connected`: the fewest clusters (`merging`); of their bytes, 
 Tie rule: everything is decided by structure, then by `sorted_nodes`; the order in which nodes and
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
-searches look at; never a measure of time. With limits of size and number, a `partition` for each
-round in which clusters are given up, and one more.
+searches look at; never a measure of time. `limited` takes one `partition` more than it has rounds.
 Source: definition and smallest size are those of ONNX Runtime's partitioning_utils.cc, made
 connected.
 """
@@ -79,9 +78,6 @@ def partition(
     >>> partition(dag, {"a", "b", "c", "d"}, groups=["ab"], budget=Budget(nodes=2))
     [('a', 'b'), ('c', 'd')]
 
-    (Cut between b and c, the tensor of b would cross the border as well as those of a and x. The
-    tensor of a does anyway, since x reads it.)
-
     Raises: ValueError if `dag` is undirected, has parallel edges or a cycle, if a capable node
     is not in it, if a group cannot stay together, or for a budget without `connected`.
     """
@@ -113,10 +109,8 @@ def limited(
     """Clusters within limits, and those that were given up for it.
 
     Clusters of fewer than `min_cluster_nodes` are given up, and of the others all but the
-    `max_clusters` of highest value; then what is left is partitioned again, until nothing is
-    given up. (A cluster that is gone may have kept two others apart.) Without `values`, which
-    tells what each cluster is worth, one is worth its nodes; of equal ones, the earlier is kept.
-    `budget` limits what one cluster holds, as in `partition`.
+    `max_clusters` of highest value (by `values`, or nodes; of equal ones, the earlier is kept);
+    then what is left, which those may have kept apart, is partitioned again, until nothing is.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> limited(dag, "abc", min_cluster_nodes=2)
@@ -143,19 +137,15 @@ def limited(
 
 
 def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
-    """Members of every cluster, ascending, clusters in an order in which they can run.
-
-    label  the block of every node
-    """
+    """Members of every cluster, ascending, in an order in which they can run, from their blocks."""
     smaller, where = region.contracted(label)
     return [nodes for nodes, flag in zip(inverse(where), smaller.capable, strict=True) if flag]
 
 
 def work_for(nodes: int) -> int:
     """The work for regions of so many nodes: in proportion, after a start that small ones need."""
-    if nodes <= SMALL:
-        return SMALL_WORK
-    return 5_000 + 20 * min(nodes, 5_000) + max(0, nodes - 5_000)
+    large = 5_000 + 20 * min(nodes, 5_000) + max(0, nodes - 5_000)
+    return SMALL_WORK if nodes <= SMALL else large
 
 
 def labelled(
@@ -163,20 +153,14 @@ def labelled(
 ) -> tuple[list[int], int]:
     """The block of each number, by one of its numbers, and clusters that there are at least.
 
-    The work is shared out by size among the parts that need a search.
-
-    effort  what part of the usual work may go into searches
+    effort  what part of the usual work may go into searches, to parts by size
     """
     region = graph.region
     if not connected:
         label = by_wave(region, _tensors(graph, dag, [range(len(region.preds))])[0])
         return label, _count(region, label)
     label, parts = reduced(region)
-    tensors = cache(lambda: _tensors(graph, dag, parts))  # gathered when first asked for
-
-    def own(i: int) -> list[Tensor]:
-        return tensors()[i]
-
+    tensors = cache(partial(_tensors, graph, dag, parts))  # gathered when first asked for
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))
     for i, members in enumerate(parts):
@@ -186,11 +170,11 @@ def labelled(
         share = work * len(members) // waiting
         waiting -= len(members)
         if share >= LEAST * len(members):
-            block, least, used = _searched(part, own(i), least, share)
+            block, least, used = _searched(part, tensors()[i], least, share)
             work -= used
         if least < inf:
-            block, least = _merged(part, block, partial(own, i), least)
-            spare += _count(part, block) - int(least)
+            block, longest = _merged(part, block, tensors, i)
+            spare += _count(part, block) - int(max(least, longest))
         for v, b in zip(members, block, strict=True):
             label[v] = members[b]
     return label, _count(region, label) - spare
@@ -209,9 +193,9 @@ def _searched(
 ) -> tuple[list[int], float, int]:
     """By searches of growing width along the edges and against them in turn.
 
-    Each is only for what is better than the best so far, until one of them drops no state (the best
-    is then optimal) or the next would be too much work. Returns the block of each node, none if
-    nothing was found; clusters that there are at least, infinitely many if nothing is better; work.
+    Until one drops no state (the best is then optimal) or the next would be too much work. Returns
+    the block of each node, none if nothing was found; clusters that there are at least, infinitely
+    many if nothing is better; work.
     """
     units, priced, unit = shortened(region, tensors)
     ways = [planned(units, priced, work // FIRST)]
@@ -237,30 +221,23 @@ def _searched(
 
 
 def _merged(
-    region: Region, block: list[int], tensors: Callable[[], Sequence[Tensor]], least: float
-) -> tuple[list[int], float]:
-    """The best of a partition, if there is one, and of mergings; and the lower bound.
-
-    Of those with the fewest clusters the bytes are counted, too, if there are several.
-    """
+    region: Region, block: list[int], tensors: Callable[[], Sequence[Sequence[Tensor]]], part: int
+) -> tuple[list[int], int]:
+    """The best of a partition, if there is one, and of mergings; and the waves, a lower bound."""
     order = range(len(region.preds))
     early = earliest(region.preds, order, region.capable)
     late = earliest(region.succs, order[::-1], region.capable)
     found = [forward(region), backward(region), maximal(region, wave_parts(region, late))]
     if block:
         found.append(maximal(region, block))
-    count = min(_count(region, other) for other in found)
     waves = wave_parts(region, early)
-    if len(waves) <= THOROUGH or _count(region, waves) <= count:
+    if len(order) <= THOROUGH or _count(region, waves) <= min(_count(region, b) for b in found):
         found.append(maximal(region, waves))
-        count = min(count, _count(region, found[-1]))
-    fewest: list[list[int]] = []
-    for other in map(by_first, found):
-        if _count(region, other) == count and other not in fewest:
-            fewest.append(other)
+    count = min(_count(region, b) for b in found)
+    fewest = list(dict.fromkeys(tuple(by_first(b)) for b in found if _count(region, b) == count))
     if len(fewest) > 1:
-        fewest.sort(key=lambda other: cost_of(region, tensors(), other))
-    return fewest[0], max(least, *early)
+        fewest.sort(key=lambda block: cost_of(region, tensors()[part], block))
+    return list(fewest[0]), max(early)
 
 
 def _count(region: Region, block: Sequence[int]) -> int:

@@ -42,20 +42,19 @@ class Network:
             one, other = ends
             self.arc(one, other, cost, cost)
         elif ends:
-            some_near, some_far = self.node(), FAR if FAR in ends else self.node()
+            some_near, some_far = self.node(), self.node()
             self.arc(some_near, some_far, cost)
-            for end in sorted(ends - {FAR}):
+            for end in sorted(ends):
                 self.arc(end, some_near, inf)
-                if some_far != FAR:
-                    self.arc(some_far, end, inf)
+                self.arc(some_far, end, inf)
 
 
 def near_side(network: Network) -> bytearray:
     """1 for every node on the near side of a cut of the lowest cost.
 
     All that can flow leaves the near node at once and goes down by distance to the far node, the
-    farthest first; what is stuck then goes on along new distances. In the end the nodes with a way
-    to the far node are its side. A cut does not need the flow's return to the near node.
+    farthest first; what is stuck goes on along new distances, and the nodes left with a way to the
+    far node are its side.
     """
     heads, arcs = network.heads, network.arcs
     room = _whole(network.capacities)  # that is left along each arc

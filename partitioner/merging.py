@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Sequence
 from partitioner.graph import Region, by_first, components, inverse
 from partitioner.tensors import Tensor, cost_of
 
-SWEEPS = 4  # at most, of moves from wave to wave
+SWEEPS = 4  # over all nodes, that move from wave to wave
+Touch = tuple[Tensor, Counter[int]]  # a tensor, and how many nodes of each wave touch it
 Fits = Callable[[Sequence[int]], bool]  # True if nodes are within the limits of one cluster
 
 
@@ -61,11 +62,7 @@ def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
 def _merged(
     reads: Sequence[Sequence[int]], order: Iterable[int], capable: bytearray, fits: Fits | None
 ) -> list[int]:
-    """The block of each node, by one of its nodes, after all of `order`.
-
-    reads  what each node reads; or what reads it, to merge backwards
-    order  a topological order along those
-    """
+    """The block of each node, by one of its nodes, after all of `order`, topological by `reads`."""
     blocks = _Blocks(len(reads))
     block, others = blocks.block, blocks.others
     for v in order:
@@ -205,15 +202,9 @@ def earliest(
 
 def wave_parts(region: Region, wave: Sequence[int]) -> list[int]:
     """The connected parts of waves."""
-    flags = region.capable
-    pairs = [
-        (u, v)
-        for v, row in enumerate(region.preds)
-        if flags[v]
-        for u in row
-        if wave[u] == wave[v] and flags[u]
-    ]
-    return components(len(wave), pairs)
+    own = [w if flag else -v for v, (w, flag) in enumerate(zip(wave, region.capable, strict=True))]
+    rows = enumerate(region.preds)
+    return components(len(own), [(u, v) for v, row in rows for u in row if own[u] == own[v]])
 
 
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
@@ -227,29 +218,18 @@ def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
     count = max(early, default=0)
     late = [count + 1 - w for w in earliest(region.succs, order[::-1], flags)]
     wave = min(early, late, key=lambda wave: cost_of(region, tensors, wave)[1])
-    touching: list[list[tuple[Tensor, Counter[int]]]] = [[] for _ in wave]
+    touching: list[list[Touch]] = [[] for _ in wave]
     for tensor in tensors:
         counts = Counter([wave[v] for v in tensor.touched])
         for v in tensor.touched:
             touching[v].append((tensor, counts))
     for _ in range(SWEEPS):
-        before = list(wave)
         _sweep(region, wave, touching, count)
-        if wave == before:
-            break
     return by_first(w if flags[v] else -v for v, w in enumerate(wave))
 
 
-def _sweep(
-    region: Region,
-    wave: list[int],
-    touching: Sequence[Sequence[tuple[Tensor, Counter[int]]]],
-    count: int,
-) -> None:
-    """Move every capable node to its best wave, the last node first.
-
-    wave  of each node; of an incapable one, the last of its predecessors'
-    """
+def _sweep(region: Region, wave: list[int], touching: list[list[Touch]], count: int) -> None:
+    """Move every capable node to its best wave, the last node first."""
     capable, preds = region.capable, region.preds
     for v, row in enumerate(preds):
         if not capable[v]:
@@ -270,6 +250,6 @@ def _sweep(
             counts[wave[v]] += 1
 
 
-def _price(touching: Sequence[tuple[Tensor, Counter[int]]], wave: int) -> int:
+def _price(touching: Sequence[Touch], wave: int) -> int:
     """The bytes of tensors if one more node of a wave touches each."""
     return sum(tensor.price(len(counts) + (wave not in counts)) for tensor, counts in touching)

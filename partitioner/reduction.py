@@ -1,16 +1,14 @@
 """Exact reduction: what is decided without a search, and the smaller regions that are left.
 
-Definition: two capable nodes are strictly ordered if a path from one to the other passes an
-incapable node; no cluster holds both. A *joint* is an edge between capable nodes that are not.
-Clusters are connected by joints, so each lies within one component of them. A node that reads
+Definition: a *joint* is an edge between capable nodes, unless a path beside it passes an incapable
+node. Clusters are connected by joints, so each lies within one component of them. A node that reads
 nothing but `u`, and is read by one capable node at most, can move from any cluster to that of `u`:
 the cluster it leaves stays connected, and nothing waits for more than before. The same holds with
 edges turned round, and for incapable nodes next to incapable ones; a *unit* is what moves together.
 Guarantee: some best partition consists of what is decided here and of any best partitions of the
 regions. A cycle of clusters, contracted, is a cycle of components, so it lies in one strongly
 connected part of their graph; a component that is such a part by itself is one cluster. The other
-parts are the regions. Of a region, units have the same lowest cost: nodes move where it costs no
-bytes, wherever the other nodes are.
+parts are the regions, whose units have the same lowest cost: nodes move where it costs no bytes.
 Cost: O(n + m) for the regions; as much for units, again while more than one node in `RARE` moves.
 Source: strongly connected components by networkx (after Nuutila and Soisalon-Soininen, 1994).
 """
@@ -30,10 +28,7 @@ RARE = 50  # where only one node in so many moves, the other moves are not worth
 
 
 def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
-    """The component of each node, and the nodes of every part that needs a search, ascending.
-
-    Components outside those parts are clusters.
-    """
+    """The component of each node, and the nodes of every region; other components are clusters."""
     component = components(len(region.preds), joints(region))
     quotient = nx.DiGraph(
         (component[u], component[v])
@@ -48,11 +43,7 @@ def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
 
 
 def joints(region: Region) -> Iterator[tuple[int, int]]:
-    """Edges between capable nodes that are not strictly ordered.
-
-    Exact for up to `LANDMARKS` incapable nodes; of more, so many are looked at, evenly spread, and
-    an edge around others only counts as a joint.
-    """
+    """Joints; of more than `LANDMARKS` incapable nodes so many are looked at, evenly spread."""
     capable, preds = region.capable, region.preds
     incapable = [v for v, flag in enumerate(capable) if not flag]
     step = max(1, -(-len(incapable) // min(LANDMARKS, 1 + BITS // max(1, len(capable)))))

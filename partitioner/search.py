@@ -1,17 +1,15 @@
 """The best partition of a region: dynamic programming over its nodes, with a bound on states.
 
-Definition: a plan is an order of the nodes, topological along the edges or against them, that
-greedily keeps few nodes live: one is, from its own step to the last step of what reads it. A state
-is all that matters of how the nodes so far were partitioned: the clusters that hold live nodes,
-which must precede which, and which tensors they touch. Every partition into connected clusters is
-built by one choice at each node: which of the clusters that it reads from it joins. It may join any
-that lead to it by no other way, and several become one.
+Definition: a plan is a topological order, along the edges or against them, that greedily keeps few
+nodes live: one is, from its own step to the last step of what reads it. A state is all that matters
+of how the nodes so far were partitioned: the clusters that hold live nodes, which must precede
+which, and which tensors they touch. At each node there is one choice: which of the clusters that it
+reads from, and that lead to it by no other way, it joins; several become one.
 Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
-the best are kept: by a lower bound on the clusters, then by bytes; the lowest bound of those that
-were dropped bounds what was missed. Of equal states the one that compares lower is kept. Of more
-than `CHOSEN` clusters a node joins all beyond, which proves nothing.
-Cost: O((n + m) log n) for a plan; O(live nodes · states · 2^j) for j clusters that a node may join,
-`CHOSEN` at most.
+the best are kept, by a lower bound on the clusters, then by bytes; the lowest bound of those that
+were dropped bounds what was missed. Of more than `CHOSEN` clusters a node joins all beyond, which
+proves nothing.
+Cost: O((n + m) log n) for a plan; O(live nodes · states · 2^j) for j clusters that a node may join.
 Source: dynamic programs over path decompositions, whose orders are those of vertex separation; beam
 search where states are dropped.
 """
@@ -53,25 +51,18 @@ class Step(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The result of a search.
-
-    least  clusters that every partition cheaper than the one found and than the limit has;
-           infinite if no state was dropped, so that nothing costs less
-    """
+    """The result of a search."""
 
     cost: Cost | None  # the lowest; None if nothing is below the limit
     block: list[int]  # for each node, a node of its cluster by which the cluster goes
-    least: float
+    least: float  # clusters of whatever costs less; infinite if nothing does, as no state dropped
     work: int  # blocks looked at
 
 
 def planned(
     region: Region, tensors: Sequence[Tensor], most: int, *, against: bool = False
 ) -> list[Step]:
-    """The steps of a region; none if their live nodes sum to more than `most`.
-
-    against  the edges, as if every one were turned round
-    """
+    """The steps of a region; none if their live nodes sum to more than `most`."""
     capable = region.capable
     preds, succs = (region.succs, region.preds) if against else (region.preds, region.succs)
     order = _narrow_order(preds, succs)
@@ -113,8 +104,7 @@ def _narrow_order(
 ) -> list[tuple[int, int]]:
     """A topological order that keeps few nodes live, and bits of those that die at each.
 
-    The next node is the one that adds fewest live nodes; of several, the one that reads what
-    was made last; of several, the smallest.
+    Next is what adds fewest live nodes; then what reads what was made last; then the smallest.
     """
     missing, unread = [len(row) for row in reads], [len(row) for row in read_by]
     place = [-1] * len(reads)
@@ -177,7 +167,14 @@ def search(
     lowest, joins = min(kept.values(), key=lambda found: found[0], default=(None, None))
     if lowest is None or (below is not None and lowest >= below):
         return Found(None, [], least, work)
-    return Found(lowest, _blocks(steps, joins), least, work)
+    return Found(lowest, components(len(steps), _joints(steps, joins)), least, work)
+
+
+def _joints(steps: Sequence[Step], joins: Joins) -> Iterator[tuple[int, int]]:
+    """Nodes that joins put into one cluster, in pairs."""
+    while joins:
+        joins, node, bits = joins
+        yield from ((steps[bit.bit_length() - 1].node, node) for bit in single_bits(bits))
 
 
 def _chain(blocks: Sequence[Block], tails: tuple[tuple[int, int], ...]) -> int:
@@ -262,12 +259,3 @@ def _aged(blocks: Sequence[Block], shared: int, step: Step) -> State:
         kept = [(k, live, must, touched & unpaid, c) for k, live, must, touched, c in kept]
     kept.sort()
     return tuple(kept), shared & unpaid
-
-
-def _blocks(steps: Sequence[Step], joins: Joins) -> list[int]:
-    """For each node, a node of its cluster by which the cluster goes."""
-    pairs = []
-    while joins:
-        joins, node, bits = joins
-        pairs += [(steps[bit.bit_length() - 1].node, node) for bit in single_bits(bits)]
-    return components(len(steps), pairs)

@@ -1,8 +1,7 @@
 """Tensors: who makes and reads them, and the bytes that cross the borders of clusters.
 
 Definition: a tensor counts once if it leaves the cluster that makes it, for another node or for
-outside the graph, and once for every other cluster that reads it, whether a cluster, a node
-outside clusters or the outside of the graph makes it.
+outside the graph, and once for every other cluster that reads it, whatever makes it.
 Guarantee: the prices of a region's tensors, summed, differ from the bytes of the whole graph by
 what no partition of that region changes.
 Cost: O(n + m) for all tensors of a graph.
@@ -24,15 +23,11 @@ Use = tuple[int, Hashable, Sequence[Hashable]]  # bytes, maker, readers
 
 
 class Tensor(NamedTuple):
-    """A tensor as the clusters of a region pay for it.
-
-    An `internal` one is free while all that touch it share a cluster; any other leaves anyway, or
-    comes from outside, and every cluster that touches it pays.
-    """
+    """A tensor as the clusters of a region pay for it: all that touch it."""
 
     size: int  # bytes
     touched: tuple[int, ...]  # the capable nodes of the region that make or read it
-    internal: bool
+    internal: bool  # free while all that touch it share a cluster
 
     def price(self, clusters: int) -> int:
         """Bytes over the border when it is touched by this many clusters."""
@@ -40,10 +35,7 @@ class Tensor(NamedTuple):
 
 
 def uses(dag: nx.DiGraph) -> Iterator[Use]:
-    """Every tensor of a graph: its bytes, its maker and its readers; `OUTSIDE` may be either.
-
-    Of the bytes that its readers see, the most.
-    """
+    """Every tensor of a graph: the most bytes that a reader sees, maker and readers."""
     seen: dict[tuple[Hashable, Hashable], list[tuple[int, Hashable]]] = {}  # by maker and id
     for (node, row), (_, own) in zip(dag.adjacency(), dag.nodes(data=True), strict=True):
         if row and not own and not any(row.values()):  # as below, which it is in a plain graph
@@ -79,10 +71,9 @@ def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int
 def region_tensors(
     dag: nx.DiGraph, place: Mapping[Hashable, tuple[int, int]], count: int
 ) -> list[list[Tensor]]:
-    """For each region the tensors whose price depends on how it is partitioned.
+    """For each of `count` regions the tensors whose price depends on how it is partitioned.
 
     place  region of each capable node that is in one, and its number there
-    count  how many regions there are
     """
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):

@@ -73,10 +73,9 @@ def worth_it(
 ) -> Worth:
     """The capable nodes whose taking lowers the cost of everything, as clusters.
 
-    Along a forest the number of clusters is a sum: each taken node pays for one unless its parent
-    is taken, too. Along a forest of the best choice's clusters that is their number, for other
-    choices an estimate; the minimum cut is next, while its true cost is lower. This starts from
-    everything, and from what is optimal if clusters are free.
+    Along a forest of a choice's clusters their number is a sum: each taken node pays for one unless
+    its parent is taken, too. For other choices that is an estimate; the minimum cut by it is next,
+    while its true cost is lower. Starts are everything, and the best choice if clusters are free.
 
     >>> dag = nx.DiGraph([("a", "b"), ("b", "x"), ("x", "c")])
     >>> costs = Costs(dict.fromkeys("abxc", 5), dict.fromkeys("abc", 2), per_cluster=4)
@@ -93,13 +92,8 @@ def worth_it(
     starts = every, market.choice(market.cut({}, 0.0))
     best = min([market.improved(start) for start in starts], key=_Choice.rank)
     best = min(market.choice(best.taken, effort=1.0), best, every, none, key=_Choice.rank)
-    return Worth(
-        [graph.members(members) for members in best.clusters],
-        market.given_up(best.taken),
-        best.cost,
-        every.cost,
-        none.cost,
-    )
+    clusters = [graph.members(members) for members in best.clusters]
+    return Worth(clusters, market.given_up(best.taken), best.cost, every.cost, none.cost)
 
 
 def savings(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]], costs: Costs) -> list[float]:
@@ -177,12 +171,9 @@ class _Market:
         network = Network()
         at = [network.node() if flag else FAR for flag in self._graph.region.capable]
         for v, node in enumerate(at):
-            if node != FAR:
+            if node != FAR:  # without a parent it pays for a cluster wherever others are
+                network.arc(node, at[parent[v]] if v in parent else FAR, per_cluster)
                 gain = self._here[v] - self._there[v]
-                if v in parent:
-                    network.arc(node, at[parent[v]], per_cluster)
-                else:
-                    gain -= per_cluster
                 network.arc(NEAR, node, max(gain, 0))
                 network.arc(node, FAR, max(-gain, 0))
         for transfer in self._transfers:
