@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._guards import tracing
 
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
@@ -22,6 +23,10 @@ MOST_NUMBERS = 8
 _TOO_MANY_NUMBERS = (
     f"a graph was called with {MOST_NUMBERS} different numbers and runs in PyTorch for others; "
     "give them as tensors"
+)
+_NOT_SAVED = (
+    "torch.compile cannot save what the backend ep_nnapi compiles; "
+    "ep_nnapi.torch.to_nnapi(module, example_inputs).save(path) writes a prepared model"
 )
 
 
@@ -51,7 +56,7 @@ def ep_nnapi(
     if mode is not None:
         raise OptionError(f"mode {mode!r} is for PyTorch's own backend inductor; give options")
     parse(options or {})
-    _require_no_gradients(example_inputs)
+    _require_no_gradients([*example_inputs, *graph.parameters()])
     try:
         return CompiledGraph(inference_graph(graph), example_inputs, options or {})
     except ModelError as error:
@@ -61,9 +66,9 @@ def ep_nnapi(
         return forward
 
 
-def _require_no_gradients(example_inputs: Sequence[object]) -> None:
+def _require_no_gradients(tensors: Sequence[object]) -> None:
     if torch.is_grad_enabled() and any(
-        isinstance(given, torch.Tensor) and given.requires_grad for given in example_inputs
+        isinstance(given, torch.Tensor) and given.requires_grad for given in tensors
     ):
         raise NnapiError(
             "the backend ep_nnapi is for inference and computes no gradients: call the compiled "
@@ -71,8 +76,11 @@ def _require_no_gradients(example_inputs: Sequence[object]) -> None:
         )
 
 
-class CompiledGraph:
-    """A graph as a session, made again for other weights and for each set of numbers."""
+class CompiledGraph(SerializableCallable):
+    """A graph as a session, made again for other weights and for each set of numbers.
+
+    Of this type because `aot_compile` of torch.compile takes no other; it is not saved.
+    """
 
     def __init__(
         self, graph: InferenceGraph, arguments: Sequence[object], options: Mapping[str, object]
@@ -103,10 +111,20 @@ class CompiledGraph:
             compiled = self._compiled[numbers] = self._compile(arguments)
             if len(self._compiled) == MOST_NUMBERS:
                 logger.warning("%s", _TOO_MANY_NUMBERS)
-        elif compiled.weights.changed(arguments):
+        elif self._graph.weights and compiled.weights.changed(arguments):
             logger.info("the weights have changed: the graph is compiled again")
             compiled = self._compiled[numbers] = self._compile(arguments)
         return compiled.result_of(compiled.session.run(self._inputs_of(arguments)))
+
+    @classmethod
+    def serialize_compile_artifacts(cls, fn: object) -> bytes:
+        """Raises ModelError: there is another way to save a module."""
+        raise ModelError(_NOT_SAVED)
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data: bytes) -> object:
+        """Raises ModelError: nothing of this type is saved."""
+        raise ModelError(_NOT_SAVED)
 
     def _compile(self, arguments: Sequence[object]) -> _Compiled:
         graph = self._graph

@@ -153,7 +153,7 @@ def inference_graph(graph: torch.fx.GraphModule) -> InferenceGraph:
                 numbers.append(i)
             else:
                 sizes[i] = size
-        elif node.meta["grapharg"].pass_arg_as_tensor:
+        elif "grapharg" in node.meta and node.meta["grapharg"].pass_arg_as_tensor:
             numbers.append(i)
         elif "_dynamo_static_input_type" in node.meta.get("tensor_dict", {}):
             weights.append(i)

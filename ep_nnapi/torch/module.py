@@ -6,12 +6,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import SupportsIndex
 
 import torch
 
 from ep_nnapi.diagnostics.check import source
 from ep_nnapi.diagnostics.report_sources import with_lines
-from ep_nnapi.errors import ModelError
+from ep_nnapi.errors import ModelError, NnapiError
 from ep_nnapi.graph.source_lines import lines_of_nodes
 from ep_nnapi.preparation.batch import prepare
 from ep_nnapi.report import Report
@@ -72,6 +73,23 @@ class NnapiModule(torch.nn.Module):
         nodes = self._program.model.graph.all_nodes()
         found = ((n.name or "", [v.name for v in n.outputs], n.metadata_props) for n in nodes)
         return with_lines(report, lines_of_nodes(found))
+
+    def __deepcopy__(self, memo: dict[int, object]) -> NnapiModule:
+        """Returns a module with the same session, which nothing changes."""
+        parts = self._session, self._arguments, self._results, self._program, self._options
+        copied = NnapiModule(*parts)
+        copied.train(self.training)
+        return copied
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+        """Raises NnapiError: a session cannot be pickled."""
+        raise NnapiError(
+            "an NnapiModule cannot be pickled; its save(path) writes a file for ep_nnapi.torch.load"
+        )
+
+    def __copy__(self) -> NnapiModule:
+        """Returns a module with the same session."""
+        return self.__deepcopy__({})
 
     def extra_repr(self) -> str:
         """Returns what NNAPI takes."""

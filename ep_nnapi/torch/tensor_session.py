@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from weakref import WeakSet
 
 import torch
@@ -19,6 +19,7 @@ from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.torch.structure import REAL_PARTS
 
 _open: WeakSet[TensorSession] = WeakSet()
+_numpy, _tensor = torch.Tensor.numpy, torch.from_numpy
 
 
 class TensorSession:
@@ -73,16 +74,25 @@ class TensorSession:
 
         Raises ModelError for inputs of other types or sizes, NnapiError if the model cannot run.
         """
-        feeds = dict(zip(self.inputs, map(_array, tensors), strict=True))
         try:
-            found = self._run(self.outputs, feeds, None)
+            return self._outputs(map(_numpy, tensors))
+        except Exception:  # of no common base class: slowly again, to convert or to say why not
+            return self._converted(tensors)
+
+    def _outputs(self, arrays: Iterable[Array]) -> list[torch.Tensor]:
+        feeds = dict(zip(self.inputs, arrays, strict=True))
+        return list(map(_tensor, self._run(self.outputs, feeds, None)))
+
+    def _converted(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        arrays = list(map(_array, tensors))
+        try:
+            return self._outputs(arrays)
         except Exception as error:  # ONNX Runtime's exceptions have no common base class
             if any(tensor.is_complex() for tensor in tensors):
                 raise ModelError(f"an input is a complex tensor; {REAL_PARTS}") from None
             said = " ".join(str(error).partition(" Please fix")[0].split()).rpartition(" : ")[2]
             kind = ModelError if "INVALID_ARGUMENT" in str(error) else NnapiError
             raise kind(said) from None
-        return list(map(torch.from_numpy, found))
 
     def close(self) -> None:
         """Releases the session; it cannot run afterwards."""
@@ -97,15 +107,12 @@ def _close_all() -> None:
 
 
 def _array(tensor: torch.Tensor) -> Array:
-    """Returns the tensor's memory as an array; copies only what cannot be shared."""
+    """Returns the tensor as an array; copies what cannot be shared, as on another device."""
     try:
-        array: Array = tensor.numpy()
-    except (RuntimeError, TypeError):  # with gradients, not on the CPU
-        try:
-            array = tensor.numpy(force=True)
-        except (RuntimeError, TypeError):  # bfloat16, sparse, on the device meta
-            raise ModelError(
-                f"a tensor of type {tensor.dtype}, layout {tensor.layout} and device "
-                f"{tensor.device} cannot be an input; convert it to a dense one that numpy has"
-            ) from None
+        array: Array = tensor.numpy(force=True)
+    except (RuntimeError, TypeError):  # bfloat16, sparse, on the device meta
+        raise ModelError(
+            f"a tensor of type {tensor.dtype}, layout {tensor.layout} and device "
+            f"{tensor.device} cannot be an input; convert it to a dense one that numpy has"
+        ) from None
     return array

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from torch import nn  # noqa: E402
 
+from ep_nnapi import ModelError  # noqa: E402
 from ep_nnapi.torch import dynamo_backend  # noqa: E402
 from ep_nnapi.torch.dynamo_backend import CompiledGraph  # noqa: E402
 from ep_nnapi.torch.inference_graph import inference_graph  # noqa: E402
@@ -116,6 +117,35 @@ def test_gradients_are_refused():
     with torch.inference_mode():
         agrees(run(x), module(x))
     agrees(compiled(module.requires_grad_(False))(x), module(x))
+
+
+def test_gradients_of_parameters_in_the_graph_are_refused():
+    """`install_free_tensors` makes parameters a part of the graph, no arguments."""
+    module, x = small_cnn(), seeded(*IMAGE)
+    with torch._dynamo.config.patch(install_free_tensors=True):
+        with pytest.raises(Exception, match=r"for inference .* torch\.no_grad"):
+            compiled(module)(x)
+        with torch.no_grad():
+            agrees(compiled(module)(x), module(x))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("in_graph", [False, True], ids=["arguments", "in the graph"])
+def test_compiled_ahead(in_graph: bool):
+    """Other sizes are refused by PyTorch's guards; saving, with the way out."""
+    module = small_cnn()
+
+    @torch.compile(backend="ep_nnapi", fullgraph=True)
+    def run(x):
+        return module(x)
+
+    with torch._dynamo.config.patch(install_free_tensors=in_graph):
+        ready = run.aot_compile(((seeded(*IMAGE),), {}))
+    agrees(ready(seeded(*IMAGE, seed=2)), module(seeded(*IMAGE, seed=2)))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        ready(seeded(3, *IMAGE[1:]))
+    with pytest.raises(ModelError, match=r"to_nnapi\(module, example_inputs\)\.save\(path\)"):
+        ready.save_compiled_function("never_written")
 
 
 @pytest.mark.parametrize(

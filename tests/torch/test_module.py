@@ -1,7 +1,11 @@
 """`NnapiModule.save` and `ep_nnapi.torch.load`."""
 
+import copy
+import io
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnxruntime
@@ -9,8 +13,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+from torch import nn  # noqa: E402
+
 import ep_nnapi  # noqa: E402
-from ep_nnapi import ModelError, OptionError  # noqa: E402
+from ep_nnapi import ModelError, NnapiError, OptionError  # noqa: E402
 from ep_nnapi.torch import NnapiModule, load, to_nnapi  # noqa: E402
 from tests.torch.networks import IMAGE, Nested, agrees, seeded, small_cnn  # noqa: E402
 
@@ -97,6 +103,26 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path, cnn: NnapiModule):
         load(tmp_path / "net.onnx").save(tmp_path / "again.onnx")
     with pytest.raises(OptionError, match="feature_level"):
         load(tmp_path / "net.onnx", feature_level=0)
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+def test_a_copy_computes_the_same_and_can_be_saved(
+    tmp_path: Path, cnn: NnapiModule, duplicate: Callable[[NnapiModule], NnapiModule]
+):
+    network = nn.Sequential(cnn, nn.Softmax(1)).eval()
+    copied = duplicate(network)
+    agrees(copied(seeded(*IMAGE)), network(seeded(*IMAGE)))
+    again = duplicate(cnn)
+    assert again is not cnn
+    assert not duplicate(cnn.eval()).training
+    again.save(tmp_path / "net.onnx")
+    agrees(duplicate(load(tmp_path / "net.onnx"))(seeded(*IMAGE)), cnn(seeded(*IMAGE)))
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, lambda module: torch.save(module, io.BytesIO())])
+def test_pickling_is_refused_with_the_way_out(cnn: NnapiModule, write: Callable[..., object]):
+    with pytest.raises(NnapiError, match=r"cannot be pickled; its save\(path\) writes a file"):
+        write(cnn)
 
 
 def test_dynamic_sizes_are_saved_as_an_onnx_model(tmp_path: Path):
