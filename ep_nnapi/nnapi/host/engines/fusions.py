@@ -8,7 +8,7 @@ Gelu: at most 3e-7, and 3e-7 |x| for Gelu of numbers beyond 1.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from math import erf, sqrt
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
+from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, is_coded
@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     DEQUANTIZE,
+    DIV,
     F16,
     F32,
     FULLY_CONNECTED,
@@ -40,6 +41,7 @@ from ep_nnapi.nnapi.spec import (
     RSQRT,
     SELECT,
     SOFTMAX,
+    SQRT,
     SUB,
     TANH,
 )
@@ -71,14 +73,18 @@ def _candidates(scope: Scope) -> Iterator[Fusion]:
 
 _CENTRED = term(SUB, "x", term(MEAN, "x", "axes", "keep"))
 _SQUARE = term(MEAN, term(MUL, _CENTRED, _CENTRED), "inner axes", "inner keep")
-_INVERSE = term(RSQRT, term(ADD, _SQUARE, "epsilon"))
-_LAYER_NORM = term(ADD, term(MUL, term(MUL, _CENTRED, _INVERSE), "scale"), "shift")
+_VARIANCE = term(ADD, _SQUARE, "epsilon")
+_STANDARDS = (
+    term(MUL, _CENTRED, term(RSQRT, _VARIANCE)),
+    term(DIV, _CENTRED, term(SQRT, _VARIANCE)),
+)
+_LAYER_NORM = tuple(term(ADD, term(MUL, each, "scale"), "shift") for each in _STANDARDS)
 
 
 def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """LayerNormalization of the last axes, with a scale and a shift of their shape."""
     y = scope.model.operations[n].outputs[0]
-    found = flow.match(_LAYER_NORM, y)
+    found = _first_match(flow, _LAYER_NORM, y)
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     at, shape = found.operands, scope.shape(found.operands["x"])
@@ -99,6 +105,11 @@ def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
         scope.define(y, value, real=False)
 
     return Fusion(found.members, n, lower)
+
+
+def _first_match(flow: Flow, patterns: Iterable[Term], index: int) -> Match | None:
+    """Where operand `index` is what one of the patterns computes."""
+    return next(filter(None, (flow.match(pattern, index) for pattern in patterns)), None)
 
 
 def _axes(scope: Scope, index: int, rank: int) -> tuple[int, ...]:
@@ -161,7 +172,7 @@ _SOFTMAX = tuple(term(ADD, term(SOFTMAX, "x", "beta", *axis), "zero") for axis i
 def _requantized_softmax(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """A softmax whose scale, which NNAPI fixes, the addition of 0 changes: quantized once."""
     y = scope.model.operations[n].outputs[0]
-    found = next(filter(None, (flow.match(pattern, y) for pattern in _SOFTMAX)), None)
+    found = _first_match(flow, _SOFTMAX, y)
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     x, zero = found.operands["x"], scope.operand(found.operands["zero"])

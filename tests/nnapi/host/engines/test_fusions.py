@@ -78,20 +78,27 @@ def layer_norm(
     inner_axes: Sequence[int] | None = None,
     scale: tuple[int, ...] = SHAPE[-1:],
     activation: int = 0,
+    *,
+    divided: bool = False,
 ) -> tuple[int, int]:
-    """The output, and the centred input."""
+    """The output, and the centred input; `divided`: by a root, as older exports do."""
     centred = net.two(spec.SUB, net.x, net.mean(net.x, axes))
     square = net.two(spec.MUL, centred, centred)
     variance = net.mean(square, axes if inner_axes is None else inner_axes)
-    inverse = net.one(spec.RSQRT, net.two(spec.ADD, variance, 1e-5))
-    product = net.two(spec.MUL, net.two(spec.MUL, centred, inverse), net.numbers(*scale))
+    more = net.two(spec.ADD, variance, 1e-5)
+    if divided:
+        standard = net.two(spec.DIV, centred, net.one(spec.SQRT, more))
+    else:
+        standard = net.two(spec.MUL, centred, net.one(spec.RSQRT, more))
+    product = net.two(spec.MUL, standard, net.numbers(*scale))
     return net.two(spec.ADD, product, net.numbers(*scale), activation), centred
 
 
+@pytest.mark.parametrize("divided", [False, True], ids=["inverse root", "division"])
 @pytest.mark.parametrize("axes", [(-1,), (2,), (1, 2)], ids=str)
-def test_layer_normalization_is_one_node(axes):
+def test_layer_normalization_is_one_node(axes, divided):
     net = Expression()
-    y, _ = layer_norm(net, axes, scale=SHAPE[-len(axes) :])
+    y, _ = layer_norm(net, axes, scale=SHAPE[-len(axes) :], divided=divided)
     assert operators(net.ends(y)) == {"LayerNormalization": 1, "Identity": 1}
     assert differences(net.ends(y)) == pytest.approx([0], abs=2e-6)  # float32 sums in another order
 
