@@ -14,8 +14,7 @@ Tie rule: everything is decided by structure, then by `sorted_nodes`; the order 
 edges were inserted has no say.
 Cost: O(n log n + m), mergings (`merging`), and `work_for` so many nodes, counted in blocks that
 searches look at; never a measure of time. `limited` takes one `partition` more than it has rounds.
-Source: definition and smallest size are those of ONNX Runtime's partitioning_utils.cc, made
-connected.
+Source: the definition is that of ONNX Runtime's partitioning_utils.cc, made connected.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ Clusters = list[tuple[Hashable, ...]]
 
 
 class Partition(list[tuple[Hashable, ...]]):
-    """Clusters in an order in which they can run, and how good they are.
-
-    lower_bound  clusters that every partition of these nodes has at least
-    """
+    """Clusters in an order in which they can run; no partition has fewer than `lower_bound`."""
 
     def __init__(self, clusters: Iterable[tuple[Hashable, ...]], lower_bound: int) -> None:
         super().__init__(clusters)
@@ -151,10 +147,7 @@ def work_for(nodes: int) -> int:
 def labelled(
     graph: Indexed, dag: nx.DiGraph, *, connected: bool, effort: float = 1.0
 ) -> tuple[list[int], int]:
-    """The block of each number, by one of its numbers, and clusters that there are at least.
-
-    effort  what part of the usual work may go into searches, to parts by size
-    """
+    """The block of each number, by one of its numbers, and clusters that there are at least."""
     region = graph.region
     if not connected:
         label = by_wave(region, _tensors(graph, dag, [range(len(region.preds))])[0])
@@ -162,7 +155,7 @@ def labelled(
     label, parts = reduced(region)
     tensors = cache(partial(_tensors, graph, dag, parts))  # gathered when first asked for
     waiting, spare = sum(map(len, parts)), 0
-    work = int(effort * work_for(waiting))
+    work = int(effort * work_for(waiting))  # shared out by size
     for i, members in enumerate(parts):
         part = region.part(members)
         block: list[int] = []

@@ -24,9 +24,9 @@ from partitioner.tensors import UNIT
 def grouped(
     graph: Indexed, dag: nx.DiGraph, groups: Iterable[Iterable[Hashable]], *, connected: bool
 ) -> Indexed:
-    """The graph with each group, and all that is on paths between its nodes, as one number.
+    """The graph with each group, and what is on paths between its nodes, as one number.
 
-    Raises: ValueError if a group cannot be in a cluster.
+    Raises: ValueError if a group cannot stay together in one cluster.
     """
     found = [list(group) for group in groups]
     if not found:
@@ -53,19 +53,13 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits of one cluster; None: any number.
-
-    nodes        how many
-    weights      bytes of what node attributes `weights` name
-    activations  bytes of the tensors that its nodes make or read
-    """
+    """Limits of one cluster; None: any number."""
 
     nodes: int | None = None
-    weights: int | None = None
-    activations: int | None = None
+    weights: int | None = None  # bytes of what node attributes `weights` name
+    activations: int | None = None  # bytes of the tensors that its nodes make or read
 
     def __post_init__(self) -> None:
-        """Raises: ValueError if a limit is negative."""
         if min(self.nodes or 0, self.weights or 0, self.activations or 0) < 0:
             raise ValueError("limits of a budget cannot be negative")
 

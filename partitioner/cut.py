@@ -52,9 +52,8 @@ class Network:
 def near_side(network: Network) -> bytearray:
     """1 for every node on the near side of a cut of the lowest cost.
 
-    All that can flow leaves the near node at once and goes down by distance to the far node, the
-    farthest first; what is stuck goes on along new distances, and the nodes left with a way to the
-    far node are its side.
+    All that can flow leaves the near node at once and goes down by distance to the far node; what
+    is stuck goes on along new distances. The nodes left with a way to the far node are its side.
     """
     heads, arcs = network.heads, network.arcs
     room = _whole(network.capacities)  # that is left along each arc

@@ -9,24 +9,26 @@ Source: Kahn, "Topological sorting of large networks" (1962).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import networkx as nx
+
+Rows = Sequence[Sequence[int]]  # numbers for each number
 
 
 @dataclass(frozen=True)
 class Region:
     """A DAG whose nodes are numbers from 0, in a topological order."""
 
-    preds: Sequence[Sequence[int]]  # what each node reads, all smaller numbers, ascending
+    preds: Rows  # what each node reads, all smaller numbers, ascending
     capable: bytearray  # 1 where a node may be taken
 
     @cached_property
     def succs(self) -> list[list[int]]:
         """The nodes that read from each node, ascending."""
-        return _reversed(self.preds)
+        return _reversed(self.preds, len(self.preds))
 
     def part(self, members: Sequence[int]) -> Region:
         """The sub-graph of some nodes, given in ascending order."""
@@ -35,10 +37,7 @@ class Region:
         return Region(preds, bytearray([self.capable[v] for v in members]))
 
     def contracted(self, label: Sequence[int]) -> tuple[Region, list[int]]:
-        """Nodes of one label made one, and the number of each node in that; acyclic by contract.
-
-        label  of each node, the same for nodes that are alike capable or not
-        """
+        """Nodes of one label, alike capable, made one, and each node's number; must be acyclic."""
         first: dict[int, int] = {}
         block = [first.setdefault(name, len(first)) for name in label]
         preds: list[set[int]] = [set() for _ in first]
@@ -46,16 +45,16 @@ class Region:
             for u in row:
                 if block[u] != b:
                     preds[b].add(block[u])
-        order = _as_ready(_reversed(preds))
+        order = _as_ready(_reversed(preds, len(preds)))
         number = {b: i for i, b in enumerate(order)}
         able = dict(zip(block, self.capable, strict=True))
         rows = [sorted([number[a] for a in preds[b]]) for b in order]
         return Region(rows, bytearray([able[b] for b in order])), [number[b] for b in block]
 
 
-def _reversed(rows: Sequence[Iterable[int]]) -> list[list[int]]:
-    """The rows in which each number stands, ascending."""
-    found: list[list[int]] = [[] for _ in rows]
+def _reversed(rows: Iterable[Iterable[int]], size: int) -> list[list[int]]:
+    """The rows in which each number below `size` stands, ascending."""
+    found: list[list[int]] = [[] for _ in range(size)]
     for v, row in enumerate(rows):
         for u in row:
             found[u].append(v)
@@ -64,10 +63,7 @@ def _reversed(rows: Sequence[Iterable[int]]) -> list[list[int]]:
 
 def inverse(where: Sequence[int]) -> list[list[int]]:
     """The places at which each number stands, ascending."""
-    found: list[list[int]] = [[] for _ in range(max(where, default=-1) + 1)]
-    for v, i in enumerate(where):
-        found[i].append(v)
-    return found
+    return _reversed(zip(where, strict=True), max(where, default=-1) + 1)
 
 
 def by_first(labels: Iterable[Hashable]) -> list[int]:
@@ -76,7 +72,7 @@ def by_first(labels: Iterable[Hashable]) -> list[int]:
     return [first.setdefault(label, place) for place, label in enumerate(labels)]
 
 
-def _as_ready(succs: Sequence[Sequence[int]]) -> list[int]:
+def _as_ready(succs: Rows) -> list[int]:
     """A topological order, by rows; networkx's lexicographical sort takes 4 times as long."""
     missing = [0] * len(succs)
     for row in succs:
@@ -118,10 +114,7 @@ class Indexed:
 
 
 def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
-    """Number the nodes of `dag` in canonical order.
-
-    Raises: ValueError for a graph or capable nodes that `partition` does not take.
-    """
+    """The nodes of `dag` in canonical order. Raises: ValueError for what `partition` refuses."""
     if not dag.is_directed() or dag.is_multigraph():
         raise ValueError(f"the graph must be a DiGraph, not a {type(dag).__name__}")
     ranked = sorted_nodes(dag)
@@ -137,20 +130,19 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
         if node not in rank:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[place[rank[node]]] = 1
-    preds = _reversed([map(place.__getitem__, succs[r]) for r in order])
+    preds = _reversed((map(place.__getitem__, succs[r]) for r in order), len(order))
     return Indexed([(ranked[r],) for r in order], Region(preds, flags))
 
 
-def sorted_nodes(nodes: Iterable[Hashable]) -> list[Hashable]:
+def sorted_nodes(nodes: Collection[Hashable]) -> list[Hashable]:
     """Strings or integers in their own order, anything else by type name and `repr`.
 
     >>> sorted_nodes([10, 9, 11]), sorted_nodes(["b", 1, "a"])
     ([9, 10, 11], [1, 'a', 'b'])
     """
-    members = list(nodes)
-    if {type(node) for node in members} in ({int}, {str}):
-        return sorted(members)  # type: ignore[type-var]
-    return sorted(members, key=lambda node: (type(node).__name__, repr(node)))
+    if {type(node) for node in nodes} in ({int}, {str}):
+        return sorted(nodes)  # type: ignore[type-var]
+    return sorted(nodes, key=lambda node: (type(node).__name__, repr(node)))
 
 
 def components(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:

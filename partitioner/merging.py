@@ -7,9 +7,8 @@ ends in it (`earliest`); or, counted from the other end, as late.
 Guarantee: merged clusters are connected and convex, the quotient is acyclic, and no two clusters
 can be merged, because a path between two blocks never disappears. Waves are convex and can run in
 ascending order; no partition has fewer clusters, as each block of a longest path needs its own.
-Cost: of merging, near-linear while of two blocks that a node reads one leads straight to the other,
-or both are at one level; otherwise a search among the blocks between them, so quadratic at worst.
-O(n + m) for waves and for the tensors' touches.
+Cost: O(n + m) for waves; merging is near-linear while of two blocks that a node reads one leads
+straight to the other, or both are at one level; else it searches between them, quadratic at worst.
 Source: contraction of edges whose ends no longer path joins, as in multilevel acyclic partitioning
 (Herrmann et al., 2019); the waves of ONNX Runtime's partitioning_utils.cc.
 """
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
-from partitioner.graph import Region, by_first, components, inverse
+from partitioner.graph import Region, Rows, by_first, components, inverse
 from partitioner.tensors import Tensor, cost_of
 
 SWEEPS = 4  # over all nodes, that move from wave to wave
@@ -34,8 +33,7 @@ def forward(region: Region, fits: Fits | None = None) -> list[int]:
 
 def backward(region: Region, fits: Fits | None = None) -> list[int]:
     """The same against the order of numbers, with every edge turned round."""
-    order = range(len(region.preds) - 1, -1, -1)
-    return _merged(region.succs, order, region.capable, fits)
+    return _merged(region.succs, range(len(region.preds))[::-1], region.capable, fits)
 
 
 def maximal(region: Region, label: Sequence[int]) -> list[int]:
@@ -59,9 +57,7 @@ def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
     return [best[i] for i in where]
 
 
-def _merged(
-    reads: Sequence[Sequence[int]], order: Iterable[int], capable: bytearray, fits: Fits | None
-) -> list[int]:
+def _merged(reads: Rows, order: Iterable[int], capable: bytearray, fits: Fits | None) -> list[int]:
     """The block of each node, by one of its nodes, after all of `order`, topological by `reads`."""
     blocks = _Blocks(len(reads))
     block, others = blocks.block, blocks.others
@@ -98,11 +94,6 @@ class _Blocks:
         self._preceding: defaultdict[int, set[int]] = defaultdict(set)
         self._level = [0] * size  # less than the levels of all blocks that follow
 
-    def _size(self, b: int) -> tuple[int, int]:
-        """The nodes and edges of a block, and its name to break ties."""
-        edges = [len(rows.get(b, ())) for rows in (self._following, self._preceding)]
-        return len(self.others.get(b, ())) + sum(edges), b
-
     def fitting(self, joined: Sequence[int], v: int, fits: Fits) -> list[int]:
         """The blocks that a node may join within limits, those of most nodes first."""
         found, nodes = [], [v]
@@ -125,17 +116,14 @@ class _Blocks:
         ]
 
     def _reaches(self, start: int, blocks: set[int]) -> bool:
-        """Return True if a path leads from block `start` to a higher one of `blocks`.
-
-        Searched from both ends, each step at the one that has fewer edges to follow.
-        """
+        """Return True if a path leads from `start` to a higher one of `blocks`; from both ends."""
         level, edges = self._level, (self._following, self._preceding)
         low, high = level[start], max([level[b] for b in blocks])
         seen = [{start}, {b for b in blocks if level[b] > low}]  # from either end
         rims = list(seen)  # those met last
         while True:
             rows = [[edges[k][b] for b in rims[k] if b in edges[k]] for k in (0, 1)]
-            here = min((0, 1), key=lambda k: sum(map(len, rows[k])))
+            here = min((0, 1), key=lambda k: sum(map(len, rows[k])))  # fewer edges to follow
             found = set().union(*rows[here])
             if not found.isdisjoint(seen[1 - here]):
                 return True
@@ -148,7 +136,7 @@ class _Blocks:
         """Add node `v`, which reads from blocks `read`, to those in `joined`, which become one."""
         level = self._level
         height = max([level[b] + (b not in joined) for b in read])
-        block = max(joined, key=self._size) if len(joined) > 1 else joined[0] if joined else v
+        block = max(joined, key=lambda b: (len(self.others[b]), b), default=v)
         for b in joined or [v]:
             if level[b] < height:
                 self._lift(b, height)
@@ -185,9 +173,7 @@ class _Blocks:
                 stack += [(other, least + 1) for other in self._following.get(b, ())]
 
 
-def earliest(
-    reads: Sequence[Sequence[int]], order: Iterable[int], capable: Sequence[int]
-) -> list[int]:
+def earliest(reads: Rows, order: Iterable[int], capable: Sequence[int]) -> list[int]:
     """The first wave that each node can be in, from 1; of an incapable node, the last before it."""
     wave = [0] * len(reads)
     for v in order:

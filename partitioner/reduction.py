@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import networkx as nx
 
-from partitioner.graph import Region, components, inverse
+from partitioner.graph import Region, Rows, components, inverse
 from partitioner.tensors import Tensor, renamed
 
 LANDMARKS = 4096  # incapable nodes that are looked at, at most,
@@ -58,9 +58,7 @@ def joints(region: Region) -> Iterator[tuple[int, int]]:
                     yield u, v
 
 
-def _spread(
-    reads: Sequence[Sequence[int]], order: Iterable[int], marks: Mapping[int, int]
-) -> list[int]:
+def _spread(reads: Rows, order: Iterable[int], marks: Mapping[int, int]) -> list[int]:
     """The marks of each node and of all that it reads, and of what those read in turn."""
     spread = [0] * len(reads)
     for v in order:
@@ -87,10 +85,7 @@ def shortened(region: Region, tensors: Sequence[Tensor]) -> tuple[Region, list[T
 
 
 def _moves(region: Region, tensors: Sequence[Tensor]) -> list[int]:
-    """For each node the one that it moves to, or itself; no node moves that another has moved to.
-
-    So no move hinders another: it only leaves fewer readers, and fewer that touch a tensor.
-    """
+    """For each node the one that it moves to, or itself; what another has moved to stays."""
     capable = region.capable
     touching: list[list[tuple[int, set[int]]]] = [[] for _ in capable]
     for tensor in tensors:
@@ -104,7 +99,7 @@ def _moves(region: Region, tensors: Sequence[Tensor]) -> list[int]:
                 others = sum([capable[w] for w in far]) if capable[v] else 0
                 if not others or (others == 1 and _saved(touching[v], near[0]) >= 0):
                     into[v] = into[near[0]]
-                    fixed[into[v]] = 1
+                    fixed[into[v]] = 1  # so no move hinders another
     return into
 
 

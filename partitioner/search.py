@@ -10,19 +10,18 @@ the best are kept, by a lower bound on the clusters, then by bytes; the lowest b
 were dropped bounds what was missed. Of more than `CHOSEN` clusters a node joins all beyond, which
 proves nothing.
 Cost: O((n + m) log n) for a plan; O(live nodes · states · 2^j) for j clusters that a node may join.
-Source: dynamic programs over path decompositions, whose orders are those of vertex separation; beam
-search where states are dropped.
+Source: dynamic programs over path decompositions; beam search where states are dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import combinations
 from math import inf
 from typing import NamedTuple
 
-from partitioner.graph import Region, components
+from partitioner.graph import Region, Rows, components
 from partitioner.tensors import Tensor
 
 # A block as far as its live nodes show it: (how many live nodes of other blocks it must follow,
@@ -99,9 +98,7 @@ def single_bits(bits: int) -> Iterator[int]:
         bits &= bits - 1
 
 
-def _narrow_order(
-    reads: Sequence[Sequence[int]], read_by: Sequence[Sequence[int]]
-) -> list[tuple[int, int]]:
+def _narrow_order(reads: Rows, read_by: Rows) -> list[tuple[int, int]]:
     """A topological order that keeps few nodes live, and bits of those that die at each.
 
     Next is what adds fewest live nodes; then what reads what was made last; then the smallest.
@@ -113,8 +110,7 @@ def _narrow_order(
         ends = sum(unread[u] == 1 for u in reads[v])
         return (bool(read_by[v]) - ends, -max((place[u] for u in reads[v]), default=-1), v)
 
-    ready = [key(v) for v, count in enumerate(missing) if not count]
-    heapify(ready)
+    ready = sorted(key(v) for v, count in enumerate(missing) if not count)  # a heap
     order: list[tuple[int, int]] = []
     while ready:
         v = heappop(ready)[2]

@@ -71,10 +71,7 @@ def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int
 def region_tensors(
     dag: nx.DiGraph, place: Mapping[Hashable, tuple[int, int]], count: int
 ) -> list[list[Tensor]]:
-    """For each of `count` regions the tensors whose price depends on how it is partitioned.
-
-    place  region of each capable node that is in one, and its number there
-    """
+    """For each region, the first of a node's `place`, tensors of which its partition has a say."""
     rows: list[list[Tensor]] = [[] for _ in range(count)]
     for size, maker, readers in uses(dag):
         regions: dict[int, list[int]] = {}
@@ -88,10 +85,7 @@ def region_tensors(
 
 
 def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
-    """Tensors as touched by what each node is part of, in a fixed order.
-
-    Those that the same nodes touch become one, and those that always cost the same are left out.
-    """
+    """Tensors as touched by what nodes are part of, sorted: equal ones once, those of one not."""
     sizes: dict[tuple[tuple[int, ...], bool], int] = {}
     for size, nodes, internal in tensors:
         touched = tuple(sorted({name[v] for v in nodes}))

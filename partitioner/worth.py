@@ -31,17 +31,12 @@ QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs in one unit, microseconds for example; those of nodes are 0 if absent.
+    """Costs in one unit, microseconds for example; those of nodes are 0 if absent."""
 
-    here, there  of each node where it stays if it is not taken, and where it is taken to
-    per_byte     of a tensor whose maker and some reader are on different sides, once
-    per_cluster  of every cluster
-    """
-
-    here: Mapping[Hashable, float]
-    there: Mapping[Hashable, float]
-    per_byte: float = 0.0
-    per_cluster: float = 0.0
+    here: Mapping[Hashable, float]  # of each node where it stays if it is not taken
+    there: Mapping[Hashable, float]  # of each node where it is taken to
+    per_byte: float = 0.0  # of a tensor whose maker and some reader are on different sides, once
+    per_cluster: float = 0.0  # of every cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +49,13 @@ class GivenUp:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """The clusters to take, and the estimates that they rest on.
+    """The clusters to take, and the estimates that they rest on."""
 
-    clusters               as by `partition`, of the nodes that are worth taking
-    given_up               the other capable nodes, in connected pieces
-    cost, of_all, of_none  of everything if these, all capable nodes or none are taken
-    """
-
-    clusters: list[tuple[Hashable, ...]]
-    given_up: list[GivenUp]
-    cost: float
-    of_all: float
-    of_none: float
+    clusters: list[tuple[Hashable, ...]]  # as by `partition`, of the nodes that are worth taking
+    given_up: list[GivenUp]  # the other capable nodes, in connected pieces
+    cost: float  # of everything, if the clusters are taken
+    of_all: float  # if all capable nodes are taken
+    of_none: float  # if no node is
 
 
 def worth_it(
