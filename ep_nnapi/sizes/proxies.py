@@ -40,8 +40,7 @@ def inference_proxy(node: GraphNode) -> GraphNode:
     if (node.domain, node.op_type) in _SHAPE_OF_FIRST_INPUT:
         return _rewrite_as(node, "Identity", node.inputs[:1])
     if not node.domain:
-        like = _EQUIVALENTS.get(node.op_type)
-        return node if like is None else _rewrite_as(node, like, node.inputs)
+        return _proxy_of_onnx(node)
     if node.domain != _MICROSOFT:
         return node
     if node.op_type in _FUSED:
@@ -51,6 +50,13 @@ def inference_proxy(node: GraphNode) -> GraphNode:
     if equivalent is None or node.attributes.get("channels_last", 0):
         return node
     return _rewrite_as(node, equivalent.op_type, _float_inputs(node, equivalent))
+
+
+def _proxy_of_onnx(node: GraphNode) -> GraphNode:
+    if node.op_type == "Squeeze" and _has_empty_axes(node):
+        return _rewrite_as(node, "Squeeze", node.inputs[:1])
+    like = _EQUIVALENTS.get(node.op_type)
+    return node if like is None else _rewrite_as(node, like, node.inputs)
 
 
 def _rewrite_as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -> GraphNode:
@@ -64,6 +70,12 @@ def _rewrite_as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -
         outputs=node.outputs[:1],
         attributes={name: a for name, a in node.attributes.items() if name in known},
     )
+
+
+def _has_empty_axes(node: GraphNode) -> bool:
+    """True for axes of no elements, for which ONNX Runtime squeezes all, and ONNX infers none."""
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    return node.attributes.get("axes") == () or (given is not None and given.dims == (0,))
 
 
 def _float_inputs(node: GraphNode, equivalent: FloatEquivalent) -> list[Value | None]:

@@ -34,6 +34,7 @@ def cases() -> Iterator[Given]:
     yield "", "GroupNormalization", (f32(2, 4, 3), f32(4), f32(4)), {"num_groups": 2}
     yield "", "MeanVarianceNormalization", (f32(2, 4, 3, 1),), {}
     yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
+    yield "", "Squeeze", (f32(1, 3, 1), np.zeros(0, np.int64)), {}
     yield MS, "BiasGelu", (f32(2, 3, 4), f32(4)), {}
     yield MS, "FastGelu", (f32(2, 3, 4),), {}
     yield MS, "Gelu", (f32(2, 3, 4),), {}

@@ -135,3 +135,20 @@ def test_slopes_may_be_larger_than_the_tensor() -> None:
     ours = run(model, nnapi=True)
     assert ours.shape == (3, 4, 6, 5)
     np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)
+
+
+def test_empty_axes_squeeze_all_dimensions_of_1() -> None:
+    """As ONNX Runtime computes; ONNX infers that none goes."""
+    nodes = [
+        helper.make_node("Squeeze", ["x", "axes"], ["s"], "squeeze"),
+        helper.make_node("Sigmoid", ["s"], ["y"], "sigmoid"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, SIZES)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    axes = numpy_helper.from_array(np.zeros(0, np.int64), "axes")
+    graph = helper.make_graph(nodes, "g", [x], [y], [axes])
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+    model = made.SerializeToString()
+    ours = run(model, nnapi=True)
+    assert ours.shape == SIZES[1:]
+    np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)
