@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from math import isfinite
 from types import ModuleType
 
 import numpy as np
@@ -75,8 +76,11 @@ class Node:
         return self.constant(index).array
 
     def integer_at(self, index: int) -> int:
-        """The constant integer at input `index`; raises Reject(SHAPE) unless it is a single one."""
-        return int(only_element(self.constant(index), self.input(index).name))
+        """The constant integer at input `index`; raises Reject unless it is one finite number."""
+        name = self.input(index).name
+        number = only_element(self.constant(index), name)
+        self.require(isfinite(number), Reason.CONSTANT, f"{name} is {number}; it must be finite")
+        return int(number)
 
     def integers_at(self, index: int) -> tuple[int, ...]:
         """The constant integers at input `index`, in order."""

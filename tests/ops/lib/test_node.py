@@ -55,6 +55,13 @@ def test_computed_inputs_are_not_constant():
     assert caught.value.reason is Reason.CONSTANT
 
 
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_a_number_that_is_not_finite_is_no_integer(number: float):
+    n = node([X, constant(np.array([number], np.float32))])
+    with pytest.raises(Reject, match="it must be finite"):
+        n.integer_at(1)
+
+
 def test_unknown_sizes_are_refused():
     with pytest.raises(Reject) as caught:
         _ = node([Value("x", DType.FLOAT, (2, None))]).input(0).shape
