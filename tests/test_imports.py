@@ -46,8 +46,8 @@ ALLOWED = {
     "capability": "epcontext errors graph lowering nnapi.call nnapi.operand nnapi.shapes"
     " nnapi.signature nnapi.spec ops option_values options quantization sizes target numpy",
     # one cluster
-    "lowering": "errors graph nnapi.call nnapi.codes nnapi.model nnapi.runtime nnapi.signature"
-    " nnapi.spec nnapi.traits target networkx numpy",
+    "lowering": "errors graph nnapi.call nnapi.codes nnapi.model nnapi.operand nnapi.runtime"
+    " nnapi.signature nnapi.spec nnapi.traits target networkx numpy",
     "epcontext": "errors graph lowering nnapi.codes nnapi.model nnapi.spec nnapi.validate"
     " numpy onnx",
     "costs": "errors files graph nnapi.runtime options target partitioner",

@@ -16,7 +16,7 @@ from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
-from ep_nnapi.nnapi.call import Arg, Call, Scalar, View, operand_code
+from ep_nnapi.nnapi.call import Arg, Call, Scalar, View
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.model import (
     Operand,
     Operation,
 )
+from ep_nnapi.nnapi.operand import operand_code
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.target import Target

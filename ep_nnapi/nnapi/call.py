@@ -11,44 +11,18 @@ from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import (
     MAX_RANK,
     Constant,
-    DType,
     Quantization,
     Value,
     operand_shape,
 )
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.operand import operand_code
 from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
 from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
 NHWC = (0, 2, 3, 1)
 """Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""
-
-_CODES = {
-    DType.FLOAT: OperandCode.TENSOR_FLOAT32,
-    DType.FLOAT16: OperandCode.TENSOR_FLOAT16,
-    DType.INT32: OperandCode.TENSOR_INT32,
-    DType.BOOL: OperandCode.TENSOR_BOOL8,
-}
-_QUANTIZED = {
-    DType.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
-    DType.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
-    DType.UINT16: OperandCode.TENSOR_QUANT16_ASYMM,
-    DType.INT16: OperandCode.TENSOR_QUANT16_SYMM,
-}
-
-
-def operand_code(value: Value) -> OperandCode | None:
-    """The NNAPI tensor type for the type and quantization of `value`; None if there is none."""
-    q = value.quantization
-    if q is None:
-        return _CODES.get(value.dtype)
-    if not q.per_tensor:
-        per_channel = value.dtype is DType.INT8 and not any(q.zero_point)
-        return OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL if per_channel else None
-    if value.dtype is DType.INT32:  # a bias: NNAPI stores it as TENSOR_INT32 with a scale
-        return OperandCode.TENSOR_INT32
-    return _QUANTIZED.get(value.dtype)
 
 
 @immutable

@@ -157,8 +157,7 @@ def _require_exact(n: Node, sampling: Sampling, axis: Resized) -> None:
 
 
 def _scaled(n: Node, scales: Sequence[float]) -> list[Resized]:
-    sizes = zip(n.input(0).shape, n.output().shape, scales, strict=True)
-    return [Resized(*numbers) for numbers in sizes]
+    return [Resized(*each) for each in zip(n.input(0).shape, n.output().shape, scales, strict=True)]
 
 
 def _axes(n: Node) -> list[Resized]:

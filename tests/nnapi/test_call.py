@@ -5,8 +5,9 @@ import pytest
 
 from ep_nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
-from ep_nnapi.nnapi.call import View, nhwc, operand_code
+from ep_nnapi.nnapi.call import View, nhwc
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.operand import operand_code
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,

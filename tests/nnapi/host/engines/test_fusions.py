@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -12,64 +11,12 @@ from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.operation import Kernels
-from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
-from tests.nnapi.host.engines.networks import Network, feed
-
-SHAPE = (2, 3, 8)
-FUSED = Kernels(fused=True)
-
-
-class Expression(Network):
-    """A network on one input `x` of `SHAPE`."""
-
-    def __init__(self, shape: tuple[int, ...] = SHAPE) -> None:
-        super().__init__()
-        self.x = self.add(Operand(F32, shape))
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        return self.operands[index].dimensions
-
-    def two(self, row: spec.Row, a: int, b: int | float, activation: int = 0) -> int:
-        right = b if isinstance(b, int) else self.tensor(np.array([b]), F32)
-        shape = np.broadcast_shapes(self.shape(a), self.shape(right))
-        return self.operation(row, [a, right, self.scalar(activation)], Operand(F32, shape))
-
-    def one(self, row: spec.Row, a: int) -> int:
-        return self.operation(row, [a], Operand(F32, self.shape(a)))
-
-    def mean(self, a: int, axes: Sequence[int], *, keep: bool = True) -> int:
-        rank = len(self.shape(a))
-        gone = {axis % rank for axis in axes}
-        shape = [
-            1 if i in gone else s for i, s in enumerate(self.shape(a)) if keep or i not in gone
-        ]
-        given = [a, self.tensor(np.array(axes), I32), self.scalar(int(keep))]
-        return self.operation(spec.MEAN, given, Operand(F32, tuple(shape)))
-
-    def numbers(self, *shape: int) -> int:
-        return self.tensor(self.random.uniform(-1, 1, shape), F32)
-
-    def ends(self, *outputs: int) -> Model:
-        return self.model([self.x], list(outputs))
-
-
-def operators(model: Model, kernels: Kernels = FUSED) -> Counter[str]:
-    return Counter(node.op_type for node in convert(model, kernels).proto.graph.node)
-
-
-def differences(model: Model, scale: float = 1) -> list[float]:
-    """Greatest differences of the outputs from the reference's."""
-    inputs = [array if scale == 1 else scale * array for array in feed(model)]
-    found = []
-    for device in (CpuDevice(threads=1), ReferenceDevice()):
-        runtime = HostRuntime((device,))
-        found.append(runtime.compile(model, runtime.devices()[0]).run(inputs))
-    return [float(np.abs(a - b.astype(float)).max()) for a, b in zip(*found, strict=True)]
+from tests.nnapi.host.engines.expressions import SHAPE, Expression, differences, operators
+from tests.nnapi.host.engines.networks import Network
 
 
 def layer_norm(
@@ -131,60 +78,6 @@ def test_a_group_keeps_what_others_read():
     model = net.ends(*layer_norm(net))
     assert operators(model)["LayerNormalization"] == 0
     assert differences(model) == pytest.approx([0, 0], abs=2e-6)
-
-
-ERF = (1.1283798, 1.6442343, -0.0466118, -2.572804, 5.9511676, -6.5038724, 2.9204683)
-NORMAL = (1.5957686, 1.1626925, -0.0169221, -0.4526858, 0.5205343, -0.2801111, 0.0606664)
-"""Coefficients of (x / 4)**2 in what tanh and sigmoid take, as `ops` has them."""
-
-
-def polynomial(net: Expression, coefficients: Sequence[float]) -> int:
-    """Computes x p((x / 4)**2)."""
-    quarter = net.two(spec.MUL, net.x, 0.25)
-    square = net.two(spec.MUL, quarter, quarter)
-    total = net.two(spec.MUL, square, coefficients[-1])
-    for coefficient in coefficients[-2:0:-1]:
-        total = net.two(spec.MUL, net.two(spec.ADD, total, coefficient), square)
-    return net.two(spec.MUL, net.x, net.two(spec.ADD, total, coefficients[0]))
-
-
-def erf(net: Expression, coefficients: Sequence[float]) -> int:
-    return net.one(spec.TANH, polynomial(net, coefficients))
-
-
-def gelu(net: Expression, coefficients: Sequence[float]) -> int:
-    share = net.one(spec.LOGISTIC, polynomial(net, coefficients))
-    return net.two(spec.MUL, net.x, share)
-
-
-FUNCTIONS: list[tuple[Callable[[Expression, Sequence[float]], int], Sequence[float], str]] = [
-    (erf, ERF, "Erf"),
-    (gelu, NORMAL, "Gelu"),
-]
-
-
-@pytest.mark.parametrize(("function", "coefficients", "operator"), FUNCTIONS)
-def test_polynomials_that_stand_for_a_function_are_that_function(function, coefficients, operator):
-    net = Expression()
-    model = net.ends(function(net, coefficients))
-    assert operators(model) == {operator: 1, "Identity": 1}
-    for scale in (1, 4, 100):
-        assert max(differences(model, scale)) <= 5e-7 * scale
-
-
-@pytest.mark.parametrize(("function", "coefficients", "operator"), FUNCTIONS)
-def test_polynomials_a_little_off_stay_polynomials(function, coefficients, operator):
-    """1e-4 in the second coefficient changes the function by some 2e-6."""
-    net = Expression()
-    first, second, *rest = coefficients
-    model = net.ends(function(net, (first, second + 1e-4, *rest)))
-    assert operators(model)[operator] == 0
-
-
-def test_tanh_of_what_is_no_polynomial_stays():
-    net = Expression()
-    other = net.two(spec.MUL, net.x, net.one(spec.ABS, net.x))
-    assert operators(net.ends(net.one(spec.TANH, other)))["Tanh"] == 1
 
 
 def biased(net: Expression, units: int, bias: int, zero: float = 0) -> int:

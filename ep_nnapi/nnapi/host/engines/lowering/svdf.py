@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.engines.lowering.recurrent import Cell
+from ep_nnapi.nnapi.host.engines.lowering.recurrent_cells import Cell
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
 from ep_nnapi.nnapi.spec import F16, F32

@@ -1,0 +1,63 @@
+"""Polynomials that stand for Erf and Gelu, and such that are a little off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from ep_nnapi.nnapi import spec
+from tests.nnapi.host.engines.expressions import Expression, differences, operators
+
+ERF = (1.1283798, 1.6442343, -0.0466118, -2.572804, 5.9511676, -6.5038724, 2.9204683)
+NORMAL = (1.5957686, 1.1626925, -0.0169221, -0.4526858, 0.5205343, -0.2801111, 0.0606664)
+"""Coefficients of (x / 4)**2 in what tanh and sigmoid take, as `ops` has them."""
+
+
+def polynomial(net: Expression, coefficients: Sequence[float]) -> int:
+    """Computes x p((x / 4)**2)."""
+    quarter = net.two(spec.MUL, net.x, 0.25)
+    square = net.two(spec.MUL, quarter, quarter)
+    total = net.two(spec.MUL, square, coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
+        total = net.two(spec.MUL, net.two(spec.ADD, total, coefficient), square)
+    return net.two(spec.MUL, net.x, net.two(spec.ADD, total, coefficients[0]))
+
+
+def erf(net: Expression, coefficients: Sequence[float]) -> int:
+    return net.one(spec.TANH, polynomial(net, coefficients))
+
+
+def gelu(net: Expression, coefficients: Sequence[float]) -> int:
+    share = net.one(spec.LOGISTIC, polynomial(net, coefficients))
+    return net.two(spec.MUL, net.x, share)
+
+
+FUNCTIONS: list[tuple[Callable[[Expression, Sequence[float]], int], Sequence[float], str]] = [
+    (erf, ERF, "Erf"),
+    (gelu, NORMAL, "Gelu"),
+]
+
+
+@pytest.mark.parametrize(("function", "coefficients", "operator"), FUNCTIONS)
+def test_polynomials_that_stand_for_a_function_are_that_function(function, coefficients, operator):
+    net = Expression()
+    model = net.ends(function(net, coefficients))
+    assert operators(model) == {operator: 1, "Identity": 1}
+    for scale in (1, 4, 100):
+        assert max(differences(model, scale)) <= 5e-7 * scale
+
+
+@pytest.mark.parametrize(("function", "coefficients", "operator"), FUNCTIONS)
+def test_polynomials_a_little_off_stay_polynomials(function, coefficients, operator):
+    """1e-4 in the second coefficient changes the function by some 2e-6."""
+    net = Expression()
+    first, second, *rest = coefficients
+    model = net.ends(function(net, (first, second + 1e-4, *rest)))
+    assert operators(model)[operator] == 0
+
+
+def test_tanh_of_what_is_no_polynomial_stays():
+    net = Expression()
+    other = net.two(spec.MUL, net.x, net.one(spec.ABS, net.x))
+    assert operators(net.ends(net.one(spec.TANH, other)))["Tanh"] == 1
