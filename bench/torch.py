@@ -96,8 +96,7 @@ def measured(layers: int) -> dict[str, float]:
             return given[-1:]
 
     with torch.no_grad():
-        roads: dict[str, Callable[..., object]] = {}
-        roads["torch.compile"] = torch.compile(module, backend=ours)
+        roads = {"torch.compile": torch.compile(module, backend=ours)}
         roads["torch.compile"](example)
         session, array = graphs[0].session.session, example.numpy()
         name = session.get_inputs()[0].name
@@ -109,9 +108,7 @@ def measured(layers: int) -> dict[str, float]:
         roads["aot_compile"] = compiled_ahead(ours, example)
         roads["aot_compile, Dynamo"] = compiled_ahead(Empty, example)
         roads["to_nnapi"] = to_nnapi(module, example, **ONE_THREAD)
-        calls = {road: lambda call=call: call(example) for road, call in roads.items()}
-        found = times({"session": run, **calls})
-    return found
+        return times({"session": run} | {r: lambda f=f: f(example) for r, f in roads.items()})
 
 
 def main() -> None:
