@@ -47,6 +47,13 @@ MISUSED = [
     ("sizes 2 and 0 must be equal", "Conv", IMAGE, FILTERS, f(0), {}),
     ("of rank 2, CONV_2D.bias takes rank 1", "Conv", IMAGE, FILTERS, f(1, 2), {}),
     ("sizes 2 and 9 must be equal", "ConvTranspose", IMAGE, FILTERS, f(9), {}),
+    (
+        "rank",
+        "ConvTranspose",
+        X(1, 1, 3, 3),
+        f(1, 2, 3, 3),
+        {"strides": [3, 2], "output_shape": [10, 2]},
+    ),
     ("has a negative size", "MaxPool", IMAGE, {"kernel_shape": [2**31, 2**31]}),
     ("a norm has p > 0", "LpPool", IMAGE, {"kernel_shape": [2, 2], "p": 0}),
     ("roi has 2 numbers for 4 axes", "Resize", IMAGE, f(2), f(0), i(1, 2, 3, 3), CROP),

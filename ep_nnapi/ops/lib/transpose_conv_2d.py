@@ -61,6 +61,9 @@ def transpose_convolve(n: Node, y: Value) -> Iterator[Call]:
         f"{w.name} of shape {list(w.shape)} in {group} groups does not fit {x.name} of shape "
         f"{list(x.shape)}",
     )
+    n.require(
+        y.rank == x.rank, Reason.SHAPE, f"{y.name} has rank {y.rank}, {x.name} has rank {x.rank}"
+    )
     axes = _window_axes(n, x, w, y)
     image = yield from reshaped(n, x, (*x.shape[:2], *planar(x.shape[2:])))
     taps = yield from reshaped(n, w, (*w.shape[:2], *planar(w.shape[2:])))
