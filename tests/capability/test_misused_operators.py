@@ -54,6 +54,7 @@ MISUSED = [
         f(1, 2, 3, 3),
         {"strides": [3, 2], "output_shape": [10, 2]},
     ),
+    ("has shape [1, 1]; it must be a scalar", "Clip", X(3), f(1, 1), {}),
     ("has a negative size", "MaxPool", IMAGE, {"kernel_shape": [2**31, 2**31]}),
     ("a norm has p > 0", "LpPool", IMAGE, {"kernel_shape": [2, 2], "p": 0}),
     ("roi has 2 numbers for 4 axes", "Resize", IMAGE, f(2), f(0), i(1, 2, 3, 3), CROP),

@@ -101,7 +101,15 @@ def bounds_of(n: Node) -> tuple[Bound, Bound]:
             for name in ("min", "max")
         )
         return low, high
-    given = (n.input(i) if n.has(i) else None for i in (1, 2))
+    given = [n.input(i) if n.has(i) else None for i in (1, 2)]
+    for bound in given:
+        if bound is not None:
+            shape = list(bound.shape)
+            n.require(
+                len(shape) <= 1,
+                Reason.SHAPE,
+                f"{bound.name} has shape {shape}; it must be a scalar",
+            )
     low_value, high_value = (
         b and dequantized(b, b.dtype if b.quantization is None else DType.FLOAT) for b in given
     )
