@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import DType
-from ep_nnapi.lowering.border import Border, BoundBorder, Crossing
+from ep_nnapi.lowering.border import Border, BoundBorder, Crossing, Place
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 from ep_nnapi.provider.compiler import Compiler
@@ -48,8 +48,8 @@ def test_tensors_are_in_the_order_of_the_models_operands():
     found = direct_run(compiler(), Direct(), PLAIN)
     assert found is not None
     assert found.session == "session"
-    assert found.tensors.inputs == ((1, (3,)), (0, (2,)))
-    assert found.tensors.outputs == ((1, (3,)), (0, (3,)))
+    assert found.tensors.inputs == (Place(1, (3,)), Place(0, (2,)))
+    assert found.tensors.outputs == (Place(1, (3,)), Place(0, (3,)))
 
 
 @pytest.mark.parametrize(
