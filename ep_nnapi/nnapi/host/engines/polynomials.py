@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import erf, sqrt
 from typing import TypeAlias
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Term, term
 from ep_nnapi.nnapi.host.engines.scope import Scope
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
@@ -30,11 +32,29 @@ _ERF = np.array([erf(x) for x in _SAMPLES])
 _NORMAL = np.array([(1 + erf(x / sqrt(2))) / 2 for x in _SAMPLES])
 _MOST_ERROR = 3e-7
 _MOST_DEGREE = 32
+_MOST_OPERATIONS = 2 * _MOST_DEGREE
+"""Most operations of a polynomial: as many as Horner's rule takes. Networks have longer chains."""
 _ARITHMETIC: dict[OperationSpec, Callable[[Polynomial, Polynomial], Polynomial]] = {
     ADD: operator.add,
     SUB: operator.sub,
     MUL: operator.mul,
 }
+_ODD = term(MUL, "x", "factor")
+
+
+@dataclass(frozen=True, slots=True)
+class _OfOdd:
+    """A function of an odd polynomial of operand `x`.
+
+    values    of the polynomial at `_SAMPLES`
+    members   the operations that compute both
+    """
+
+    x: int
+    values: Array
+    members: frozenset[int]
+
+
 _Computed: TypeAlias = tuple[Polynomial, frozenset[int]]
 """An operand as a polynomial, and the operations that compute it."""
 
@@ -42,37 +62,35 @@ _Computed: TypeAlias = tuple[Polynomial, frozenset[int]]
 def error_function(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """The hyperbolic tangent of an odd polynomial, where that is the error function."""
     y = scope.model.operations[n].outputs[0]
-    found = flow.match(term(TANH, term(MUL, "x", "factor")), y)
-    if found is None:
+    found = _of_odd(flow, term(TANH, _ODD), y)
+    if found is None or np.abs(np.tanh(found.values) - _ERF).max() > _MOST_ERROR:
         return None
-    x, factor = found.operands["x"], found.operands["factor"]
-    inside = _polynomial(flow, factor, x, {})
-    if inside is None or not _odd(inside[0]):
-        return None
-    if np.abs(np.tanh(_SAMPLES * inside[0](_SAMPLES)) - _ERF).max() > _MOST_ERROR:
-        return None
-    return _of_one(scope, flow, n, (found.members | inside[1], x), "Erf")
+    return _of_one(scope, flow, n, found, "Erf")
 
 
 def gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """Computes x times the sigmoid of an odd polynomial of x, where that is Gelu."""
     y = scope.model.operations[n].outputs[0]
-    found = flow.match(term(MUL, "x", term(LOGISTIC, term(MUL, "x", "factor"))), y)
+    found = _of_odd(flow, term(MUL, "x", term(LOGISTIC, _ODD)), y)
     if found is None:
         return None
-    x, factor = found.operands["x"], found.operands["factor"]
-    inside = _polynomial(flow, factor, x, {})
-    if inside is None or not _odd(inside[0]):
-        return None
-    share = 1 / (1 + np.exp(-np.minimum(_SAMPLES * inside[0](_SAMPLES), 700)))
+    share = 1 / (1 + np.exp(-np.minimum(found.values, 700)))
     if np.abs(_SAMPLES * (share - _NORMAL)).max() > _MOST_ERROR:
         return None
-    return _of_one(scope, flow, n, (found.members | inside[1], x), "Gelu")
+    return _of_one(scope, flow, n, found, "Gelu")
 
 
-def _odd(factor: Polynomial) -> bool:
-    """True if x times the polynomial of x is odd, and grows: samples above 0 tell all of it."""
-    return not np.any(factor.coef[1::2]) and factor.coef[-1] > 0
+def _of_odd(flow: Flow, pattern: Term, index: int) -> _OfOdd | None:
+    """Where operand `index` is a pattern with `_ODD`, an odd polynomial that grows."""
+    found = flow.match(pattern, index)
+    if found is None:
+        return None
+    x = found.operands["x"]
+    factor = _polynomial(flow, found.operands["factor"], x, {})
+    # x times an even polynomial is odd: samples above 0 tell all of it
+    if factor is None or np.any(factor[0].coef[1::2]) or factor[0].coef[-1] <= 0:
+        return None
+    return _OfOdd(x, _SAMPLES * factor[0](_SAMPLES), found.members | factor[1])
 
 
 def _polynomial(
@@ -84,6 +102,9 @@ def _polynomial(
     if (number := flow.number(index)) is not None:
         return Polynomial([number]), frozenset()
     if index not in known:
+        if len(known) == _MOST_OPERATIONS:
+            return None
+        known[index] = None  # counted before the operands are visited
         known[index] = _combined(flow, index, x, known)
     return known[index]
 
@@ -101,16 +122,14 @@ def _combined(
     return _ARITHMETIC[operation.spec](first[0], second[0]), first[1] | second[1] | {n}
 
 
-def _of_one(
-    scope: Scope, flow: Flow, n: int, found: tuple[frozenset[int], int], op_type: str
-) -> Fusion | None:
-    """The fusion of these members to a function of one operand, unless others need a member."""
-    (members, x), y = found, scope.model.operations[n].outputs[0]
-    if not flow.encloses(members, frozenset([y])) or scope.shape(x) != scope.shape(y):
+def _of_one(scope: Scope, flow: Flow, n: int, found: _OfOdd, op_type: str) -> Fusion | None:
+    """The fusion to a function of one operand, unless others need what is inside."""
+    x, y = found.x, scope.model.operations[n].outputs[0]
+    if not flow.encloses(found.members, frozenset([y])) or scope.shape(x) != scope.shape(y):
         return None
 
     def lower(scope: Scope) -> None:
         value = scope.graph.node(op_type, scope.value(x, real=True))
         scope.define(y, value, real=False)
 
-    return Fusion(members, n, lower)
+    return Fusion(found.members, n, lower)

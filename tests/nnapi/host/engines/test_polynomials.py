@@ -61,3 +61,15 @@ def test_tanh_of_what_is_no_polynomial_stays():
     net = Expression()
     other = net.two(spec.MUL, net.x, net.one(spec.ABS, net.x))
     assert operators(net.ends(net.one(spec.TANH, other)))["Tanh"] == 1
+
+
+@pytest.mark.parametrize("sums", [500, 5_000])
+def test_tanh_of_a_long_sum_stays(sums: int):
+    """Deep networks have such chains; the search for a polynomial ends before their beginning."""
+    net = Expression()
+    factor = net.x
+    for _ in range(sums):
+        factor = net.two(spec.ADD, factor, 0.5)
+    model = net.ends(net.one(spec.TANH, net.two(spec.MUL, net.x, factor)))
+    assert operators(model)["Erf"] == 0
+    assert operators(model)["Tanh"] == 1
