@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Pattern, Term, term
-from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, converted
+from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope
 from ep_nnapi.nnapi.spec import (
     ADD,
     CONCATENATION,
@@ -125,9 +122,9 @@ class _Layer:
             graph.node(
                 "Reshape", scope.value(self.x, real=True), graph.ints((times, batches, size))
             ),
-            _stacked(scope, self.weights),
-            _stacked(scope, self.recurrent),
-            _stacked(scope, (*self.biases, *self.recurrent_biases)),
+            scope.stacked(self.weights),
+            scope.stacked(self.recurrent),
+            scope.stacked((*self.biases, *self.recurrent_biases)),
             "",
             start,
             hidden_size=units,
@@ -139,16 +136,6 @@ class _Layer:
         if self.joined is not None:
             shape = graph.ints((times * batches, units))
             scope.define(self.joined, graph.node("Reshape", outputs, shape), real=False)
-
-
-def _stacked(scope: Scope, indexes: Sequence[int]) -> str:
-    """Constants one below the other, after an axis of size 1."""
-    operands = [scope.operand(index) for index in indexes]
-
-    def make() -> Array:
-        return np.concatenate([converted(o.array, o.type) for o in operands])[None]
-
-    return scope.weight(("stacked", *(id(o.value) for o in operands)), make)
 
 
 def gru_layers(scope: Scope, flow: Flow) -> Iterator[Fusion]:

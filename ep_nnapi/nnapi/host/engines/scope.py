@@ -182,6 +182,16 @@ class Scope(OperandFacts):
         """A constant computed from constants, identified by `key`."""
         return self.graph.constants.lazy(key, make)
 
+    def stacked(self, indexes: Sequence[int], zeros: int = 0) -> str:
+        """Constant operands one below the other, then that many zeros, after an axis of size 1."""
+        operands = [self.operand(index) for index in indexes]
+
+        def make() -> Array:
+            parts = [converted(o.array, o.type) for o in operands]
+            return np.concatenate([*parts, np.zeros(zeros, np.float32)] if zeros else parts)[None]
+
+        return self.weight(("stacked", *(id(o.value) for o in operands), zeros), make)
+
     def _dequantized(self, value: str, operand: Operand) -> str:
         return self.graph.node("DequantizeLinear", value, *self.quantization(operand))
 

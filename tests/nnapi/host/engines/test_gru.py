@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.spec import MUL
+from tests.nnapi.host.engines.expressions import operators
 from tests.nnapi.host.engines.networks import feed
 from tests.ops.recurrent_layers import (
     BATCH,
@@ -32,10 +31,6 @@ STATES = {"zeros": None, "computed": f32(1, BATCH, UNITS), "constant": weights(1
 
 def steps_of(case: object) -> Model:
     return lowered(case, FL8).model
-
-
-def operators(model: Model, *, fused: bool = True) -> Counter[str]:
-    return Counter(n.op_type for n in convert(model, Kernels(fused=fused)).proto.graph.node)
 
 
 def assert_close(model: Model, atol: float = ROUNDED) -> None:
@@ -137,4 +132,4 @@ def test_steps_with_weights_of_their_own_stay_steps(position):
 
 
 def test_providers_without_kernels_for_sequences_compute_step_by_step():
-    assert operators(steps_of(layer("GRU")), fused=False)["GRU"] == 0
+    assert operators(steps_of(layer("GRU")), Kernels())["GRU"] == 0

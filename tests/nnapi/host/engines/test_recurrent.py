@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.engines.convert import convert
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.model import Model, Omitted, Operand
 from ep_nnapi.nnapi.spec import F16, F32
+from tests.nnapi.host.engines.expressions import operators
 from tests.nnapi.host.engines.networks import Network
 from tests.nnapi.host.lstm_cells import OPTIONS, SCALARS, drawn, side, steps, weights
 
@@ -64,10 +62,6 @@ def model_of(
             given.append(net.add(Operand(code, value=Omitted.NO_VALUE)))
     first = net.operation(row, given, *(Operand(code, shape) for shape in outputs))
     return net.model(ins, list(range(first, first + len(outputs))))
-
-
-def operators(model: Model, *, fused: bool = True) -> Counter[str]:
-    return Counter(node.op_type for node in convert(model, Kernels(fused=fused)).proto.graph.node)
 
 
 def computed(model: Model, *inputs: np.ndarray) -> list[np.ndarray]:
@@ -159,4 +153,4 @@ def test_weights_that_are_computed_take_steps():
 
 def test_providers_without_kernels_for_sequences_compute_step_by_step():
     model = model_of(UNIDIRECTIONAL, cell(), SCALARS | {"time_major": True}, WHOLE)
-    assert operators(model, fused=False)["LSTM"] == 0
+    assert operators(model, Kernels())["LSTM"] == 0

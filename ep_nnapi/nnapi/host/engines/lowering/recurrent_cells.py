@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.operation import Op
-from ep_nnapi.nnapi.host.engines.scope import converted, require
+from ep_nnapi.nnapi.host.engines.scope import require
 from ep_nnapi.nnapi.shapes.recurrent import (
     AUXILIARY,
     BIASES,
@@ -220,14 +217,8 @@ class LstmCell(Cell):
         return Pass(joined, tuple(last))
 
     def joined(self, names: Sequence[str], zeros: int = 0) -> str:
-        """Constant operands one below the other, then that many zeros, after an axis of size 1."""
-        operands = [self.op.operand(self.prefix + name) for name in names]
-
-        def make() -> Array:
-            parts = [converted(o.array, o.type) for o in operands]
-            return np.concatenate([*parts, np.zeros(zeros, np.float32)] if zeros else parts)[None]
-
-        return self.op.scope.weight((*(id(o.value) for o in operands), zeros), make)
+        """The constant operands of these names, as `Scope.stacked`."""
+        return self.op.scope.stacked([self.op.index(self.prefix + n) for n in names], zeros)
 
 
 AnyCell: TypeAlias = RnnCell | LstmCell
