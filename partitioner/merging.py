@@ -1,9 +1,9 @@
 """Partitions without a search: greedy merging, and waves, which need not be connected.
 
-Definition: merging goes through the nodes; each joins all clusters that it reads from which do not
-also lead to it through another block that it reads from, and they become one. The wave of a capable
-node is the largest number of blocks of capable nodes, separated by incapable ones, on a path that
-ends in it (`earliest`); or, counted from the other end, as late.
+Definition: merging visits nodes in topological order. A node joins every cluster that it reads from
+unless a path leads from that to another block that it reads from; these become one cluster. A wave
+of a capable node is the largest number of blocks of capable nodes, with incapable ones between, on
+a path that ends in it (`earliest`); or, counted from the other end, as late.
 Guarantee: merged clusters are connected and convex, the quotient is acyclic, and no two clusters
 can be merged, because a path between two blocks never disappears. Waves are convex and can run in
 ascending order; no partition has fewer clusters, as each block of a longest path needs its own.

@@ -7,8 +7,8 @@ which, and which tensors they touch. At each node there is one choice: which of 
 reads from, and that lead to it by no other way, it joins; several become one.
 Guarantee: if no more than `states` states were needed, the cost is the lowest there is. Otherwise
 the best are kept, by a lower bound on the clusters, then by bytes; the lowest bound of those that
-were dropped bounds what was missed. Of more than `CHOSEN` clusters a node joins all beyond, which
-proves nothing.
+were dropped bounds what was missed. A node that may join more than `CHOSEN` clusters joins all
+beyond; then no minimum is proven.
 Cost: O((n + m) log n) for a plan; O(live nodes · states · 2^j) for j clusters that a node may join.
 Source: dynamic programs over path decompositions; beam search where states are dropped.
 """
