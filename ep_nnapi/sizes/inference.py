@@ -140,16 +140,20 @@ def is_only_declared(node: GraphNode) -> bool:
 def is_unverifiable(node: GraphNode) -> bool:
     """True if its declared output shapes cannot be verified by shape inference.
 
-    That holds for nodes with subgraphs, with inputs that are not tensors, and of unknown domains.
+    That holds for nodes with subgraphs, with inputs that are not tensors, of unknown domains, and
+    of com.microsoft if an input has no shape from which ONNX Runtime could infer one.
     """
     if node.domain not in _INFERRED_DOMAINS or node.op_type in _WITH_SUBGRAPHS:
         return True
-    return DType.UNDEFINED in [v.dtype for v in node.inputs if v is not None]
+    inputs = [v for v in node.inputs if v is not None]
+    if node.domain and inference_proxy(node) is node and not all(map(is_sized, inputs)):
+        return True
+    return DType.UNDEFINED in [v.dtype for v in inputs]
 
 
 def _may_be_data_dependent(node: GraphNode) -> bool:
     """True if a node may compute other, data-dependent shapes than its static output shapes."""
-    if node.domain or is_unverifiable(node):
+    if is_unverifiable(node) or (node.domain and inference_proxy(node) is node):
         return False
     if node.op_type in _DATA_DEPENDENT:
         return True

@@ -152,3 +152,38 @@ def test_empty_axes_squeeze_all_dimensions_of_1() -> None:
     ours = run(model, nnapi=True)
     assert ours.shape == SIZES[1:]
     np.testing.assert_allclose(ours, run(model, nnapi=False), atol=CLOSE)
+
+
+UNSIZED = {
+    "Gelu": (["x"], ()),
+    "BiasGelu": (["x", "b"], (2, 3)),
+    "FusedMatMul": (["x", "m"], (2, 3)),
+    "CDist": (["x", "m"], (2, 3)),
+}
+"""Operators of com.microsoft: inputs, and the shape of x, for which the declared [5, 7] is wrong.
+
+ONNX Runtime infers nothing where x has no declared shape; CDist has no substitute either."""
+
+
+@pytest.mark.parametrize("op_type", UNSIZED)
+def test_what_is_declared_of_an_operator_with_an_input_of_unknown_shape(op_type: str) -> None:
+    inputs, shape = UNSIZED[op_type]
+    nodes = [
+        helper.make_node(op_type, inputs, ["c"], "first", domain="com.microsoft"),
+        helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid"),
+    ]
+    x, c, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in "xcy")
+    c = helper.make_tensor_value_info("c", TensorProto.FLOAT, (5, 7))
+    sizes = {"b": 3, "m": (4, 3) if op_type == "CDist" else (3, 4)}
+    constants = [
+        numpy_helper.from_array(np.ones(size, np.float32), name)
+        for name, size in sizes.items()
+        if name in inputs
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [c, y], constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    feeds = {"x": np.full(shape, 0.5, np.float32)}
+    got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, atol=CLOSE)
