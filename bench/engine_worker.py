@@ -22,6 +22,7 @@ import numpy as np
 import onnxruntime
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import exact_options
 
 CPU = "CPUExecutionProvider"
 _ROUNDS = 3
@@ -37,11 +38,9 @@ def session(
 
     compiled   where ONNX Runtime writes the compiled model; default: it writes none
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
+    options = exact_options()
     options.intra_op_num_threads = threads
     if engine == CPU:
-        options.add_session_config_entry("session.x64quantprecision", "1")
         return onnxruntime.InferenceSession(str(model), options, providers=[CPU])
     if compiled is not None:
         options.add_session_config_entry("ep.context_enable", "1")

@@ -3,7 +3,8 @@
 Each engine runs in a process of its own, which is idle while another one runs. The engines take
 turns in rounds, in alternating order; a ratio is the median over the rounds of the CPU
 provider's time over the device's, more than 1 where the device is faster. The CPU provider computes
-exact integer products (session.x64quantprecision), as the devices do.
+exact integer products, as the devices do: processors without VNNI need a slower way for that
+(session.x64quantprecision).
 
 `python -m bench engines` prints the table and writes build/engines.json and build/engines.svg.
 """

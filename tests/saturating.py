@@ -34,7 +34,7 @@ class SaturatingSession:
         self._optimized = optimized
         constants = {t.name for t in optimized.graph.initializer}
         options = session.get_session_options()
-        spares = cpu.is_exact(options) and options.graph_optimization_level in _EXTENDED
+        spares = _is_exact(options) and options.graph_optimization_level in _EXTENDED
         self._spared = constants if spares else set()
 
     def run(self, names: Sequence[str] | None, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -60,6 +60,14 @@ def session_of(
     if seen is None or not any(n.op_type in FORMULAS for n in seen.graph.node):
         return session
     return SaturatingSession(session, seen)
+
+
+def _is_exact(options: onnxruntime.SessionOptions) -> bool:
+    """True if the options request exact integer products."""
+    try:
+        return str(options.get_session_config_entry("session.x64quantprecision")) == "1"
+    except RuntimeError:  # raised by ONNX Runtime if there is no such entry
+        return False
 
 
 def _optimized(model: str | bytes, level: Level) -> onnx.ModelProto | None:

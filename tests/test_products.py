@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
@@ -76,7 +77,9 @@ def test_the_saturating_provider_saturates_on_every_processor() -> None:
 
 def test_constant_weights_are_exact_on_every_processor() -> None:
     content = constant_weights().SerializeToString()
-    for made in (cpu.session_of(content), saturating.session_of(content)):
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.x64quantprecision", "1")
+    for made in (cpu.session_of(content), saturating.session_of(content, options)):
         assert made.run(None, {"x0": ROW})[0].item() == EXACT
 
 

@@ -5,17 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.sessions.cpu import CPU, exact_options, is_exact, session_of
+from ep_nnapi.sessions.cpu import CPU, session_of
 from tests.preparation.test_ort_names import products
 from tests.provider.test_planner import CHAIN, SHAPE
-
-
-def test_exact_options_are_told_from_others():
-    assert is_exact(exact_options())
-    assert not is_exact(onnxruntime.SessionOptions())
 
 
 def test_a_session_is_on_the_cpu_provider():
