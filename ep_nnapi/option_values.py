@@ -32,6 +32,14 @@ class Relaxed(StrEnum):
     PRECISE = "precise"
 
 
+class Spinning(StrEnum):
+    """When threads of host-cpu wait actively for work: during runs, between them too, or never."""
+
+    AUTO = "auto"
+    RUNS = "runs"
+    NEVER = "never"
+
+
 class Preference(StrEnum):
     """Execution preference of compilations, by the names of the NDK's PreferenceCode."""
 

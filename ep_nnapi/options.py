@@ -7,16 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 
 from ep_nnapi import option_parsers as parsers
+from ep_nnapi import option_values as values
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.option_parsers import Category, Option, option, to_text
-from ep_nnapi.option_values import (
-    DynamicShapes,
-    Fallback,
-    Partitioning,
-    Preference,
-    Priority,
-    Relaxed,
-)
 from ep_nnapi.settings import with_settings
 from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags
 
@@ -84,9 +77,9 @@ class Options:
         Category.TARGET,
         "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
     )
-    partitioning: Partitioning = option(
-        Partitioning.MAXIMAL,
-        parsers.one_of(Partitioning),
+    partitioning: values.Partitioning = option(
+        values.Partitioning.MAXIMAL,
+        parsers.one_of(values.Partitioning),
         "HOW",
         Category.PARTITIONING,
         "maximal (default) takes all it can, worth_it leaves what is estimated faster on the CPU",
@@ -147,9 +140,9 @@ class Options:
         Category.PARTITIONING,
         "split clusters whose nodes read and write more bytes (default: no limit)",
     )
-    dynamic_shapes: DynamicShapes = option(
-        DynamicShapes.SPECIALIZE,
-        parsers.one_of(DynamicShapes),
+    dynamic_shapes: values.DynamicShapes = option(
+        values.DynamicShapes.SPECIALIZE,
+        parsers.one_of(values.DynamicShapes),
         "HOW",
         Category.SHAPES,
         "symbolic sizes: specialize (default) compiles for the sizes of each run, "
@@ -170,30 +163,30 @@ class Options:
         "sizes of an input (name=1,3,224,224) or of a symbol (batch=1), also in what is prepared; "
         "more after a ;",
     )
-    fallback: Fallback = option(
-        Fallback.REFERENCE,
-        parsers.one_of(Fallback),
+    fallback: values.Fallback = option(
+        values.Fallback.REFERENCE,
+        parsers.one_of(values.Fallback),
         "WHERE",
         Category.EXECUTION,
         "where a cluster runs after its device failed: reference (default), cpu or none (an error)",
     )
-    relaxed: Relaxed = option(
-        Relaxed.EMULATE,
-        parsers.one_of(Relaxed),
+    relaxed: values.Relaxed = option(
+        values.Relaxed.EMULATE,
+        parsers.one_of(values.Relaxed),
         "HOW",
         Category.EXECUTION,
         "USE_FP16 on the host: emulate (default) rounds to float16 between operations, precise not",
     )
-    preference: Preference = option(
-        Preference.FAST_SINGLE_ANSWER,
-        parsers.one_of(Preference),
+    preference: values.Preference = option(
+        values.Preference.FAST_SINGLE_ANSWER,
+        parsers.one_of(values.Preference),
         "WHAT",
         Category.EXECUTION,
         "what devices compile for: {default} (default), sustained_speed or low_power",
     )
-    priority: Priority = option(
-        Priority.MEDIUM,
-        parsers.one_of(Priority),
+    priority: values.Priority = option(
+        values.Priority.MEDIUM,
+        parsers.one_of(values.Priority),
         "WHICH",
         Category.EXECUTION,
         "priority on the device: low, {default} (default) or high",
@@ -225,6 +218,14 @@ class Options:
         "N",
         Category.EXECUTION,
         "threads of one run on host-cpu (default: the session's, else one per core)",
+    )
+    spinning: values.Spinning = option(
+        values.Spinning.AUTO,
+        parsers.one_of(values.Spinning),
+        "WHEN",
+        Category.EXECUTION,
+        "when idle threads of host-cpu wait actively: during runs, never, or auto (default): "
+        "between runs too if one cluster is the whole model and the session lets threads spin",
     )
     custom_ops_library: str | None = option(
         None,
@@ -287,13 +288,13 @@ def parse(given: Mapping[str, object]) -> Options:
             raise OptionError(f"{both} are both given; give one of them")
         chosen[found.field] = found.parse(name, value)
     if chosen.get("target") is RuleSet.BUILTIN:  # which takes no symbolic sizes
-        chosen.setdefault("dynamic_shapes", DynamicShapes.OFF)
+        chosen.setdefault("dynamic_shapes", values.DynamicShapes.OFF)
     return Options(**chosen)  # type: ignore[arg-type]
 
 
 def to_strings(options: Options) -> dict[str, str]:
     """The options that differ from the defaults, as ONNX Runtime provider option strings."""
-    values = {f.name: getattr(options, f.name) for f in fields(Options)}
+    chosen = {f.name: getattr(options, f.name) for f in fields(Options)}
     builtin = options.target is RuleSet.BUILTIN
-    defaults = Options(dynamic_shapes=DynamicShapes.OFF) if builtin else Options()
-    return {n: to_text(v) for n, v in values.items() if v != getattr(defaults, n)}
+    defaults = Options(dynamic_shapes=values.DynamicShapes.OFF) if builtin else Options()
+    return {n: to_text(v) for n, v in chosen.items() if v != getattr(defaults, n)}

@@ -8,7 +8,7 @@ import pytest
 
 from ep_nnapi import NnapiFlag, OptionError
 from ep_nnapi import option_parsers as parsers
-from ep_nnapi.options import Fallback
+from ep_nnapi.option_values import Fallback
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ class GraphNode:
 class Graph:
     """A graph with its nodes in topological order.
 
-    key    identifies the graph: the same in every view of it
+    key    identifies the graph: the same in every view of it; "" for a model's main graph
     path   the model file; "" for a model loaded from memory
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ep_nnapi.graph.value import Array
@@ -23,6 +24,14 @@ class Device:
     feature_level: int
 
 
+class Spin(Enum):
+    """When threads of a device that have no work spin: they wait actively, and so start sooner."""
+
+    ALWAYS = "always"
+    IN_RUNS = "in runs"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """Options of a compilation.
@@ -34,6 +43,7 @@ class CompileOptions:
     precise            True: the host runtime computes relaxed models in float32; False: it rounds
                        float32 values to float16 between operations, as accelerators do
     threads            of one run, for devices that have threads of their own; 0: their own choice
+    spin               of these threads
     """
 
     preference: PreferenceCode = PreferenceCode.FAST_SINGLE_ANSWER
@@ -43,6 +53,7 @@ class CompileOptions:
     timeout_ns: int | None = None
     precise: bool = False
     threads: int = 0
+    spin: Spin = Spin.IN_RUNS
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class Factory:
         context = context_options(entries)
         if context is not None:
             own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
+        own = {**_spinning(entries), **own}
         return Ep(self.open_provider(own), logger, context, data)
 
     def options_on(self, hardware: Sequence[CData], given: Mapping[str, str]) -> dict[str, str]:
@@ -93,6 +94,14 @@ class Factory:
         """Returns the options of a session on these devices; None for the default ones."""
         del hardware
         return None
+
+
+def _spinning(entries: Mapping[str, str]) -> dict[str, str]:
+    """Returns the option with which a device's threads spin no more than the session's."""
+    if entries.get("session.intra_op.allow_spinning") == "0":
+        return {"spinning": "never"}
+    stops = entries.get("session.force_spinning_stop") == "1"
+    return {"spinning": "runs"} if stops else {}
 
 
 class NoNodesProvider:

@@ -16,7 +16,7 @@ from ep_nnapi.graph.value import Array, DType
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.tensors import view
-from ep_nnapi.sessions.device_session import SETTINGS, DeviceModel, Termination, writable
+from ep_nnapi.sessions.device_session import DeviceModel, Settings, Termination, Threads, writable
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -66,18 +66,19 @@ class InnerSession:
     input_names, output_names   of its model, in C
     """
 
-    def __init__(self, model: DeviceModel, threads: int) -> None:
+    def __init__(self, model: DeviceModel, threads: Threads) -> None:
         self.model = model
         self.input_names, self._inputs = _strings(model.inputs)
         self.output_names, self._outputs = _strings(model.outputs)
         names, owned = _strings(model.weights)
         weights, arrays = _named(names, list(model.weights.values()))
-        settings, kept = _settings(SETTINGS)
+        settings, kept = _settings(threads.settings)
         made = ffi.new("InnerSession **")
         content = ffi.from_buffer(model.content)
         inputs = (self.input_names, len(model.inputs))
         given = ffi.new("InnerModel *", (content, len(content), *inputs, weights))
-        _check(lib.open_inner_session(given, threads, settings, len(SETTINGS), made))
+        chosen = (threads.count, settings, len(threads.settings))
+        _check(lib.open_inner_session(given, *chosen, made))
         self.struct = ffi.gc(made[0], lib.close_inner_session)
         del owned, arrays, kept
 
@@ -107,7 +108,7 @@ class InnerSession:
         return InnerRunOptions()
 
 
-def open_inner_session(model: DeviceModel, threads: int) -> InnerSession | None:
+def open_inner_session(model: DeviceModel, threads: Threads) -> InnerSession | None:
     """Open a session, see `Opener`; None before ONNX Runtime has loaded the plugin."""
     return InnerSession(model, threads) if lib.has_api() else None
 
@@ -139,11 +140,11 @@ def _strings(texts: Sequence[str] | Mapping[str, object]) -> tuple[CData, object
     return ffi.new("const char *[]", owned), owned
 
 
-def _settings(entries: Mapping[str, str]) -> tuple[CData, object]:
+def _settings(entries: Settings) -> tuple[CData, object]:
     """Return an array of SessionSetting, and what must live as long as it."""
     owned = [
         (ffi.new("char[]", key.encode()), ffi.new("char[]", value.encode()))
-        for key, value in entries.items()
+        for key, value in entries
     ]
     return ffi.new("SessionSetting[]", owned), owned
 

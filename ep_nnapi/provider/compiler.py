@@ -26,6 +26,7 @@ from ep_nnapi.nnapi.runtime import (
     ExplainingRuntime,
     RunOptions,
     Runtime,
+    Spin,
 )
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
@@ -88,6 +89,8 @@ class Compiler:
     this_run  options of the run of each thread, if it has its own
     listeners called with the events of runs while a profile is recorded
     measure   True if the device measures its runs, where it can
+    alone     True if a session does nothing but run one cluster: threads of its device may spin
+              between runs
     fast      devices that a cluster is compiled for instead if they support all of its operations:
               the first one that does
     """
@@ -98,6 +101,7 @@ class Compiler:
     options: CompileOptions = field(default_factory=CompileOptions)
     limits: RunOptions = field(default_factory=RunOptions)
     measure: bool = False
+    alone: bool = False
     fast: tuple[Device, ...] = ()
     changes: deque[Current] = field(default_factory=lambda: deque(maxlen=1), compare=False)
     this_run: ThisRun = field(default_factory=ThisRun, compare=False)
@@ -212,6 +216,8 @@ class Compiler:
         """Returns the compiled model; raises Declined if the device fails to compile it."""
         placed, device = self.place(lowered)
         options = self.current.options
+        if self.alone:
+            options = replace(options, spin=Spin.ALWAYS)
         try:
             compiled = repeated(lambda: self.runtime.compile(placed.model, device, options))
         except Unresponsive as failure:

@@ -24,7 +24,7 @@ from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Array, Value
 from ep_nnapi.nnapi.runtime import Device
-from ep_nnapi.option_values import Fallback
+from ep_nnapi.option_values import Fallback, Spinning
 from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
@@ -87,7 +87,8 @@ class Planner:
         for ids, detail in selection.left_to_cpu:
             verdicts.drop(ids, (), Reason.NOT_WORTH_IT, detail)
         prepared = [
-            load(n, graph, self.compiler, self.options, self.weights) for n in context_nodes
+            load(n, graph, self._compiler_for([n.id], graph), self.options, self.weights)
+            for n in context_nodes
         ]
         clusters = (*prepared, *(compiled[c] for c in selection.clusters))
         reports = (
@@ -233,12 +234,18 @@ class Planner:
                 self.options.shape_cache,
                 shape_inputs,
             )
-        placed = self.compiler.compile(lowered[0])
+        placed = self._compiler_for(cluster, verdicts.graph).compile(lowered[0])
         cpu = None
         if fallback is Fallback.CPU or any(v.name in verdicts.unverified for v in inputs):
             model = model_of(originals, without_shapes(inputs), without_shapes(outputs), opsets)
             cpu = CpuModel.write(model)
         return CompiledCluster.of(ids, report, placed, fallback, cpu)
+
+    def _compiler_for(self, cluster: Sequence[int], graph: Graph) -> Compiler:
+        """Returns the compiler for a cluster of these nodes of the graph."""
+        is_whole = len(cluster) == len(graph.nodes) and not graph.key
+        alone = is_whole and self.options.spinning is Spinning.AUTO
+        return replace(self.compiler, alone=True) if alone else self.compiler
 
 
 def _report(

@@ -19,9 +19,9 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Runtime
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Runtime, Spin
 from ep_nnapi.nnapi.validate import required_level
-from ep_nnapi.option_values import Relaxed
+from ep_nnapi.option_values import Relaxed, Spinning
 from ep_nnapi.options import Options, parse
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
@@ -229,6 +229,7 @@ def _compile_options(options: Options) -> CompileOptions:
         timeout_ns=nanoseconds(options.compilation_timeout),
         precise=options.relaxed is Relaxed.PRECISE,
         threads=options.intra_op_num_threads or 0,
+        spin=Spin.NEVER if options.spinning is Spinning.NEVER else Spin.IN_RUNS,
     )
 
 

@@ -11,17 +11,33 @@ import onnxruntime
 
 from ep_nnapi.graph.value import Array
 
-SETTINGS = {"session.force_spinning_stop": "1"}
-"""Configuration entries: the threads of a device's session spin during its runs only, so that they
-take no processor from the session around it."""
-
 LONG_RUN = 0.5
 """Seconds of a run from which on the next one is supervised, as those with a time limit are.
 
 Supervision takes some 5 % of a run's time; without it, a run may take so long to be interrupted.
 """
 
+Settings: TypeAlias = tuple[tuple[str, str], ...]
+"""Configuration entries of a session, names and values."""
+
+SPIN_ALWAYS: Settings = ()
+SPIN_IN_RUNS: Settings = (("session.force_spinning_stop", "1"),)
+"""Settings with which threads take no processor from the session around them between runs."""
+SPIN_NEVER: Settings = (("session.intra_op.allow_spinning", "0"),)
+
 Sizes: TypeAlias = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Threads of a device's session.
+
+    count     threads of one run; 0: one per core
+    settings  configuration entries: when threads without work spin, that is wait actively
+    """
+
+    count: int = 0
+    settings: Settings = SPIN_IN_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +86,8 @@ class DeviceSession(Protocol):
 class Opener(Protocol):
     """Opens sessions of one API of ONNX Runtime; returns None where that API is not available."""
 
-    def __call__(self, model: DeviceModel, threads: int, /) -> DeviceSession | None:
-        """Return a session with these threads; 0: one per core."""
+    def __call__(self, model: DeviceModel, threads: Threads, /) -> DeviceSession | None:
+        """Return a session with these threads."""
         ...
 
 
@@ -79,15 +95,13 @@ OPENERS: list[Opener] = []
 """Openers that are asked before a session is opened through ONNX Runtime's Python API."""
 
 
-def open_session(model: DeviceModel, threads: int) -> DeviceSession:
+def open_session(model: DeviceModel, threads: Threads) -> DeviceSession:
     """Open a session for a device; raises ONNX Runtime's error if it refuses the model."""
     for opener in OPENERS:
         found = opener(model, threads)
         if found is not None:
             return found
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    return PythonSession.of(model, options)
+    return PythonSession.of(model, onnxruntime.SessionOptions(), threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +115,17 @@ class PythonSession:
     def of(
         model: DeviceModel,
         options: onnxruntime.SessionOptions,
+        threads: Threads,
         providers: Sequence[object] = ("CPUExecutionProvider",),
     ) -> PythonSession:
-        """Open a session with these options and those that all devices have."""
+        """Open a session with these options and threads."""
         # import onnx, which `register` does not need
         from ep_nnapi.sessions.cpu import session_of
         from ep_nnapi.sessions.external_weights import with_external_weights
 
         options.log_severity_level = 4
-        for key, value in SETTINGS.items():
+        options.intra_op_num_threads = threads.count
+        for key, value in threads.settings:
             options.add_session_config_entry(key, value)
         values = map(onnxruntime.OrtValue.ortvalue_from_numpy, model.weights.values())
         options.add_external_initializers(list(model.weights), list(values))

@@ -1,6 +1,7 @@
 """The factory's devices, and the provider that it creates for a session."""
 
 import onnxruntime
+import pytest
 
 import ep_nnapi.ort.session as nnapi
 from ep_nnapi.ort.factory import Factory, NoNodesProvider
@@ -35,6 +36,28 @@ def test_symbolic_shapes_stay_nodes_in_a_model_that_is_compiled():
     fake = FakeProvider(["Abs"])
     Factory(fake.open).create_ep([], {"ep.context_enable": "1"}, False, 0)
     assert fake.entries == {"dynamic_shapes": "off"}
+
+
+@pytest.mark.parametrize(
+    ("entries", "options"),
+    [
+        ({"session.intra_op.allow_spinning": "0"}, {"spinning": "never"}),
+        ({"session.force_spinning_stop": "1"}, {"spinning": "runs"}),
+        ({"session.intra_op.allow_spinning": "1"}, {}),
+        (
+            {
+                "session.intra_op.allow_spinning": "0",
+                "ep.nnapipluginexecutionprovider.spinning": "auto",
+            },
+            {"spinning": "auto"},
+        ),
+    ],
+    ids=["never", "stops after a run", "as by default", "an option decides"],
+)
+def test_threads_spin_no_more_than_the_sessions(entries: dict[str, str], options: dict[str, str]):
+    fake = FakeProvider(["Abs"])
+    Factory(fake.open).create_ep([], entries, False, 0)
+    assert fake.entries == options
 
 
 def test_without_nodes_the_reason_is_told():

@@ -13,7 +13,7 @@ import pytest
 from ep_nnapi.ort import inner_session
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort.inner_session import InnerSession, SessionError, open_inner_session
-from ep_nnapi.sessions.device_session import DeviceModel
+from ep_nnapi.sessions.device_session import DeviceModel, Threads
 from tests.nnapi.host.engines.test_prepared import in_child
 from tests.ort.models import model, node, tensor
 
@@ -24,7 +24,7 @@ def registered() -> None:
 
 
 def opened(content: DeviceModel, threads: int = 1) -> InnerSession:
-    found = open_inner_session(content, threads)
+    found = open_inner_session(content, Threads(threads))
     assert found is not None
     return found
 

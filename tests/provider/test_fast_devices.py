@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import onnxruntime
@@ -9,12 +11,20 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.engines import convert
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.options import parse
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.cpu import session_of
+from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
+from tests.provider.test_planner import CHAIN
 from tests.runtimes import host_only
 
 SHAPE = (1, 3, 8, 8)
@@ -128,3 +138,30 @@ def test_images_are_not_transposed_for_host_cpu():
     (cluster,) = provider.plan(graph_of(image_model()))
     border = cluster.lowered.border
     assert all(c.plain for c in (*border.inputs, *border.outputs))
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "spins"),
+    [
+        ("", {}, [Spin.ALWAYS]),
+        ("", {"spinning": "runs"}, [Spin.IN_RUNS]),
+        ("", {"exclude": "Abs_a"}, [Spin.IN_RUNS]),
+        ("", {"exclude": "Neg_b"}, [Spin.IN_RUNS] * 2),
+        ("if.then_branch", {}, [Spin.IN_RUNS]),
+    ],
+    ids=["the whole model", "not asked for", "beside the CPU provider", "two clusters", "a branch"],
+)
+def test_threads_spin_between_runs_of_one_cluster_that_is_the_whole_model(
+    key: str, options: dict[str, str], spins: list[Spin]
+):
+    asked: list[Spin] = []
+
+    class Device(ReferenceDevice):
+        def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
+            asked.append(options.spin)
+            return super().prepare(model, options)
+
+    runtime = HostRuntime([Device()])
+    compiler = Compiler(Target(8), runtime, runtime.devices()[0])
+    Planner(compiler, parse(options)).plan(replace(graph_of(CHAIN), key=key))
+    assert asked == spins

@@ -7,7 +7,17 @@ import onnxruntime
 import pytest
 
 from ep_nnapi.sessions import device_session
-from ep_nnapi.sessions.device_session import DeviceModel, PythonSession, open_session, writable
+from ep_nnapi.sessions.device_session import (
+    SPIN_ALWAYS,
+    SPIN_IN_RUNS,
+    SPIN_NEVER,
+    DeviceModel,
+    PythonSession,
+    Settings,
+    Threads,
+    open_session,
+    writable,
+)
 from tests.ort.models import model, node, tensor
 
 LARGE = 1 << 14
@@ -29,18 +39,26 @@ def python_only(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("size", [LARGE - 1, LARGE], ids=["copied", "bound"])
 def test_results_are_those_of_the_model(size: int):
     x, out = np.arange(size, dtype=np.float32), np.empty(size, np.float32)
-    (result,) = open_session(added(size), 1).run([x], [out])
+    (result,) = open_session(added(size), Threads(1)).run([x], [out])
     np.testing.assert_array_equal(result, 2 * x)
     assert (result is out) is (size == LARGE)
 
 
 @pytest.mark.usefixtures("python_only")
-def test_threads_and_settings_are_those_of_devices():
-    opened = open_session(added(), 2)
+@pytest.mark.parametrize(
+    "settings", [SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER], ids=["always", "in runs", "never"]
+)
+def test_a_session_has_the_threads_and_their_settings(settings: Settings):
+    opened = open_session(added(), Threads(2, settings))
     assert isinstance(opened, PythonSession)
     options = opened.session.get_session_options()
     assert options.intra_op_num_threads == 2
-    assert options.get_session_config_entry("session.force_spinning_stop") == "1"
+    got = [(key, options.get_session_config_entry(key)) for key, _ in settings]
+    assert got == list(settings)
+
+
+def test_by_default_threads_spin_during_runs_only():
+    assert Threads().settings == (("session.force_spinning_stop", "1"),)
 
 
 def test_the_first_opener_that_can_opens(monkeypatch: pytest.MonkeyPatch):
@@ -49,7 +67,7 @@ def test_the_first_opener_that_can_opens(monkeypatch: pytest.MonkeyPatch):
 
     openers = [lambda *_: None, lambda *_: Opened(), lambda *_: 1 / 0]
     monkeypatch.setattr(device_session, "OPENERS", openers)
-    assert isinstance(open_session(added(), 1), Opened)
+    assert isinstance(open_session(added(), Threads(1)), Opened)
 
 
 X = np.zeros(3, np.float32)
@@ -79,7 +97,7 @@ def test_an_output_of_unknown_size_has_no_place():
 
 @pytest.mark.usefixtures("python_only")
 def test_a_run_can_be_terminated():
-    opened = open_session(added(), 1)
+    opened = open_session(added(), Threads(1))
     options = opened.run_options()
     options.terminate = True
     with pytest.raises(onnxruntime.capi.onnxruntime_pybind11_state.Fail, match="terminate flag"):

@@ -41,9 +41,9 @@ class CpuDevice:
     def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
         """Open a session; raises RuntimeFailure for a model of other operations."""
         from ep_nnapi.nnapi.host.engines.scope import Inexpressible
-        from ep_nnapi.nnapi.host.engines.session import open_model
+        from ep_nnapi.nnapi.host.engines.session import open_model, threads_of
 
         try:
-            return open_model(model, self.int8_weights, options.threads or self.threads)
+            return open_model(model, self.int8_weights, threads_of(options, self.threads))
         except Inexpressible as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None

@@ -18,6 +18,7 @@ from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
+from ep_nnapi.sessions.device_session import Threads
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -96,13 +97,14 @@ class PluginDevice:
         """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
         from ep_nnapi.nnapi.host.engines.plugin_session import Refused, open_on_provider
         from ep_nnapi.nnapi.host.engines.scope import Inexpressible
+        from ep_nnapi.nnapi.host.engines.session import threads_of
 
-        latest = self._opened[:]
+        latest, threads = self._opened[:], threads_of(options)
         self._opened.clear()
-        if latest and latest[0][0] is model and not options.threads:
+        if latest and latest[0][0] is model and threads == Threads():
             return latest[0][1]
         try:
-            return open_on_provider(model, self.provider, options.threads)
+            return open_on_provider(model, self.provider, threads)
         except (Inexpressible, Refused) as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 
@@ -111,7 +113,7 @@ class PluginDevice:
         from ep_nnapi.nnapi.host.engines.scope import Inexpressible
 
         try:
-            found = open_on_provider(model, self.provider, 0)
+            found = open_on_provider(model, self.provider, Threads())
         except (Inexpressible, Refused) as reason:
             logger.debug("%s: %s", self.name, reason)
             return False

@@ -22,7 +22,7 @@ from ep_nnapi.nnapi.host.engines.omitted import (
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.sessions.cpu import CPU
-from ep_nnapi.sessions.device_session import PythonSession
+from ep_nnapi.sessions.device_session import PythonSession, Threads
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -36,7 +36,7 @@ class Refused(Exception):
     """A provider does not take a whole model."""
 
 
-def open_on_provider(model: Model, provider: OrtEpDevice, threads: int) -> PreparedModel:
+def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedModel:
     """Prepare a model to run on a provider alone.
 
     Raises Inexpressible for operations that have no ONNX form, Refused if the provider does not
@@ -49,18 +49,17 @@ def open_on_provider(model: Model, provider: OrtEpDevice, threads: int) -> Prepa
     return found
 
 
-def _session(provider: OrtEpDevice, threads: int, model: Model) -> PreparedSession:
+def _session(provider: OrtEpDevice, threads: Threads, model: Model) -> PreparedSession:
     found = convert(model)
     narrow(found.proto.graph)
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
     if provider.ep_name != CPU:
         # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     options.add_provider_for_devices([provider], {})
     try:
         with CONCURRENT_RUNS.without_blas:
-            session = PythonSession.of(found.model(), options, ())
+            session = PythonSession.of(found.model(), options, threads, ())
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
     if provider.ep_name not in session.session.get_providers():

@@ -15,11 +15,25 @@ from ep_nnapi.nnapi.host.engines.omitted import (
 from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.sessions.cpu import saturates
-from ep_nnapi.sessions.device_session import open_session
+from ep_nnapi.sessions.device_session import (
+    SPIN_ALWAYS,
+    SPIN_IN_RUNS,
+    SPIN_NEVER,
+    Threads,
+    open_session,
+)
+
+_SETTINGS = {Spin.ALWAYS: SPIN_ALWAYS, Spin.IN_RUNS: SPIN_IN_RUNS, Spin.NEVER: SPIN_NEVER}
 
 
-def open_model(model: Model, chosen: bool | None, threads: int) -> PreparedModel:
+def threads_of(options: CompileOptions, default: int = 0) -> Threads:
+    """Threads of a compilation; `default` of them where it names no number."""
+    return Threads(options.threads or default, _SETTINGS[options.spin])
+
+
+def open_model(model: Model, chosen: bool | None, threads: Threads) -> PreparedModel:
     """Prepare a model to run in a session.
 
     chosen   type of quantized weights, see `CpuDevice.int8_weights`
@@ -38,7 +52,7 @@ def kernels(chosen: bool | None) -> Kernels:
     return Kernels(int8_weights=not saturates() if chosen is None else chosen, fused=True)
 
 
-def _session(chosen: bool | None, threads: int, model: Model) -> PreparedSession:
+def _session(chosen: bool | None, threads: Threads, model: Model) -> PreparedSession:
     """Convert a model and open a session for it."""
     found = convert(model, kernels(chosen))
     with CONCURRENT_RUNS.without_blas:

@@ -14,6 +14,7 @@ from ep_nnapi.nnapi.host.engines.scope import Inexpressible
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.spec import F32
+from ep_nnapi.sessions.device_session import Threads
 from tests.nnapi.host.engines.networks import Network
 
 
@@ -26,7 +27,7 @@ def test_a_model_runs() -> None:
     net = Network()
     x = net.add(Operand(F32, (3,)))
     model = net.model([x], [net.operation(spec.ABS, [x], Operand(F32, (3,)))])
-    found = open_on_provider(model, provider(), 1)
+    found = open_on_provider(model, provider(), Threads(1))
     (result,) = found.execute([np.array([-1, 0, 2], np.float32)], (), RunOptions())
     assert result.tolist() == [1.0, 0.0, 2.0]
 
@@ -37,7 +38,7 @@ def test_large_weights_are_given_apart() -> None:
     weights = net.tensor(np.ones((2, 600)), F32)
     bias = net.tensor(np.array([0.5, -0.5]), F32)
     y = net.operation(spec.FULLY_CONNECTED, [x, weights, bias, net.scalar(0)], Operand(F32, (1, 2)))
-    found = open_on_provider(net.model([x], [y]), provider(), 0)
+    found = open_on_provider(net.model([x], [y]), provider(), Threads())
     (result,) = found.execute([np.ones((1, 600), np.float32)], (), RunOptions())
     assert result.tolist() == [[600.5, 599.5]]
 
@@ -47,7 +48,7 @@ def test_what_has_no_onnx_form_is_refused() -> None:
     x = net.add(Operand(F32, (0, 3)))
     model = net.model([x], [net.operation(spec.RELU, [x], Operand(F32, (0, 3)))])
     with pytest.raises(Inexpressible, match="the shape of operand 0 is unknown"):
-        open_on_provider(model, provider(), 0)
+        open_on_provider(model, provider(), Threads())
 
 
 @pytest.mark.parametrize(("inputs", "nodes"), [(7, 1), (8, 2), (13, 2), (14, 3), (20, 4)])

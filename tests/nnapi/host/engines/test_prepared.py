@@ -21,6 +21,7 @@ from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
+from ep_nnapi.sessions.device_session import Threads
 from tests.nnapi.host.engines.networks import Network, chain, feed
 
 SECONDS = 60
@@ -30,7 +31,7 @@ FAILED = 70
 
 
 def opened(threads: int = 2) -> PreparedSession:
-    found = open_model(chain(), None, threads)
+    found = open_model(chain(), None, Threads(threads))
     assert isinstance(found, PreparedSession)
     return found
 
@@ -145,7 +146,7 @@ def doubled(code: OperandCode, size: int) -> Model:
 
 
 def executed(model: Model, inputs: list[np.ndarray], out: np.ndarray | None) -> np.ndarray:
-    found = open_model(model, None, 1)
+    found = open_model(model, None, Threads(1))
     (result,) = found.execute(inputs, [out], RunOptions())
     return result
 

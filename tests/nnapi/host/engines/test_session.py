@@ -11,12 +11,13 @@ from ep_nnapi.nnapi.host.engines import session
 from ep_nnapi.nnapi.host.engines.omitted import PreparedVariants
 from ep_nnapi.nnapi.host.engines.prepared import PreparedSession
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible
-from ep_nnapi.nnapi.host.engines.session import kernels, open_model
+from ep_nnapi.nnapi.host.engines.session import kernels, open_model, threads_of
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin
 from ep_nnapi.nnapi.spec import F32, I32
 from ep_nnapi.sessions.cpu import saturates
+from ep_nnapi.sessions.device_session import SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER, Threads
 from tests.nnapi.host.engines.networks import Network, chain, feed
 
 
@@ -28,17 +29,29 @@ def test_weights_are_int8_only_where_their_products_do_not_saturate():
 
 def test_a_session_gives_the_references_results():
     model = chain()
-    (ours,) = open_model(model, None, 1).execute(feed(model), (), RunOptions())
+    (ours,) = open_model(model, None, Threads(1)).execute(feed(model), (), RunOptions())
     reference = ReferenceDevice().prepare(model, CompileOptions())
     (theirs,) = reference.execute(feed(model), (), RunOptions())
     np.testing.assert_allclose(ours, theirs, 0, 1e-5)  # sums of 36 products in another order
 
 
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch):
-    asked: list[int] = []
+    asked: list[Threads] = []
     monkeypatch.setattr(session, "open_session", lambda _, threads: asked.append(threads))
-    open_model(chain(), None, 2)
-    assert asked == [2]
+    open_model(chain(), None, Threads(2))
+    assert asked == [Threads(2)]
+
+
+@pytest.mark.parametrize(
+    ("options", "threads"),
+    [
+        (CompileOptions(), Threads(3, SPIN_IN_RUNS)),
+        (CompileOptions(threads=2, spin=Spin.ALWAYS), Threads(2, SPIN_ALWAYS)),
+        (CompileOptions(spin=Spin.NEVER), Threads(3, SPIN_NEVER)),
+    ],
+)
+def test_threads_are_those_of_the_compilation(options: CompileOptions, threads: Threads):
+    assert threads_of(options, 3) == threads
 
 
 def test_models_with_optional_inputs_have_variants():
@@ -47,8 +60,8 @@ def test_models_with_optional_inputs_have_variants():
     weights = net.tensor(np.ones((3, 2)), F32)
     bias = net.tensor(np.ones(3), F32)
     y = net.operation(spec.FULLY_CONNECTED, [x, weights, bias, net.scalar(0)], Operand(F32, (1, 3)))
-    assert isinstance(open_model(net.model([x], [y]), None, 1), PreparedSession)
-    assert isinstance(open_model(filters_with_optional_bias(), None, 1), PreparedVariants)
+    assert isinstance(open_model(net.model([x], [y]), None, Threads(1)), PreparedSession)
+    assert isinstance(open_model(filters_with_optional_bias(), None, Threads(1)), PreparedVariants)
 
 
 def filters_with_optional_bias():
@@ -68,4 +81,4 @@ def test_models_of_other_operations_are_refused():
     seeds = net.tensor(np.array([1, 2]), I32)
     y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
     with pytest.raises(Inexpressible, match=f"of {OperandCode.TENSOR_FLOAT32.name}"):
-        open_model(net.model([x], [y]), None, 1)
+        open_model(net.model([x], [y]), None, Threads(1))
