@@ -94,23 +94,15 @@ def _roi_align(n: Node, *, half: bool) -> Iterator[Call]:
     along = _RoiAxis(high, samples, height, scale, half)
     columns = yield from _weights(n, left, right, across)
     rows = yield from _weights(n, top, bottom, along)
-    mixed = n.temp(x, (count, channels * height, wide))
     if images == 1:
-        yield from _of_one_image(n, columns, mixed)
+        mixed = yield from _of_one_image(n, columns)
     else:
-        which = yield from indices(n, n.input(2), images)
-        shape = (count, channels, height, width)
-        own = yield from compute(n, GATHER, x, axis=0, indices=which, shape=shape)
-        seen = yield from reshaped(n, own, (count, channels * height, width))
-        yield from product(n, seen, columns, mixed, adj_y=True)
-    apart = yield from reshaped(n, mixed, (count, channels, height, wide))
-    transposed = n.temp(x, (count, height, channels, wide))
-    yield from transpose(n, apart, (0, 2, 1, 3), transposed)
-    stacked = yield from reshaped(n, transposed, (count, height, channels * wide))
-    bins = n.temp(x, (count, high, channels * wide))
-    yield from product(n, rows, stacked, bins)
-    found = yield from reshaped(n, bins, (count, high, channels, wide))
-    yield from transpose(n, found, (0, 2, 1, 3), y)
+        mixed = yield from _of_its_image(n, columns, (count, channels, height, width))
+    pixels = yield from reshaped(n, mixed, (count, wide * channels, height))
+    bins = n.temp(x, (count, wide * channels, high))
+    yield from product(n, pixels, rows, bins, adj_y=True)
+    found = yield from reshaped(n, bins, (count, wide, channels, high))
+    yield from transpose(n, found, (0, 2, 3, 1), y)
 
 
 def _samples(n: Node) -> int:
@@ -128,16 +120,30 @@ def _samples(n: Node) -> int:
     return samples
 
 
-def _of_one_image(n: Node, columns: Value, mixed: Value) -> Iterator[Call]:
-    """Emit `mixed` [R, C H, w] = the rows of the only image times `columns` [R, w, W]."""
+def _of_one_image(n: Node, columns: Value) -> Computed:
+    """Return `columns` [R, w, W] times the rows of the only image, [R w, C H]."""
     x = n.input(0)
     count, bins, width = columns.shape
     rows = yield from reshaped(n, x, (x.size // width, width))
     matrix = yield from reshaped(n, columns, (count * bins, width))
-    every = n.temp(x, (x.size // width, count * bins))
-    yield from product(n, rows, matrix, every, adj_y=True)
-    seen = yield from reshaped(n, every, (x.size // width, count, bins))
-    yield from transpose(n, seen, (1, 0, 2), mixed)
+    mixed = n.temp(x, (count * bins, x.size // width))
+    yield from product(n, matrix, rows, mixed, adj_y=True)
+    return mixed
+
+
+def _of_its_image(n: Node, columns: Value, shape: tuple[int, int, int, int]) -> Computed:
+    """Return `columns` [R, w, W] times the rows of each region's image, [R, w, C H].
+
+    shape  [R, C, H, W]
+    """
+    x = n.input(0)
+    count, channels, height, width = shape
+    which = yield from indices(n, n.input(2), x.shape[0])
+    own = yield from compute(n, GATHER, x, axis=0, indices=which, shape=shape)
+    rows = yield from reshaped(n, own, (count, channels * height, width))
+    mixed = n.temp(x, (count, columns.shape[1], channels * height))
+    yield from product(n, columns, rows, mixed, adj_y=True)
+    return mixed
 
 
 def _weights(n: Node, start: Value, end: Value, axis: _RoiAxis) -> Computed:
