@@ -30,6 +30,22 @@ _INPUTS = (_HERE / "_build.py", _HERE.parent / "functions.py", _SHIM)
 IDENTITY = zlib.crc32("\n".join(f.prototype for f in _FUNCTIONS).encode())
 """CRC-32 of the function list; the library rejects callbacks built from a different list."""
 
+_OWN_C = """\
+/* Through the kernel, which answers -1 for memory that is not there. */
+static ssize_t read_own_memory(uintptr_t address, void *into, size_t size) {
+    struct iovec to = { into, size }, from = { (void *)address, size };
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+}
+
+/* A program of C never ends its Python; a Python that has ended has called what it has to. */
+static void before_exit(void);
+static void at_exit(void) { if (Py_IsInitialized()) before_exit(); }
+
+/* Has Python called when the process ends, before libraries that are loaded by now go down. */
+static int watch_exit(void) { return atexit(at_exit); }
+"""
+"""Functions of C that the Python side calls."""
+
 _OP_FAILED = 5
 _PARAMETER = "{0.adapter_type} {0.name}"
 
@@ -55,9 +71,10 @@ def _callbacks() -> cffi.FFI:
     declarations = [_callback(f) for f in _FUNCTIONS]
     builder = cffi.FFI()
     builder.cdef(_LIST["STRUCTS"])
-    builder.cdef("uintptr_t table(void); void interrupt_later(void);")
+    builder.cdef("uintptr_t table(void); void interrupt_later(void); int watch_exit(void);")
     builder.cdef("ssize_t read_own_memory(uintptr_t address, void *into, size_t size);")
     builder.cdef('extern "Python" {\n' + "".join(f"{d};\n" for d in declarations) + "}")
+    builder.cdef('extern "Python" void before_exit(void);')
     statics = "".join(f"static {d};\n" for d in declarations)
     around = "".join(_around(f) for f in _FUNCTIONS)
     entries = ",\n    ".join(f"(void (*)(void))around_{f.python_name}" for f in _FUNCTIONS)
@@ -67,6 +84,7 @@ def _callbacks() -> cffi.FFI:
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/uio.h>
 #include <unistd.h>
 {_LIST["STRUCTS"]}
@@ -78,12 +96,7 @@ static struct {{ uint32_t identity; void (*functions[{len(_FUNCTIONS)}])(void); 
 }};
 static uintptr_t table(void) {{ return (uintptr_t)&nn_table; }}
 
-/* Through the kernel, which answers -1 for memory that is not there. */
-static ssize_t read_own_memory(uintptr_t address, void *into, size_t size) {{
-    struct iovec to = {{ into, size }}, from = {{ (void *)address, size }};
-    return process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-}}
-""",
+{_OWN_C}""",
         extra_compile_args=["-O2"],
     )
     return builder

@@ -14,7 +14,9 @@ from functools import cached_property
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.capi.builder import FinishedModel
+from ep_nnapi.nnapi.capi.default_devices import default_devices
 from ep_nnapi.nnapi.capi.library_state import runtime
+from ep_nnapi.nnapi.capi.process_end import wait_at_exit
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
 from ep_nnapi.nnapi.model import Model, Operand
@@ -94,7 +96,7 @@ class CompilationBuilder:
         self.require_unfinished()
         self.finished = True
         begin, timeout = time.monotonic_ns(), self.options.timeout_ns
-        compiled = self._compile(self.devices if self.devices is not None else runtime().devices())
+        compiled = self._compile(self._candidates())
         if timeout is not None and time.monotonic_ns() - begin > timeout:
             raise Refused(ResultCode.MISSED_DEADLINE_TRANSIENT, "compiling took too long")
         self._compiled = compiled
@@ -137,6 +139,11 @@ class CompilationBuilder:
             raise bad_data("no device executes a vendor's operation")
         return self.model.model
 
+    def _candidates(self) -> Sequence[Device]:
+        if self.devices is not None:
+            return self.devices
+        return default_devices(self.model.model, runtime().devices())
+
     def _supported(self, device: Device) -> bool:
         model = self.model.model
         return model is not None and all(runtime().supported(model, device))
@@ -149,6 +156,8 @@ class CompilationBuilder:
         """
         failed: RuntimeFailure | None = None
         for device in filter(self._supported, devices):
+            if device.name != REFERENCE_DEVICE:  # it has loaded ONNX Runtime
+                wait_at_exit()
             try:
                 return device, runtime().compile(self._model, device, self.options)
             except RuntimeFailure as failure:

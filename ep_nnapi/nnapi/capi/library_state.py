@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData
 
 LEVEL_VARIABLE = "EP_NNAPI_FEATURE_LEVEL"
+_TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
+"""Keeps ONNX Runtime from starting a thread when it is loaded. That thread is missing in a forked
+child, which then hangs when it exits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,7 @@ def runtime() -> Runtime:
 
     Raises OptionError if the environment variable names a level that does not exist.
     """
+    os.environ.setdefault(_TELEMETRY_VARIABLE, "1")  # ONNX Runtime is loaded by host-cpu later
     level = os.environ.get(LEVEL_VARIABLE, "")
     if not level:
         return host_runtime()

@@ -1,13 +1,17 @@
-"""Coordination of concurrent runs: number of BLAS threads, and forks of the process."""
+"""Coordination of concurrent runs: number of BLAS threads, forks and the end of the process."""
 
 from __future__ import annotations
 
+import atexit
 import os
 from functools import cached_property
 from threading import Condition, Lock, get_ident
 from types import TracebackType
 
 from threadpoolctl import LibController, ThreadpoolController
+
+_LONGEST_EXIT = 60.0
+"""Seconds that the end of the process waits for runs."""
 
 
 class ConcurrentRuns:
@@ -18,7 +22,7 @@ class ConcurrentRuns:
     second run enters until the last one leaves; then its number of threads is restored. The setting
     is per process, so it also affects the caller's own matrix products.
 
-    While a thread forks the process, all runs wait before their next operation.
+    While a thread forks or ends the process, all runs of others wait before their next operation.
     """
 
     def __init__(self) -> None:
@@ -78,8 +82,8 @@ class ConcurrentRuns:
             with self._fork_ended:
                 self._fork_ended.notify_all()
 
-    def register_fork_handlers(self) -> None:
-        """Register fork handlers: fork only between operations; a child starts without runs.
+    def register_handlers(self) -> None:
+        """Register handlers: forks and exits between operations only; a child starts without runs.
 
         OpenBLAS stops its threads before a fork and deadlocks if another thread is in a matrix
         product. Its fork handler runs after those of Python, so these stop all runs first.
@@ -89,16 +93,29 @@ class ConcurrentRuns:
             after_in_parent=self._after_fork_in_parent,
             after_in_child=self._after_fork_in_child,
         )
+        atexit.register(self.before_exit)
 
     def _before_fork(self) -> None:
+        self._hold()
+        self._lock.acquire()  # no fork while the number of BLAS threads changes
+
+    def before_exit(self) -> None:
+        """Wait, not forever, for runs of other threads, none of which goes on afterwards.
+
+        Python ends threads that come back from ONNX Runtime later, whose C++ code then aborts.
+        """
+        self._hold(_LONGEST_EXIT)
+
+    def _hold(self, seconds: float | None = None) -> None:
+        """Wait until no other thread is in an operation; from then on this thread alone runs."""
         thread = get_ident()
         with self._fork_ended:
-            while self._forking is not None:  # one fork at a time
-                self._fork_ended.wait()
+            self._fork_ended.wait_for(lambda: self._forking is None, seconds)  # one at a time
             self._forking = thread
-            while any(other != thread for other in self._running):
-                self._fork_ended.wait()
-        self._lock.acquire()  # no fork while the number of BLAS threads changes
+            self._fork_ended.wait_for(lambda: not self._others(thread), seconds)
+
+    def _others(self, thread: int) -> bool:
+        return any(other != thread for other in self._running)
 
     def _after_fork_in_parent(self) -> None:
         if self._lock.locked():  # not locked if an interrupt ended the wait
@@ -167,4 +184,4 @@ def set_blas_threads(pool: LibController, threads: int) -> None:
 
 CONCURRENT_RUNS = ConcurrentRuns()
 """The instance of this process."""
-CONCURRENT_RUNS.register_fork_handlers()
+CONCURRENT_RUNS.register_handlers()

@@ -284,7 +284,8 @@ void fork_host_cpu() {
     others.join();
 }
 
-// Matrix products in a row, each large enough for BLAS to spread it over every core.
+// Matrix products in a row, each large enough for BLAS to spread it over every core. Forks wait for
+// single ones on nnapi-reference.
 struct Products {
     static constexpr uint32_t kRows = 384, kCount = 12;
     std::vector<float> square = std::vector<float>(kRows * kRows), out = square;
@@ -312,7 +313,7 @@ struct Products {
         const uint32_t first = 3, last = 3 + kCount;
         OK(ANeuralNetworksModel_identifyInputsAndOutputs(model.get(), 1, &first, 1, &last));
         OK(ANeuralNetworksModel_finish(model.get()));
-        compilation = compiled(model);
+        compilation = compiled_for(model, "nnapi-reference");
     }
 
     Execution execution() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import time
 from collections.abc import Sequence
@@ -28,14 +29,6 @@ _POLL = 0.005
 """Seconds between checks of a supervised run's limits."""
 
 
-_inherited: list[DeviceSession] = []
-"""Sessions of the parent process, in a forked child.
-
-They can run there, but not be destroyed: ONNX Runtime would wait forever for their threads, which
-the child does not have.
-"""
-
-
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PreparedSession:
     """A session that computes a model; thread-safe, executions may be concurrent.
@@ -51,8 +44,12 @@ class PreparedSession:
         renew_after_fork(self)
 
     def after_fork(self) -> None:
-        """Keep the session in a forked child for as long as the child lives."""
-        _inherited.append(self.session)
+        """Keep the session in a forked child, also while Python goes down.
+
+        It can run there, but not be destroyed: ONNX Runtime would wait forever for its threads,
+        which the child does not have.
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.session))
 
     def execute(
         self,
