@@ -18,7 +18,6 @@ from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
-from ep_nnapi.sessions.device_session import Threads
 
 if TYPE_CHECKING:
     from onnxruntime import OrtEpDevice
@@ -101,7 +100,7 @@ class PluginDevice:
 
         latest, threads = self._opened[:], threads_of(options)
         self._opened.clear()
-        if latest and latest[0][0] is model and threads == Threads():
+        if latest and latest[0][0] is model and threads == threads_of(CompileOptions()):
             return latest[0][1]
         try:
             return open_on_provider(model, self.provider, threads)
@@ -111,9 +110,10 @@ class PluginDevice:
     def _opens(self, model: Model) -> bool:
         from ep_nnapi.nnapi.host.engines.plugin_session import Refused, open_on_provider
         from ep_nnapi.nnapi.host.engines.scope import Inexpressible
+        from ep_nnapi.nnapi.host.engines.session import threads_of
 
         try:
-            found = open_on_provider(model, self.provider, Threads())
+            found = open_on_provider(model, self.provider, threads_of(CompileOptions()))
         except (Inexpressible, Refused) as reason:
             logger.debug("%s: %s", self.name, reason)
             return False
