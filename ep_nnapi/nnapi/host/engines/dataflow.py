@@ -17,24 +17,31 @@ _COMMUTATIVE = (ADD, MUL)
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An operation without fused activation.
+    """An operation.
 
-    inputs     patterns of its first operands; ADD and MUL take theirs in any order
-    position   of the output that is meant, None for any
+    inputs      patterns of its first operands; ADD and MUL take theirs in any order
+    position    of the output that is meant, None for any
+    activation  fused into it
     """
 
     spec: OperationSpec
     inputs: tuple[Pattern, ...]
     position: int | None = 0
+    activation: FuseCode = FuseCode.NONE
 
 
 Pattern: TypeAlias = Term | str
 """A term, or the name of an operand: the same operand wherever the name occurs."""
 
 
-def term(spec: OperationSpec, *inputs: Pattern, position: int | None = 0) -> Term:
+def term(
+    spec: OperationSpec,
+    *inputs: Pattern,
+    position: int | None = 0,
+    activation: FuseCode = FuseCode.NONE,
+) -> Term:
     """An operation on these inputs."""
-    return Term(spec, inputs, position)
+    return Term(spec, inputs, position, activation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +108,16 @@ class Flow:
         return (
             operation.spec == pattern.spec
             and (pattern.position is None or operation.outputs[pattern.position] == index)
-            and self.plain(n, len(pattern.inputs))
+            and self.has_activation(n, len(pattern.inputs), pattern.activation)
         )
 
-    def plain(self, n: int, count: int) -> bool:
-        """True if the operands of an operation from `count` on are 0: it has no activation."""
+    def has_activation(self, n: int, count: int, activation: FuseCode = FuseCode.NONE) -> bool:
+        """True if an operation's operand after the first `count`, if it has one, is `activation`.
+
+        Further ones must be the same: NONE is what operands are by default.
+        """
         rest = self.model.operations[n].inputs[count:]
-        return all(self.number(index) == FuseCode.NONE for index in rest)
+        return all(self.number(index) == activation for index in rest)
 
     def number(self, index: int) -> float | None:
         """Value of a constant of one element; None for all else."""

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
@@ -146,6 +146,34 @@ def _biased(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     return Fusion(found.members, n, lower)
 
 
+_SIX_FOLD = term(ADD, "x", "shift", activation=FuseCode.RELU6)
+_HARD_SIGMOIDS = (term(MUL, _SIX_FOLD, "sixth"), term(DIV, _SIX_FOLD, "six"))
+_SIXTH = float(np.float32(1 / 6))
+_EXPECTED = {"sixth": _SIXTH, "six": 6}
+
+
+def _hard_sigmoid(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """A sixth of RELU6(x + shift), which ONNX Runtime fuses into a convolution before it."""
+    y = scope.model.operations[n].outputs[0]
+    found = _first_match(flow, _HARD_SIGMOIDS, y)
+    if found is None or not flow.encloses(found.members, frozenset([y])):
+        return None
+    at = found.operands
+    x, constant = sorted((at["x"], at["shift"]), key=scope.constant)
+    shift = flow.number(constant)
+    factors = [(flow.number(at[name]), number) for name, number in _EXPECTED.items() if name in at]
+    if shift is None or scope.shape(x) != scope.shape(y) or any(a != b for a, b in factors):
+        return None
+
+    def lower(scope: Scope) -> None:
+        perm = scope.layout(x)
+        given = scope.value(x, perm, real=True)
+        value = scope.graph.node("HardSigmoid", given, alpha=_SIXTH, beta=shift / 6)
+        scope.define(y, value, perm, real=False)
+
+    return Fusion(found.members, n, lower)
+
+
 _MEAN = term(QUANTIZE, term(MEAN, term(DEQUANTIZE, "x"), "axes", "keep"))
 
 
@@ -222,7 +250,8 @@ def _gather(scope: Scope, flow: Flow, n: int) -> Fusion | None:
 _Finder: TypeAlias = Callable[[Scope, Flow, int], Fusion | None]
 _OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
     ADD: (_layer_norm, _biased),
-    MUL: (gelu,),
+    DIV: (_hard_sigmoid,),
+    MUL: (gelu, _hard_sigmoid),
     TANH: (error_function,),
 }
 _FINDERS: dict[tuple[OperationSpec, OperandCode], tuple[_Finder, ...]] = {

@@ -263,8 +263,7 @@ class Op(OperandAccess):
         plain = identity(rank)
         if any(self.scope.rank(i) != rank or self.scope.has(i, plain) for i in computed):
             return plain
-        found = [self.scope.perms(i) for i in computed]
-        return found[0][0] if found and found[0] else plain
+        return self.scope.layout(computed[0]) if computed else plain
 
     def broadcast(self, name: str, perm: Perm, *, real: bool = True) -> str:
         """An operand of an element-wise operation in the layout `perm` of its result."""

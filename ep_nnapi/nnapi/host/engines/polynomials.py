@@ -113,7 +113,11 @@ def _combined(
     flow: Flow, index: int, x: int, known: dict[int, _Computed | None]
 ) -> _Computed | None:
     n = flow.producers.get(index)
-    if n is None or flow.model.operations[n].spec not in _ARITHMETIC or not flow.plain(n, 2):
+    if (
+        n is None
+        or flow.model.operations[n].spec not in _ARITHMETIC
+        or not flow.has_activation(n, 2)
+    ):
         return None
     operation = flow.model.operations[n]
     first, second = (_polynomial(flow, i, x, known) for i in operation.inputs[:2])
@@ -129,7 +133,8 @@ def _of_one(scope: Scope, flow: Flow, n: int, found: _OfOdd, op_type: str) -> Fu
         return None
 
     def lower(scope: Scope) -> None:
-        value = scope.graph.node(op_type, scope.value(x, real=True))
-        scope.define(y, value, real=False)
+        perm = scope.layout(x)
+        value = scope.graph.node(op_type, scope.value(x, perm, real=True))
+        scope.define(y, value, perm, real=False)
 
     return Fusion(found.members, n, lower)

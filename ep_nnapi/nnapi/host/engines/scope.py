@@ -131,6 +131,11 @@ class Scope(OperandFacts):
         """True if an operand is available in the layout `perm`."""
         return perm in self.perms(index)
 
+    def layout(self, index: int) -> Perm:
+        """A layout in which an operand needs no transpose: its own one, if it is available."""
+        plain, found = identity(self.rank(index)), self.perms(index)
+        return plain if plain in found or not found else found[0]
+
     def define(self, index: int, value: str, perm: Perm | None = None, *, real: bool) -> None:
         """Record the ONNX value of an operand."""
         at = identity(self.rank(index)) if perm is None else perm

@@ -110,6 +110,49 @@ def test_other_constants_are_added(shape, zero):
     assert differences(model) == pytest.approx([0], abs=2e-6)
 
 
+def hard_sigmoid(
+    shift: float = 3.0, factor: float = 1 / 6, activation: int = 3, *, divided: bool = False
+) -> Expression:
+    """RELU6(x + shift) / 6 of an input of 5 times the numbers; its output is the last operand."""
+    net = Expression()
+    six_fold = net.two(spec.ADD, net.two(spec.MUL, net.x, 5.0), shift, activation)
+    net.two(spec.DIV if divided else spec.MUL, six_fold, factor)
+    return net
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"factor": 6.0, "divided": True}, {"shift": 1.5}], ids=["sixth", "six", "shift"]
+)
+def test_a_hard_sigmoid_is_one_node(options):
+    net = hard_sigmoid(**options)
+    model = net.ends(len(net.operands) - 1)
+    assert operators(model) == {"Mul": 1, "HardSigmoid": 1, "Identity": 1}
+    assert differences(model) == pytest.approx([0], abs=2e-7)  # rounded once less
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"activation": 1}, {"factor": 0.2}, {"factor": 5.0, "divided": True}],
+    ids=["another activation", "another factor", "another divisor"],
+)
+def test_what_differs_from_a_hard_sigmoid_is_computed_step_by_step(options):
+    net = hard_sigmoid(**options)
+    model = net.ends(len(net.operands) - 1)
+    assert "HardSigmoid" not in operators(model)
+    assert differences(model) == pytest.approx([0], abs=2e-6)
+
+
+def test_a_hard_sigmoid_between_convolutions_is_in_their_layout():
+    net = Expression((1, 6, 5, 4))
+    image = Operand(F32, (1, 6, 5, 4))
+    x = net.conv(net.x, 4, image)
+    gate = net.two(spec.MUL, net.two(spec.ADD, x, 3.0, 3), 1 / 6)
+    model = net.ends(net.conv(gate, 4, image))
+    found = operators(model)
+    assert (found["HardSigmoid"], found["Transpose"]) == (1, 2)  # of the input and the output
+    assert differences(model) == pytest.approx([0], abs=1e-5)  # float32 sums in another order
+
+
 ROWS = 9
 
 
