@@ -49,8 +49,8 @@ def runtime_of(options: Options) -> Runtime:
     device on another provider of ONNX Runtime that is not there.
     """
     if options.device_profile is None:
-        if options.runtime == HOST and is_plugin(options.device):
-            return host_runtime(plugin=options.device)
+        if options.runtime == HOST and options.device is not None and is_plugin(options.device):
+            return host_runtime(plugins=(options.device,))
         return open_runtime(options.runtime)
     if options.runtime not in (HOST, DEFAULT_RUNTIME):
         raise OptionError(

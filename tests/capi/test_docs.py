@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
-from ep_nnapi.nnapi.capi.library_state import LEVEL_VARIABLE
+from ep_nnapi.nnapi.capi.library_state import DEVICES_VARIABLE, LEVEL_VARIABLE
 from ep_nnapi.nnapi.functions import FUNCTIONS
+from ep_nnapi.nnapi.host.engines.plugin import LIBRARIES_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"
@@ -48,7 +49,8 @@ def test_what_is_refused_is_in_the_list_of_refusals() -> None:
 
 def test_every_environment_variable_is_named() -> None:
     source = (ROOT / "ep_nnapi" / "nnapi" / "interpreter.c").read_text()
-    read = {LOG_VARIABLE, LEVEL_VARIABLE, *re.findall(r'getenv\("(\w+)"\)', source)}
+    ours = {LOG_VARIABLE, LEVEL_VARIABLE, DEVICES_VARIABLE, LIBRARIES_VARIABLE}
+    read = {*ours, *re.findall(r'getenv\("(\w+)"\)', source)}
     text = DOCS.read_text(encoding="utf-8")
     assert set(re.findall(r"^\| `(EP_NNAPI_\w+)` \|", text, re.MULTILINE)) == read
 

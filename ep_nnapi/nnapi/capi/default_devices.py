@@ -10,6 +10,7 @@ from math import prod
 
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.engines.device import HOST_CPU
+from ep_nnapi.nnapi.host.engines.plugin import is_plugin
 from ep_nnapi.nnapi.model import Data, Model, Operation
 from ep_nnapi.nnapi.runtime import Device
 
@@ -29,11 +30,16 @@ _CHANNELS = {
 def default_devices(model: Model | None, devices: tuple[Device, ...]) -> tuple[Device, ...]:
     """Return a runtime's devices in the order in which they are tried for a model.
 
+    Those on other providers of ONNX Runtime are first: they are there because the user names them.
+
     model   None if it has a vendor's operation
     """
-    if model is None or work(model) < LARGE:
-        return devices
-    return tuple(sorted(devices, key=lambda device: device.name != HOST_CPU))
+    large = model is not None and work(model) >= LARGE
+
+    def place(device: Device) -> int:
+        return 0 if is_plugin(device.name) else 1 if large and device.name == HOST_CPU else 2
+
+    return tuple(sorted(devices, key=place))
 
 
 def work(model: Model) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.handles import Handles
+from ep_nnapi.nnapi.host.engines.plugin import EXTRAS, PREFIX, is_plugin
 from ep_nnapi.nnapi.host.engines.runtime import host_runtime
 from ep_nnapi.nnapi.runtime import Device, Runtime
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.capi._native import CData
 
 LEVEL_VARIABLE = "EP_NNAPI_FEATURE_LEVEL"
+DEVICES_VARIABLE = "EP_NNAPI_DEVICES"
+"""Further devices, separated by commas, for a client that names none the first to be tried."""
 _TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
 """Keeps ONNX Runtime from starting a thread when it is loaded. That thread is missing in a forked
 child, which then hangs when it exits."""
@@ -33,17 +36,20 @@ class CDevice:
 
 @cache
 def runtime() -> Runtime:
-    """Returns the runtime of all calls, at the highest feature level or the one configured.
+    """Returns the runtime of all calls, with the feature level and devices configured.
 
-    Raises OptionError if the environment variable names a level that does not exist.
+    Raises OptionError if an environment variable names a level or a device that does not exist.
     """
-    os.environ.setdefault(_TELEMETRY_VARIABLE, "1")  # ONNX Runtime is loaded by host-cpu later
-    level = os.environ.get(LEVEL_VARIABLE, "")
-    if not level:
-        return host_runtime()
+    os.environ.setdefault(_TELEMETRY_VARIABLE, "1")  # ONNX Runtime is loaded later
+    level = os.environ.get(LEVEL_VARIABLE, "") or "8"
     if not level.isdecimal():
         raise OptionError(f"{LEVEL_VARIABLE} is {level!r}, not a number")
-    return host_runtime(int(level))
+    names = tuple(filter(None, os.environ.get(DEVICES_VARIABLE, "").split(",")))
+    for name in names:
+        if not is_plugin(name):
+            known = ", ".join((*EXTRAS, f"{PREFIX}NAME"))
+            raise OptionError(f"{DEVICES_VARIABLE} names {name!r}, which is none of {known}")
+    return host_runtime(int(level), names)
 
 
 def feature_level() -> int:

@@ -7,8 +7,10 @@ or else each operation in a session of its own.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 PREFIX = "ort:"
+LIBRARIES_VARIABLE = "EP_NNAPI_PROVIDERS"
+"""Plugin libraries of `ort:NAME`, as paths in the manner of PATH."""
 OWN_PROVIDER = "NnapiPluginExecutionProvider"
 _FINISH = "ANeuralNetworksCompilation_finish"
 _SMALL = 64  # bytes of constants that decide whether a provider takes an operation
@@ -179,13 +183,13 @@ def plugin_device(name: str) -> PluginDevice:
     provider = name.removeprefix(PREFIX)
     if provider == OWN_PROVIDER:
         raise OptionError(f"device {name} is this provider itself; name another one")
-    found = _listed(provider)
+    found = _listed(provider) or _listed_in_libraries(provider)
     if found is None:
         names = sorted({d.ep_name for d in _devices()} - {OWN_PROVIDER})
         raise OptionError(
             f"device {name}: no provider {provider} is registered with ONNX Runtime, which has "
             f"{', '.join(names)}{suggestion(provider, names)}; register its library first with "
-            "onnxruntime.register_execution_provider_library"
+            f"onnxruntime.register_execution_provider_library, or name it in {LIBRARIES_VARIABLE}"
         )
     return PluginDevice(name, _type(found), _version(found), found)
 
@@ -214,6 +218,25 @@ def _register(name: str, path: Callable[[], str]) -> None:
         onnxruntime.register_execution_provider_library(name, str(path()))
     except Exception as error:  # registered already, without a device; or it cannot be loaded
         logger.info("%s: %s", name, error)
+
+
+def _listed_in_libraries(provider: str) -> OrtEpDevice | None:
+    """The provider's device once the libraries that the environment names are registered."""
+    for path in filter(None, os.environ.get(LIBRARIES_VARIABLE, "").split(os.pathsep)):
+        _load(path)
+    return _listed(provider)
+
+
+@cache
+def _load(path: str) -> None:
+    """Register a library; raises OptionError if ONNX Runtime cannot load it."""
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(path, path)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        said = str(error).partition("\n")[0]
+        raise OptionError(f"{LIBRARIES_VARIABLE} names {path}, but {said}") from None
 
 
 def _devices() -> list[OrtEpDevice]:
