@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -53,6 +53,11 @@ test-litert: $(READY)
 test-gpu: $(READY)
 	$(PIP) --editable ".[webgpu]"
 	tests/gpu/run.sh $(BIN)/python -m pytest tests/nnapi/host/engines/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
+
+# The device host-openvino, on a processor of Intel's.
+test-openvino: $(READY)
+	$(PIP) --editable ".[openvino]"
+	$(BIN)/python -m pytest tests/nnapi/host/engines/test_openvino.py
 
 # The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)

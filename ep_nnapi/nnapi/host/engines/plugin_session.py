@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,6 +33,13 @@ _TENSORS = 7
 """Inputs of a Concat or outputs of a Split: with the other side at most eight buffers."""
 
 
+_FLOAT32 = {"INFERENCE_PRECISION_HINT": "f32"}
+_OPTIONS = {
+    "OpenVINOExecutionProvider": {"load_config": json.dumps({"CPU": _FLOAT32, "GPU": _FLOAT32})}
+}
+"""Options of providers that compute float32 in a shorter type where the hardware has one."""
+
+
 class Refused(Exception):
     """A provider does not take a whole model."""
 
@@ -56,7 +64,7 @@ def _session(provider: OrtEpDevice, threads: Threads, model: Model) -> PreparedS
     if provider.ep_name != CPU:
         # otherwise ONNX Runtime would quietly put a session on the CPU that finds no GPU
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    options.add_provider_for_devices([provider], {})
+    options.add_provider_for_devices([provider], _OPTIONS.get(provider.ep_name, {}))
     try:
         with CONCURRENT_RUNS.without_blas:
             session = PythonSession.of(found.model(), options, threads, ())
