@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
@@ -14,8 +15,9 @@ from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
 from ep_nnapi.report import Report
 from ep_nnapi.torch.export import model_of, to_onnx, traced
-from ep_nnapi.torch.inference_graph import InferenceGraph, Weights, inference_graph, selector
+from ep_nnapi.torch.inference_graph import InferenceGraph, inference_graph, selector
 from ep_nnapi.torch.tensor_session import TensorSession
+from ep_nnapi.torch.weights import Addresses, Weights, addresses
 
 logger = logging.getLogger(__name__)
 MOST_NUMBERS = 8
@@ -28,6 +30,10 @@ _NOT_SAVED = (
     "torch.compile cannot save what the backend ep_nnapi compiles; "
     "ep_nnapi.torch.to_nnapi(module, example_inputs).save(path) writes a prepared model"
 )
+
+
+_Key: TypeAlias = tuple[tuple[object, ...], Addresses]
+"""Numbers, and the addresses of weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,9 @@ def _require_no_gradients(tensors: Sequence[object]) -> None:
 
 
 class CompiledGraph(SerializableCallable):
-    """A graph as a session, made again for other weights and for each set of numbers.
+    """A graph as sessions: one for each set of numbers and the weights of each module.
 
+    Dynamo has one graph for all modules of a class, and passes it their weights in each call.
     Of this type because `aot_compile` of torch.compile takes no other; it is not saved.
     """
 
@@ -88,33 +95,51 @@ class CompiledGraph(SerializableCallable):
         """Compiles the graph for arguments like these; raises ModelError if it cannot be."""
         self._graph, self._options = graph, options
         self._inputs_of = selector(graph.inputs)
-        first = graph.numbers_of(arguments)
-        self._compiled = {first: self._compile(arguments)}
+        self._weights_of: Callable[[Sequence[object]], Sequence[torch.Tensor]]
+        self._weights_of = selector(graph.weights)
+        compiled = self._compile(arguments)
+        key = graph.numbers_of(arguments), addresses(self._weights_of(arguments))
+        self._compiled: dict[_Key, _Compiled] = {key: compiled}
+        self._only = None if graph.weights or graph.numbers else compiled
 
     @property
     def report(self) -> Report:
-        """Report of the partitioning for the last set of numbers: nodes on NNAPI, rejections."""
+        """Report of the last partitioning: nodes on NNAPI, rejections."""
         return self.session.report
 
     @property
     def session(self) -> TensorSession:
-        """The session for the last set of numbers."""
+        """The session that was made last."""
         return list(self._compiled.values())[-1].session
 
     def __call__(self, *arguments: object) -> object:
         """Returns the results of the graph."""
-        numbers = self._graph.numbers_of(arguments) if self._graph.numbers else ()
-        compiled = self._compiled.get(numbers)
+        compiled = self._only or self._compiled_for(arguments)
         if compiled is None:
-            if len(self._compiled) == MOST_NUMBERS:
-                return self._graph.graph(*arguments)
-            compiled = self._compiled[numbers] = self._compile(arguments)
-            if len(self._compiled) == MOST_NUMBERS:
-                logger.warning("%s", _TOO_MANY_NUMBERS)
-        elif self._graph.weights and compiled.weights.changed(arguments):
-            logger.info("the weights have changed: the graph is compiled again")
-            compiled = self._compiled[numbers] = self._compile(arguments)
+            return self._graph.graph(*arguments)
         return compiled.result_of(compiled.session.run(self._inputs_of(arguments)))
+
+    def _compiled_for(self, arguments: Sequence[object]) -> _Compiled | None:
+        """Returns what runs these arguments, made where needed; None: PyTorch runs them."""
+        weights = self._weights_of(arguments)
+        numbers = self._graph.numbers_of(arguments) if self._graph.numbers else ()
+        key = numbers, addresses(weights)
+        found = self._compiled.get(key)
+        if found is not None and not found.weights.changed(weights):
+            return found
+        known = {numbers for numbers, _ in self._compiled}
+        if numbers not in known:
+            if len(known) == MOST_NUMBERS:
+                return None
+            if len(known) == MOST_NUMBERS - 1:
+                logger.warning("%s", _TOO_MANY_NUMBERS)
+        outdated = [k for k, c in self._compiled.items() if k == key or c.weights.unused()]
+        if outdated:
+            logger.info("the weights have changed: the graph is compiled again")
+        for old in outdated:
+            del self._compiled[old]
+        self._compiled[key] = self._compile(arguments)
+        return self._compiled[key]
 
     @classmethod
     def serialize_compile_artifacts(cls, fn: object) -> bytes:
@@ -128,7 +153,7 @@ class CompiledGraph(SerializableCallable):
 
     def _compile(self, arguments: Sequence[object]) -> _Compiled:
         graph = self._graph
-        weights = Weights(arguments, graph.weights)
+        weights = Weights(self._weights_of(arguments))
         with tracing(None):  # or Dynamo, in the middle of compiling, would adopt export's guards
             exported, results = traced(
                 graph.module(arguments), graph.examples(arguments), {}, (graph.dynamic_shapes,)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import TypeAlias
 
 import torch
@@ -13,8 +13,6 @@ from ep_nnapi.errors import ModelError
 from ep_nnapi.torch.structure import REAL_PARTS
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
-_address = torch.Tensor.data_ptr
-_version = attrgetter("_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +95,6 @@ class _Interpreter(torch.fx.Interpreter):
         if target == "item" and isinstance(args[0], float):
             return args[0]
         return super().call_method(target, args, kwargs)
-
-
-class Weights:
-    """The weights that a session has as constants, to notice when they change."""
-
-    def __init__(self, arguments: Sequence[object], positions: Sequence[int]) -> None:
-        """Notes the weights at these positions of the graph's arguments."""
-        self._select = selector(positions)
-        tensors = [t for t in self._select(arguments) if isinstance(t, torch.Tensor)]
-        # aliases keep the memory, so that no other tensor can be at the same address
-        self._memory = [tensor.detach() for tensor in tensors]
-        self._select_counted = selector(
-            [i for t, i in zip(tensors, positions, strict=True) if not t.is_inference()]
-        )
-        self._noted = self._state(arguments)
-
-    def changed(self, arguments: Sequence[object]) -> bool:
-        """True if a weight is another tensor or was changed in place.
-
-        Not noticed are changes in place of tensors made in inference mode: PyTorch counts none.
-        """
-        return self._noted != self._state(arguments)
-
-    def _state(self, arguments: Sequence[object]) -> list[object]:
-        return [
-            *map(_address, self._select(arguments)),
-            *map(_version, self._select_counted(arguments)),
-        ]
 
 
 def selector(positions: Sequence[int]) -> Selector:

@@ -1,5 +1,6 @@
 """`torch.compile(model, backend="ep_nnapi")`."""
 
+import gc
 import logging
 
 import pytest
@@ -106,6 +107,33 @@ def test_changed_weights_are_seen(name: str):
     CHANGES[name](module)
     agrees(run(x), module(x))
     assert not torch.equal(before, run(x))
+
+
+@torch.no_grad()
+def test_modules_of_one_class_take_turns(caplog: pytest.LogCaptureFixture):
+    """Dynamo gives them one graph; each has a session, which goes with the module."""
+    torch.manual_seed(0)
+    graphs = []
+
+    def keep(graph, examples):
+        graphs.append(CompiledGraph(inference_graph(graph), examples, {}))
+        return graphs[-1]
+
+    modules = [small_cnn() for _ in range(3)]
+    runs = [torch.compile(module, backend=keep) for module in modules]
+    x = seeded(*IMAGE)
+    with caplog.at_level(logging.INFO, "ep_nnapi"):
+        for _ in range(2):
+            for run, module in zip(runs, modules, strict=True):
+                agrees(run(x), module(x))
+    assert caplog.text.count("NNAPI takes") == 3
+    (graph,) = graphs
+    assert len(graph._compiled) == 3
+    del runs[0], modules[0], run, module
+    gc.collect()
+    modules[0][5].weight.mul_(2)
+    agrees(runs[0](x), modules[0](x))
+    assert len(graph._compiled) == 2
 
 
 def test_gradients_are_refused():

@@ -7,7 +7,6 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 from ep_nnapi import ModelError  # noqa: E402
 from ep_nnapi.torch.inference_graph import (  # noqa: E402
     InferenceGraph,
-    Weights,
     inference_graph,
     selector,
 )
@@ -62,24 +61,6 @@ def test_a_size_that_must_not_vary():
     fixed = torch.export.export(graph.module(arguments), (seeded(2, 3),), strict=False)
     with pytest.raises(ModelError, match=r"dimension 0 of .* varies, .* must be 2"):
         graph.require_symbolic(fixed)
-
-
-def test_changes_of_weights_are_noticed():
-    weight, other = torch.ones(2), torch.ones(2)
-    weights = Weights([other, weight], [1])
-    assert not weights.changed([other, weight])
-    assert not weights.changed([weight, weight])  # not a weight: position 0
-    assert weights.changed([other, torch.ones(2)])
-    weight.add_(1)
-    assert weights.changed([other, weight])
-
-
-def test_weights_of_inference_mode_have_no_version():
-    with torch.inference_mode():
-        weight = torch.ones(2)
-    weights = Weights([weight], [0])
-    assert not weights.changed([weight])
-    assert weights.changed([torch.ones(2)])
 
 
 @pytest.mark.parametrize("positions", [(), (1,), (2, 0)])
