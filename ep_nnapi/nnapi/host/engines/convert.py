@@ -10,6 +10,7 @@ from onnx import ModelProto, ValueInfoProto
 
 from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.host.engines.folding import folded
 from ep_nnapi.nnapi.host.engines.fusions import fusions
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
 from ep_nnapi.nnapi.host.engines.lowering import find
@@ -125,8 +126,11 @@ def _of_latest(model: Model, kernels: Kernels) -> _Lowered | None:
     return None
 
 
-def _lower_model(model: Model, kernels: Kernels) -> _Lowered:
-    operations = named_operations(model, FEATURE_LEVEL)
+def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
+    operations = named_operations(given, FEATURE_LEVEL)
+    model = folded(given, operations, _sizes)
+    if model is not given:
+        operations = named_operations(model, FEATURE_LEVEL)
     scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
     inputs: list[ValueInfoProto] = []
     for n, index in enumerate(model.inputs):
@@ -135,7 +139,11 @@ def _lower_model(model: Model, kernels: Kernels) -> _Lowered:
         scope.enter(index, f"input{n}")
     _lower_all(scope, operations, kernels)
     outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
-    return _Lowered(model, kernels, scope, inputs, outputs)
+    return _Lowered(given, kernels, scope, inputs, outputs)
+
+
+def _sizes(model: Model) -> dict[int, Dims]:
+    return operand_dims(model, named_operations(model, FEATURE_LEVEL))
 
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
@@ -207,7 +215,7 @@ def operand_dims(
 
 def _declared(operand: Operand) -> Dims | None:
     """The declared sizes, None for an unknown one; None if the rank is unknown."""
-    if operand.known:
+    if operand.known or isinstance(operand.value, Data):
         return operand.dimensions
     return tuple(size or None for size in operand.dimensions) or None
 

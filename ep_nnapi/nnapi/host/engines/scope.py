@@ -228,6 +228,9 @@ class Scope(OperandFacts):
 
     def leave(self, index: int) -> str:
         """The value of an operand in the operand's own type, for an output of the graph."""
+        if self.constant(index):
+            constant = self.graph.constants.array(self.operand(index).array)
+            return self.graph.node("Identity", constant)
         value, code = self.value(index, real=False), self.operand(index).type
         if code in _HALVES:
             return self.graph.node("Cast", value, to=TensorProto.FLOAT16)
