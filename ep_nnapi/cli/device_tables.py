@@ -9,16 +9,22 @@ from ep_nnapi.diagnostics.device_support import device_support
 from ep_nnapi.nnapi.profile.answers import Profile
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import parse
-from ep_nnapi.provider.devices import devices
+from ep_nnapi.provider.devices import device_order, devices
 
 _HEAD = ("device", "type", "version", "feature level")
 
 
 def show(model: str | None, options: Mapping[str, object]) -> None:
-    """Prints one row for each device."""
+    """Prints one row for each device, and the order in which sessions use them."""
+    chosen = parse(options)
     if model is None:
-        table(_HEAD, map(_row, devices(parse(options).runtime)))
-        return
+        table(_HEAD, map(_row, devices(chosen.runtime)))
+    else:
+        _show_support(model, options)
+    line(f"sessions use: {', then '.join(device_order(chosen))}")
+
+
+def _show_support(model: str, options: Mapping[str, object]) -> None:
     table(
         (*_HEAD, "nodes taken", "clusters", "operators taken", "declined by the device"),
         (

@@ -142,6 +142,17 @@ def fast_devices(runtime: Runtime, device: Device, options: Options) -> tuple[De
     return tuple(d for d in runtime.devices() if d.name in FAST_DEVICES)
 
 
+def device_order(options: Options) -> tuple[str, ...]:
+    """Returns the names of the devices that sessions compile for, first to last.
+
+    Each gets what those before it decline.
+    """
+    runtime = runtime_of(options)
+    device = choose_device(runtime, options.device, options.flags)
+    fast = fast_devices(runtime, device, options)
+    return tuple(dict.fromkeys(d.name for d in (*fast, device)))
+
+
 def fallback_device() -> tuple[Runtime, Device]:
     """Returns the runtime and device to use when a device fails: the host's reference device."""
     runtime = open_runtime(HOST)

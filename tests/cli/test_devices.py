@@ -14,10 +14,12 @@ from tests.cli.command import DONE, FAILED, UNUSABLE
 from tests.faulty import FaultyDevice, installed
 
 
+@pytest.mark.fast_devices
 def test_devices(cli):
     code, out, _ = cli("devices")
     assert code == DONE
     assert re.search(r"^nnapi-reference +CPU", out, re.M)
+    assert out.splitlines()[-1] == "sessions use: host-cpu, then nnapi-reference"
     devices = json.loads(cli("devices", "--json")[1])
     assert "nnapi-reference" in [d["name"] for d in devices]
     assert all(1 <= d["feature_level"] <= 8 for d in devices)
@@ -49,6 +51,7 @@ def test_what_each_device_takes_of_a_model(cli):
         _, out, _ = cli("devices", DIGITS)
         found = json.loads(cli("devices", DIGITS, "--json")[1])
     assert re.search(r"^faulty +ACCELERATOR .* 6 of 8 +3 +2 Conv, .*2 MaxPool$", out, re.M)
+    assert out.splitlines()[-1] == "sessions use: faulty"
     assert [(d["name"], d["nodes_taken"], d["clusters"], d["declined"]) for d in found] == [
         ("faulty", 6, 3, "2 MaxPool"),
         ("nnapi-reference", 8, 1, ""),

@@ -10,7 +10,14 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.profile.sample_devices import SampleDevice, everything
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
-from ep_nnapi.provider.devices import choose_device, devices, fallback_device, open_runtime
+from ep_nnapi.options import parse
+from ep_nnapi.provider.devices import (
+    choose_device,
+    device_order,
+    devices,
+    fallback_device,
+    open_runtime,
+)
 from ep_nnapi.target import NnapiFlag
 from tests.faulty import FAULTY, FaultyDevice
 from tests.runtimes import host_only
@@ -79,3 +86,18 @@ def test_no_device_is_left(name: str, flags: NnapiFlag, message: str):
 def test_the_fallback_is_the_reference_device():
     _, device = fallback_device()
     assert (device.name, device.type) == (REFERENCE_DEVICE, DeviceCode.CPU)
+
+
+@host_only
+@pytest.mark.fast_devices
+@pytest.mark.parametrize(
+    ("options", "order"),
+    [
+        ({}, ("host-cpu", REFERENCE_DEVICE)),
+        ({"device": "host-cpu"}, ("host-cpu",)),
+        ({"device": REFERENCE_DEVICE}, (REFERENCE_DEVICE,)),
+        ({"flags": "CPU_ONLY"}, (REFERENCE_DEVICE,)),
+    ],
+)
+def test_the_order_in_which_sessions_use_devices(options: dict[str, str], order: tuple[str, ...]):
+    assert device_order(parse(options)) == order
