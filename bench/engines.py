@@ -6,7 +6,8 @@ provider's time over the device's, more than 1 where the device is faster. The C
 exact integer products, as the devices do: processors without VNNI need a slower way for that
 (session.x64quantprecision).
 
-`python -m bench engines` prints the table and writes build/engines.json and build/engines.svg.
+`python -m bench engines` prints the table and writes build/engines.json, from which
+`python -m bench engines_figure` renews the picture of the README.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from pathlib import Path
 from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
-from xml.sax.saxutils import escape
 
 import numpy as np
 import onnx
 
 from bench.engine_worker import CPU
+from ep_nnapi.costs.calibration import this_machine
+from ep_nnapi.sessions.cpu import saturates
 from models import zoo
 
 HOST_CPU, REFERENCE = "host-cpu", "nnapi-reference"
@@ -225,25 +227,9 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def plot(rows: Sequence[Row]) -> str:
-    """Bars of the ratios at one thread, as an SVG picture; the line is the CPU provider."""
-    shown = [r for r in rows if r.threads == 1 and r.device == HOST_CPU]
-    width, step, left, unit = 640, 18, 200, 160
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{step * len(shown) + 10}"'
-        ' font-family="sans-serif" font-size="11">'
-    ]
-    for n, row in enumerate(shown):
-        y = 5 + n * step
-        long = min(row.ratio, 2.5) * unit
-        parts += [
-            f'<text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(row.model)}</text>',
-            f'<rect x="{left}" y="{y}" width="{long:.0f}" height="{step - 4}" fill="#4a7fb5"/>',
-            f'<text x="{left + long + 4:.0f}" y="{y + 12}">{row.ratio:.2f}</text>',
-        ]
-    at = left + unit
-    parts.append(f'<path d="M{at} 0V{step * len(shown) + 10}" stroke="#c33"/></svg>')
-    return "\n".join(parts)
+def machine() -> str:
+    """The machine, and whether it has VNNI, which decides on the kernels of quantized models."""
+    return f"{this_machine()}, {'without' if saturates() else 'with'} VNNI"
 
 
 def models() -> list[tuple[str, tuple[str, ...]]]:
@@ -253,7 +239,7 @@ def models() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def main(rounds: int = ROUNDS) -> None:
-    """Prints the table and writes the JSON and the plot."""
+    """Prints the table and writes the JSON."""
     heads = (
         "theirs ms",
         "ours ms",
@@ -263,6 +249,7 @@ def main(rounds: int = ROUNDS) -> None:
         "compiled",
         "memory",
     )
+    print(machine())
     print(f"{'model':24} th {'device':16} " + " ".join(heads))
     rows: list[Row] = []
     for threads in THREADS:
@@ -274,8 +261,8 @@ def main(rounds: int = ROUNDS) -> None:
         found = [r for r in rows if r.threads == threads and r.device == HOST_CPU]
         print(*(f"{threads} threads, {line}" for line in summary(found)), sep="\n")
     OUTPUT.parent.mkdir(exist_ok=True)
-    OUTPUT.write_text(json.dumps([asdict(r) for r in rows], indent=1) + "\n")
-    OUTPUT.with_suffix(".svg").write_text(plot(rows) + "\n")
+    result = {"machine": machine(), "rows": [asdict(r) for r in rows]}
+    OUTPUT.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
