@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 #include <wchar.h>
 
@@ -146,8 +147,7 @@ static void *nn_load(const char *format, const char *directory, int minor) {
 static void *nn_libpython(const char *prefix, int minor) {
     char home[PATH_MAX];
     void *handle = NULL;
-    /* a set-uid program does not load what its user names */
-    const char *said = secure_getenv("EP_NNAPI_LIBPYTHON");
+    const char *said = getenv("EP_NNAPI_LIBPYTHON");
     if (said != NULL) return dlopen(said, RTLD_NOW | RTLD_GLOBAL);
     if (prefix != NULL) {
         if (nn_venv_home(prefix, home))
@@ -224,11 +224,27 @@ static void nn_watch_forks(void) {
     nn_is_ours = false;
 }
 
+static bool nn_names_code(const char *variable) {
+    return strncmp(variable, "PYTHON", 6) == 0 || strncmp(variable, "EP_NNAPI_", 9) == 0;
+}
+
+/* A set-uid program does not load what its user names: by Python's variables, or by ours. */
+static void nn_drop_variables(void) {
+    char name[NN_LINE];
+    if (getauxval(AT_SECURE) == 0) return;
+    for (char **entry = environ; entry != NULL && *entry != NULL;) {
+        int length = (int)strcspn(*entry, "=");
+        snprintf(name, sizeof name, "%.*s", length, *entry);
+        if (!nn_names_code(name) || unsetenv(name) != 0) entry++;
+    }
+}
+
 /* Starts an interpreter in a process that has none, and lets go of its lock. */
 static const char *nn_start(const char *root) {
     char prefix[PATH_MAX], program[PATH_MAX];
     int minor = NN_BUILD_MINOR;
-    const char *named = secure_getenv("EP_NNAPI_PYTHON"), *in = NULL;
+    nn_drop_variables();
+    const char *named = getenv("EP_NNAPI_PYTHON"), *in = NULL;
     if (named != NULL && !nn_named_prefix(named, prefix, &minor))
         return "EP_NNAPI_PYTHON is not the path of a Python 3 executable (<environment>/bin/python)";
     if (named != NULL || nn_prefix(root, prefix, &minor)) in = prefix;

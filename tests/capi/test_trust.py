@@ -15,15 +15,28 @@ __attribute__((constructor)) static void loaded(void) { puts("planted code ran")
 """
 
 
+NAMING = {
+    "libpython": {"EP_NNAPI_LIBPYTHON": "{folder}/planted.so"},
+    "startup file of Python": {"PYTHONPATH": "{folder}"},
+    "provider": {"EP_NNAPI_PROVIDERS": "{folder}/planted.so", "EP_NNAPI_DEVICES": "ort:Planted"},
+}
+"""Environment variables by which a user names code."""
+
+
 @needs_cc
-def test_a_set_id_program_does_not_load_the_libpython_that_its_user_names(build: Path) -> None:
+@pytest.mark.parametrize("named", NAMING)
+def test_a_set_id_program_does_not_load_code_that_its_user_names(
+    named: str, build: Path, tmp_path: Path
+) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can give a program to another group")
-    planted = build / "planted.so"
-    (build / "planted.c").write_text(PLANTED)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", planted, build / "planted.c"], check=True)
+    (tmp_path / "planted.c").write_text(PLANTED)
+    planted = ["-o", tmp_path / "planted.so", tmp_path / "planted.c"]
+    subprocess.run(["cc", "-shared", "-fPIC", *planted], check=True)
+    (tmp_path / "sitecustomize.py").write_text("print('planted code ran', flush=True)")
     program = compiled(build, EXAMPLE, "cc", f"-Wl,-rpath,{LIBRARY.parent}")
-    environment = {**os.environ, "EP_NNAPI_LIBPYTHON": str(planted)}
+    variables = {name: value.format(folder=tmp_path) for name, value in NAMING[named].items()}
+    environment = {**os.environ, **variables}
 
     def output() -> str:
         ran = subprocess.run(
@@ -34,10 +47,9 @@ def test_a_set_id_program_does_not_load_the_libpython_that_its_user_names(build:
     assert "planted code ran" in output()
     os.chown(program, -1, 65534)
     program.chmod(0o2755)
-    said = output()
-    if "planted code ran" in said and "nosuid" in Path("/proc/mounts").read_text():
-        pytest.skip("the temporary directory may be mounted without set-id programs")
-    assert "planted code ran" not in said
+    if os.statvfs(program).f_flag & os.ST_NOSUID:
+        pytest.skip("the temporary directory is mounted without set-id programs")
+    assert "planted code ran" not in output()
 
 
 def test_a_long_list_is_not_read_through_a_descriptor(tmp_path: Path) -> None:
