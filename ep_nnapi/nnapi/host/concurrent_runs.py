@@ -13,6 +13,10 @@ from threadpoolctl import LibController, ThreadpoolController
 _LONGEST_EXIT = 60.0
 """Seconds that the end of the process waits for runs."""
 
+_LONGEST_PAUSE = 5.0
+"""Seconds that runs wait then: those of other threads until they are gone, but not for ever, as an
+exit handler may wait for one of them."""
+
 
 class ConcurrentRuns:
     """Context that every run enters; BLAS is single-threaded while several runs are in it.
@@ -31,6 +35,7 @@ class ConcurrentRuns:
         self._threads_before: list[int] = []  # threads of each BLAS to restore; empty: no limit
         self._fork_ended = Condition()
         self._forking: int | None = None  # id of the thread that forks or waits to fork
+        self._ending = False  # the process, instead of a fork
         self.without_blas = _WithoutBlas(self)
 
     @cached_property
@@ -71,8 +76,8 @@ class ConcurrentRuns:
         for _ in range(entered):
             self._leave(thread)
         with self._fork_ended:
-            while self._forking is not None:
-                self._fork_ended.wait()
+            limit = _LONGEST_PAUSE if self._ending else None
+            self._fork_ended.wait_for(lambda: self._forking is None, limit)
             self._running += [thread] * entered
 
     def _leave(self, thread: int) -> None:
@@ -100,10 +105,11 @@ class ConcurrentRuns:
         self._lock.acquire()  # no fork while the number of BLAS threads changes
 
     def before_exit(self) -> None:
-        """Wait, not forever, for runs of other threads, none of which goes on afterwards.
+        """Wait, not for ever, for runs of other threads, which pause then.
 
         Python ends threads that come back from ONNX Runtime later, whose C++ code then aborts.
         """
+        self._ending = True
         self._hold(_LONGEST_EXIT)
 
     def _hold(self, seconds: float | None = None) -> None:
@@ -126,6 +132,7 @@ class ConcurrentRuns:
 
     def _after_fork_in_child(self) -> None:
         self._lock, self._fork_ended, self._forking = Lock(), Condition(), None
+        self._ending = False
         self._running.clear()
         if self._threads_before:
             self._restore_blas_threads()

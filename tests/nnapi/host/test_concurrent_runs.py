@@ -7,6 +7,7 @@ from time import sleep
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from ep_nnapi.nnapi.host import concurrent_runs
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, ConcurrentRuns, set_blas_threads
 
 
@@ -148,3 +149,28 @@ def test_work_without_blas_leaves_blas_its_threads_and_forks_wait_for_it():
         os._exit(events != ["work"])
     other.join()
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_end_of_a_process_waits_for_runs_and_they_pause(monkeypatch: pytest.MonkeyPatch):
+    """A thread that an exit handler waits for goes on after the longest pause."""
+    monkeypatch.setattr(concurrent_runs, "_LONGEST_PAUSE", 0.2)
+    runs, begun, go, order = ConcurrentRuns(), Event(), Event(), list[str]()
+
+    def work() -> None:
+        with runs.without_blas:
+            begun.set()
+            go.wait(30)
+            order.append("first run")
+        with runs.without_blas:
+            order.append("second run")
+
+    worker = Thread(target=work)
+    worker.start()
+    begun.wait(30)
+    Timer(0.1, go.set).start()
+    runs.before_exit()
+    with runs.without_blas:  # of the thread that ends the process
+        order.append("own run")
+    worker.join(30)
+    assert order[0] == "first run"
+    assert sorted(order[1:]) == ["own run", "second run"]
