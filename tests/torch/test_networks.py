@@ -1,17 +1,19 @@
 """Networks as they are used, on both roads: results of eager PyTorch, and the share on NNAPI.
 
 Networks of torchvision and transformers have random weights and are skipped where these packages
-are not installed. pytest -rP prints the shares.
+are not installed. The shares are printed at the end of a run.
 """
 
 import logging
 import re
+from collections.abc import Callable
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from ep_nnapi.torch import to_nnapi  # noqa: E402
+from tests.torch.conftest import SHARE  # noqa: E402
 from tests.torch.networks import agrees  # noqa: E402
 from tests.torch.zoo import NETWORKS  # noqa: E402
 
@@ -32,13 +34,16 @@ def network(request: pytest.FixtureRequest) -> tuple[str, object, tuple[object, 
         return request.param, module, found.args, module(*found.args)
 
 
-def test_to_nnapi(network: tuple[str, object, tuple[object, ...], object]):
+def test_to_nnapi(
+    network: tuple[str, object, tuple[object, ...], object],
+    record_property: Callable[[str, object], None],
+):
     name, module, args, expected = network
     converted = to_nnapi(module, args)
     report = converted.report
-    print(f"{name}: {report.taken} of {report.nodes} nodes on NNAPI")  # noqa: T201
-    for refused in report.rejections:
-        print(f"  {refused.op_type}: {refused.detail}")  # noqa: T201
+    refusals = sorted({f"{r.op_type}: {r.detail}" for r in report.rejections})
+    share = f"to_nnapi {name}: {report.taken} of {report.nodes} nodes on NNAPI"
+    record_property(SHARE, "\n  ".join([share, *refusals]))
     assert all(refused.detail for refused in report.rejections)
     assert report.taken >= LEAST_SHARE * report.nodes
     agrees(converted(*args), expected, TOLERANCE)
@@ -57,7 +62,9 @@ def _traceable():
 @torch.no_grad()
 @pytest.mark.usefixtures("_traceable")
 def test_compile(
-    network: tuple[str, object, tuple[object, ...], object], caplog: pytest.LogCaptureFixture
+    network: tuple[str, object, tuple[object, ...], object],
+    caplog: pytest.LogCaptureFixture,
+    record_property: Callable[[str, object], None],
 ):
     name, module, args, expected = network
     torch._dynamo.reset()
@@ -66,7 +73,8 @@ def test_compile(
     torch._dynamo.reset()
     graphs = re.findall(r"NNAPI takes (\d+) of (\d+) nodes", caplog.text)
     taken, nodes = (sum(map(int, column)) for column in zip(*graphs, strict=True))
-    print(f"{name}: {taken} of {nodes} nodes on NNAPI in {len(graphs)} graphs")  # noqa: T201
+    graphs_of = f"{len(graphs)} graph{'s' if len(graphs) > 1 else ''}"
+    record_property(SHARE, f"compile {name}: {taken} of {nodes} nodes on NNAPI in {graphs_of}")
     assert "runs in PyTorch" not in caplog.text
     assert taken >= LEAST_SHARE * nodes
     agrees(found, expected, TOLERANCE)

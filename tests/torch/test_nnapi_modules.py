@@ -40,7 +40,6 @@ def test_every_node_is_on_nnapi(name: str):
     inputs = tuple(seeded(*shape, seed=n) for n, shape in enumerate(shapes))
     converted = to_nnapi(module.eval(), inputs)
     report = converted.report
-    print(f"{name}: {report.taken} of {report.nodes} nodes on NNAPI")  # noqa: T201
     assert report.taken == report.nodes > 0, report.rejections
     with torch.no_grad():
         agrees(converted(*inputs), module(*inputs))
