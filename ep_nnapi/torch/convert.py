@@ -12,6 +12,14 @@ from ep_nnapi.torch.export import to_onnx, traced
 from ep_nnapi.torch.module import NnapiModule
 from ep_nnapi.torch.structure import Arguments
 
+_EAGER_QUANTIZED = (
+    "torch.ao.nn.intrinsic.quantized",
+    "torch.ao.nn.quantized.dynamic",
+    "torch.ao.nn.quantized.modules.conv",
+    "torch.ao.nn.quantized.modules.linear",
+)
+"""Where PyTorch keeps modules that its eager-mode quantization makes."""
+
 
 def to_nnapi(
     module: torch.nn.Module,
@@ -49,6 +57,13 @@ def _require_module(module: object) -> None:
             f"module is of type {type(module).__name__}; it must be a torch.nn.Module, which calls "
             "the function in its forward"
         )
+    for name, part in module.named_modules():
+        if type(part).__module__.startswith(_EAGER_QUANTIZED):
+            raise ModelError(
+                f"{name or 'the module'} is quantized in eager mode ({type(part).__name__}), which "
+                "torch.export does not take; quantize it by torchao's PT2E flow, or convert it by "
+                "torch.backends._nnapi"
+            )
 
 
 def _call(example: object) -> tuple[tuple[object, ...], dict[str, object]]:

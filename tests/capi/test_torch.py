@@ -254,6 +254,17 @@ def test_the_example() -> None:
     assert 0 < runpy.run_path(str(EXAMPLE))["main"]() <= 1e-5
 
 
+def test_the_example_in_8_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within a step of the scores: rounding of a requantized sum may go either way."""
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    before = torch.backends.quantized.engine
+    try:
+        main = runpy.run_path(str(EXAMPLE.with_name("torch_nnapi_8_bits.py")))["main"]
+        assert main() <= 1e-2
+    finally:
+        torch.backends.quantized.engine = before
+
+
 def test_eight_threads_run_one_module() -> None:
     program = (
         "import ctypes, threading, torch\n"

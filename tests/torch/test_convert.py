@@ -102,6 +102,10 @@ class Branch(nn.Module):
         return x if x.sum() > 0 else -x
 
 
+def eager_quantized() -> nn.Module:
+    return torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(8, 8)), {nn.Linear})
+
+
 @pytest.mark.parametrize(
     ("module", "said"),
     [
@@ -115,6 +119,7 @@ class Branch(nn.Module):
         (Call(torch.fft.fft), "results of the module have a complex tensor; .*view_as_real"),
         (torch.sin, r"builtin_function_or_method; it must be a torch\.nn\.Module"),
         (torch.jit.trace(nn.ReLU(), torch.ones(2)), "does not take TorchScript"),
+        (eager_quantized(), r"0 is quantized in eager mode \(Linear\), .*PT2E.*_nnapi"),
     ],
     ids=[
         "batch norm",
@@ -127,6 +132,7 @@ class Branch(nn.Module):
         "complex",
         "function",
         "TorchScript",
+        "eager quantization",
     ],
 )
 def test_what_cannot_be_converted(module: nn.Module, said: str):
