@@ -79,12 +79,13 @@ def _membership(
         if not members:
             yield f"cluster {i} is empty"
         for node in members:
-            if node not in dag:
-                yield f"cluster {i} holds {node!r}, which is not in the graph"
-            elif node not in able:
-                yield f"cluster {i} holds {node!r}, which is not capable"
-            elif node not in taken:
-                yield f"cluster {i} holds {node!r}, which is not to be taken"
+            known = {
+                "in the graph": node in dag,
+                "capable": node in able,
+                "to be taken": node in taken,
+            }
+            for what in [what for what, holds in known.items() if not holds][:1]:
+                yield f"cluster {i} holds {node!r}, which is not {what}"
             if node in owner:
                 yield f"{node!r} is in cluster {owner[node]} and again in cluster {i}"
             owner[node] = i

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cache, partial
 from itertools import cycle
 from math import inf
 
@@ -32,13 +31,14 @@ from partitioner.graph import Indexed, Region, by_first, indexed, inverse
 from partitioner.merging import backward, by_wave, earliest, forward, maximal, wave_parts, within
 from partitioner.reduction import reduced, shortened
 from partitioner.search import planned, search
-from partitioner.tensors import Tensor, cost_of, region_tensors
+from partitioner.tensors import Tensor, cheapest, region_tensors
 
 SMALL, SMALL_WORK = 48, 130_000  # regions of so few nodes are searched to the end, or nearly so
 LEAST = 16  # work for each node without which a region is not searched
-THOROUGH = 1_000  # in larger regions earliest waves are merged only if they are few enough as such
+THOROUGH = 1_000  # larger regions are searched only if that seems possible; see `_merged`, too
 FIRST, WIDER = 4, 4  # states of the first search, and how many times as many the next one has
 Clusters = list[tuple[Hashable, ...]]
+Blocks = list[Sequence[int]]  # partitions, each the block of each node by one of its nodes
 
 
 class Partition(list[tuple[Hashable, ...]]):
@@ -132,7 +132,7 @@ def limited(
         able.difference_update(*lost)
 
 
-def sequence(region: Region, label: Sequence[int]) -> list[list[int]]:
+def sequence(region: Region, label: Sequence[int]) -> list[tuple[int, ...]]:
     """Members of every cluster, ascending, in an order in which they can run, from their blocks."""
     smaller, where = region.contracted(label)
     return [nodes for nodes, flag in zip(inverse(where), smaller.capable, strict=True) if flag]
@@ -150,45 +150,46 @@ def labelled(
     """The block of each number, by one of its numbers, and clusters that there are at least."""
     region = graph.region
     if not connected:
-        label = by_wave(region, _tensors(graph, dag, [range(len(region.preds))])[0])
-        return label, _count(region, label)
+        label = by_wave(region, region_tensors(dag, graph, [range(len(region.preds))])[0])
+        return label, len(set(label)) - region.capable.count(0)
     label, parts = reduced(region)
-    tensors = cache(partial(_tensors, graph, dag, parts))  # gathered when first asked for
+    tensors: list[list[Tensor]] = []  # of the last parts, gathered when a search asks for them
+    ties: dict[int, Blocks] = {}  # of as few clusters
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))  # shared out by size
-    for i, members in enumerate(parts):
-        part = region.part(members)
-        block: list[int] = []
-        least: float = len({label[v] for v in members if region.capable[v]})
-        share = work * len(members) // waiting
-        waiting -= len(members)
-        if share >= LEAST * len(members):
-            block, least, used = _searched(part, tensors()[i], least, share)
+    for i, nodes in enumerate(parts):
+        part = region.part(nodes)
+        found: Blocks = []
+        least: float = len({label[v] for v in nodes if region.capable[v]})
+        share = work * len(nodes) // waiting
+        waiting -= len(nodes)
+        if share >= LEAST * len(nodes) and (
+            len(nodes) <= THOROUGH or planned(shortened(part, [])[0], [], share // FIRST)
+        ):
+            tensors = tensors or region_tensors(dag, graph, parts[i:])
+            found, least, used = _searched(part, tensors[i - len(parts)], least, share)
             work -= used
         if least < inf:
-            block, longest = _merged(part, block, tensors, i)
-            spare += _count(part, block) - int(max(least, longest))
-        for v, b in zip(members, block, strict=True):
-            label[v] = members[b]
-    return label, _count(region, label) - spare
-
-
-def _tensors(graph: Indexed, dag: nx.DiGraph, parts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
-    """The tensors of each part."""
-    places = ((v, (p, k)) for p, part in enumerate(parts) for k, v in enumerate(part))
-    flags, inside = graph.region.capable, graph.inside
-    place = {node: where for v, where in places if flags[v] for node in inside[v]}
-    return region_tensors(dag, place, len(parts))
+            found, longest = _merged(part, found)
+            spare += len(set(found[0])) - part.capable.count(0) - int(max(least, longest))
+            if len(found) > 1:
+                ties[i] = found
+        for v, b in zip(nodes, found[0], strict=True):
+            label[v] = nodes[b]
+    members, ways = [parts[i] for i in ties], list(ties.values())
+    for nodes, found, best in zip(members, ways, cheapest(dag, graph, members, ways), strict=True):
+        for v, b in zip(nodes, found[best], strict=True):
+            label[v] = nodes[b]
+    return label, len(set(label)) - region.capable.count(0) - spare
 
 
 def _searched(
     region: Region, tensors: Sequence[Tensor], least: float, work: int
-) -> tuple[list[int], float, int]:
+) -> tuple[Blocks, float, int]:
     """By searches of growing width along the edges and against them in turn.
 
-    Until one drops no state (the best is then optimal) or the next would be too much work. Returns
-    the block of each node, none if nothing was found; clusters that there are at least, infinitely
-    many if nothing is better; work.
+    Until one drops no state, or the next would be too much work. Returns the best partition, if one
+    was found; clusters that there are at least, infinitely many if nothing is better; work.
     """
     units, priced, unit = shortened(region, tensors)
     ways = [planned(units, priced, work // FIRST)]
@@ -210,29 +211,21 @@ def _searched(
         if lowest is not None:
             least = max(least, min(found.least, lowest[0]))
     pairs = enumerate(unit if best else ())
-    return by_first(best[i] if region.capable[v] else -1 - v for v, i in pairs), least, used
+    block = by_first(best[i] if region.capable[v] else -1 - v for v, i in pairs)
+    return [block] if block else [], least, used
 
 
-def _merged(
-    region: Region, block: list[int], tensors: Callable[[], Sequence[Sequence[Tensor]]], part: int
-) -> tuple[list[int], int]:
-    """The best of a partition, if there is one, and of mergings; and the waves, a lower bound."""
+def _merged(region: Region, searched: Blocks) -> tuple[Blocks, int]:
+    """Of a search's partition and of mergings those of fewest clusters; and how many waves."""
     order = range(len(region.preds))
     early = earliest(region.preds, order, region.capable)
     late = earliest(region.succs, order[::-1], region.capable)
     found = [forward(region), backward(region), maximal(region, wave_parts(region, late))]
-    if block:
-        found.append(maximal(region, block))
+    found += [maximal(region, block) for block in searched]
+    counts = [len(set(block)) for block in found]
     waves = wave_parts(region, early)
-    if len(order) <= THOROUGH or _count(region, waves) <= min(_count(region, b) for b in found):
+    if len(order) <= THOROUGH or len(set(waves)) <= min(counts):
         found.append(maximal(region, waves))
-    count = min(_count(region, b) for b in found)
-    fewest = list(dict.fromkeys(tuple(by_first(b)) for b in found if _count(region, b) == count))
-    if len(fewest) > 1:
-        fewest.sort(key=lambda block: cost_of(region, tensors()[part], block))
-    return list(fewest[0]), max(early)
-
-
-def _count(region: Region, block: Sequence[int]) -> int:
-    """The clusters of a partition: its blocks without incapable nodes, which are one each."""
-    return len(set(block)) - region.capable.count(0)
+        counts.append(len(set(found[-1])))
+    fewest = (b for b, count in zip(found, counts, strict=True) if count == min(counts))
+    return list(dict.fromkeys(tuple(by_first(b)) for b in fewest)), max(early)

@@ -50,11 +50,7 @@ class Network:
 
 
 def near_side(network: Network) -> bytearray:
-    """1 for every node on the near side of a cut of the lowest cost.
-
-    All that can flow leaves the near node at once and goes down by distance to the far node; what
-    is stuck goes on along new distances. The nodes left with a way to the far node are its side.
-    """
+    """1 for every node on the near side of a cut of the lowest cost, by flow along distances."""
     heads, arcs = network.heads, network.arcs
     room = _whole(network.capacities)  # that is left along each arc
     excess = [0] * len(arcs)  # what has come to each node, but not gone on

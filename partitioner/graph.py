@@ -26,7 +26,7 @@ class Region:
     capable: bytearray  # 1 where a node may be taken
 
     @cached_property
-    def succs(self) -> list[list[int]]:
+    def succs(self) -> list[tuple[int, ...]]:
         """The nodes that read from each node, ascending."""
         return _reversed(self.preds, len(self.preds))
 
@@ -45,23 +45,22 @@ class Region:
             for u in row:
                 if block[u] != b:
                     preds[b].add(block[u])
-        order = _as_ready(_reversed(preds, len(preds)))
-        number = {b: i for i, b in enumerate(order)}
-        able = dict(zip(block, self.capable, strict=True))
-        rows = [sorted([number[a] for a in preds[b]]) for b in order]
-        return Region(rows, bytearray([able[b] for b in order])), [number[b] for b in block]
+        rows, number = _as_ready(_reversed(preds, len(preds)))
+        where = [number[b] for b in block]
+        able = dict(zip(where, self.capable, strict=True))
+        return Region(rows, bytearray([able[i] for i in range(len(rows))])), where
 
 
-def _reversed(rows: Iterable[Iterable[int]], size: int) -> list[list[int]]:
+def _reversed(rows: Iterable[Iterable[int]], size: int) -> list[tuple[int, ...]]:
     """The rows in which each number below `size` stands, ascending."""
     found: list[list[int]] = [[] for _ in range(size)]
     for v, row in enumerate(rows):
         for u in row:
             found[u].append(v)
-    return found
+    return list(map(tuple, found))
 
 
-def inverse(where: Sequence[int]) -> list[list[int]]:
+def inverse(where: Sequence[int]) -> list[tuple[int, ...]]:
     """The places at which each number stands, ascending."""
     return _reversed(zip(where, strict=True), max(where, default=-1) + 1)
 
@@ -72,19 +71,26 @@ def by_first(labels: Iterable[Hashable]) -> list[int]:
     return [first.setdefault(label, place) for place, label in enumerate(labels)]
 
 
-def _as_ready(succs: Rows) -> list[int]:
-    """A topological order, by rows; networkx's lexicographical sort takes 4 times as long."""
+def _as_ready(succs: Rows) -> tuple[list[tuple[int, ...]], list[int]]:
+    """What each reads, by new numbers: as they become ready, by rows; and the number of each.
+
+    networkx's lexicographical sort takes 4 times as long.
+    """
     missing = [0] * len(succs)
     for row in succs:
         for v in row:
             missing[v] += 1
     order = [v for v, count in enumerate(missing) if not count]
-    for v in order:  # grows
+    preds: list[list[int]] = [[] for _ in succs]
+    number = [-1] * len(succs)
+    for i, v in enumerate(order):  # grows
+        number[v] = i
         for w in succs[v]:
-            missing[w] -= 1
-            if not missing[w]:
+            row = preds[w]
+            row.append(i)
+            if len(row) == missing[w]:
                 order.append(w)
-    return order
+    return [tuple(preds[v]) for v in order], number
 
 
 @dataclass(frozen=True)
@@ -98,10 +104,6 @@ class Indexed:
     def number(self) -> dict[Hashable, int]:
         """The number of each node, in canonical order."""
         return {node: i for i, nodes in enumerate(self.inside) for node in nodes}
-
-    def taking(self, flags: bytearray) -> Indexed:
-        """The same with other capable nodes."""
-        return Indexed(self.inside, Region(self.region.preds, flags))
 
     def contracted(self, label: Sequence[int]) -> Indexed:
         """The same with nodes of one label made one."""
@@ -120,18 +122,16 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
     ranked = sorted_nodes(dag)
     rank = {node: i for i, node in enumerate(ranked)}
     readers = dict(dag.adjacency())
-    succs = [sorted(map(rank.__getitem__, readers[v])) for v in ranked]
-    order = _as_ready(succs)
-    if len(order) < len(ranked):
+    preds, place = _as_ready([sorted(map(rank.__getitem__, readers[v])) for v in ranked])
+    if len(preds) < len(ranked):
         raise ValueError("the graph has a cycle")
-    place = {r: i for i, r in enumerate(order)}
-    flags = bytearray(len(order))
+    flags = bytearray(len(preds))
     for node in capable:
         if node not in rank:
             raise ValueError(f"capable node {node!r} is not in the graph")
         flags[place[rank[node]]] = 1
-    preds = _reversed((map(place.__getitem__, succs[r]) for r in order), len(order))
-    return Indexed([(ranked[r],) for r in order], Region(preds, flags))
+    inside = dict(zip(place, zip(ranked, strict=True), strict=True))
+    return Indexed([inside[i] for i in range(len(preds))], Region(preds, flags))
 
 
 def sorted_nodes(nodes: Collection[Hashable]) -> list[Hashable]:

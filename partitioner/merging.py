@@ -9,8 +9,7 @@ can be merged, because a path between two blocks never disappears. Waves are con
 ascending order; no partition has fewer clusters, as each block of a longest path needs its own.
 Cost: O(n + m) for waves; merging is near-linear while of two blocks that a node reads one leads
 straight to the other, or both are at one level; else it searches between them, quadratic at worst.
-Source: contraction of edges whose ends no longer path joins, as in multilevel acyclic partitioning
-(Herrmann et al., 2019); the waves of ONNX Runtime's partitioning_utils.cc.
+Source: multilevel acyclic partitioning (Herrmann et al., 2019); ONNX Runtime's waves.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
 from partitioner.graph import Region, Rows, by_first, components, inverse
-from partitioner.tensors import Tensor, cost_of
+from partitioner.tensors import Tensor
 
 SWEEPS = 4  # over all nodes, that move from wave to wave
 Touch = tuple[Tensor, Counter[int]]  # a tensor, and how many nodes of each wave touch it
@@ -60,25 +59,28 @@ def within(region: Region, label: Sequence[int], fits: Fits) -> list[int]:
 def _merged(reads: Rows, order: Iterable[int], capable: bytearray, fits: Fits | None) -> list[int]:
     """The block of each node, by one of its nodes, after all of `order`, topological by `reads`."""
     blocks = _Blocks(len(reads))
-    block, others = blocks.block, blocks.others
+    block, others, following = blocks.block, blocks.others, blocks.following
     for v in order:
         row = reads[v]
         if not row:
             continue
         b = block[row[0]]
-        if capable[v] and capable[b] and fits is None:
+        if capable[v] and fits is None:
             for u in row:
-                if block[u] != b:
-                    break
-            else:  # as below, which it is most often
-                block[v] = b
-                others[b].append(v)
-                continue
+                c = block[u]
+                if c != b and (c not in following or b not in following[c]):
+                    if b not in following or c not in following[b]:
+                        break
+                    b = c
+            else:  # all lead straight to one block: as below, which it is most often
+                if capable[b]:
+                    block[v] = b
+                    others[b].append(v)
+                    continue
         read = {block[u] for u in row}
-        joined = [b for b in read if capable[b]] if capable[v] else []
-        if joined and len(read) > 1:
-            joined = blocks.unfollowed(joined, read)
-        if joined and fits is not None:
+        able = [b for b in read if capable[b]] if capable[v] else []
+        joined = blocks.unfollowed(able, read)
+        if fits is not None:
             joined = blocks.fitting(joined, v, fits)
         blocks.add(v, read, joined)
     return block
@@ -90,7 +92,7 @@ class _Blocks:
     def __init__(self, size: int) -> None:
         self.block = list(range(size))  # of each node
         self.others: defaultdict[int, list[int]] = defaultdict(list)  # of a block
-        self._following: defaultdict[int, set[int]] = defaultdict(set)
+        self.following: defaultdict[int, set[int]] = defaultdict(set)
         self._preceding: defaultdict[int, set[int]] = defaultdict(set)
         self._level = [0] * size  # less than the levels of all blocks that follow
 
@@ -105,7 +107,7 @@ class _Blocks:
 
     def unfollowed(self, candidates: Sequence[int], blocks: set[int]) -> list[int]:
         """Those candidates that lead to none of the other `blocks`."""
-        level, following = self._level, self._following
+        level, following = self._level, self.following
         highest = max([level[b] for b in blocks])
         return [
             b
@@ -117,7 +119,7 @@ class _Blocks:
 
     def _reaches(self, start: int, blocks: set[int]) -> bool:
         """Return True if a path leads from `start` to a higher one of `blocks`; from both ends."""
-        level, edges = self._level, (self._following, self._preceding)
+        level, edges = self._level, (self.following, self._preceding)
         low, high = level[start], max([level[b] for b in blocks])
         seen = [{start}, {b for b in blocks if level[b] > low}]  # from either end
         rims = list(seen)  # those met last
@@ -146,7 +148,7 @@ class _Blocks:
             self.block[v] = block
             self.others[block].append(v)
         for b in read.difference(joined):
-            self._following[b].add(block)
+            self.following[b].add(block)
             self._preceding[block].add(b)
 
     def _absorb(self, block: int, other: int) -> None:
@@ -155,7 +157,7 @@ class _Blocks:
         for v in moved:
             self.block[v] = block
         self.others[block] += moved
-        rows = self._following, self._preceding
+        rows = self.following, self._preceding
         for edges, back in (rows, rows[::-1]):
             if row := edges.pop(other, None):
                 edges[block] |= row
@@ -170,7 +172,7 @@ class _Blocks:
             b, least = stack.pop()
             if self._level[b] < least:
                 self._level[b] = least
-                stack += [(other, least + 1) for other in self._following.get(b, ())]
+                stack += [(other, least + 1) for other in self.following.get(b, ())]
 
 
 def earliest(reads: Rows, order: Iterable[int], capable: Sequence[int]) -> list[int]:
@@ -189,8 +191,8 @@ def earliest(reads: Rows, order: Iterable[int], capable: Sequence[int]) -> list[
 def wave_parts(region: Region, wave: Sequence[int]) -> list[int]:
     """The connected parts of waves."""
     own = [w if flag else -v for v, (w, flag) in enumerate(zip(wave, region.capable, strict=True))]
-    rows = enumerate(region.preds)
-    return components(len(own), [(u, v) for v, row in rows for u in row if own[u] == own[v]])
+    rows = zip(own, enumerate(region.preds), strict=True)
+    return components(len(own), [(v, u) for w, (v, row) in rows for u in row if own[u] == w])
 
 
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
@@ -203,7 +205,7 @@ def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:
     early = earliest(region.preds, order, flags)
     count = max(early, default=0)
     late = [count + 1 - w for w in earliest(region.succs, order[::-1], flags)]
-    wave = min(early, late, key=lambda wave: cost_of(region, tensors, wave)[1])
+    wave = min(early, late, key=lambda w: sum(t.price(len({w[v] for v in t[1]})) for t in tensors))
     touching: list[list[Touch]] = [[] for _ in wave]
     for tensor in tensors:
         counts = Counter([wave[v] for v in tensor.touched])
@@ -230,12 +232,8 @@ def _sweep(region: Region, wave: list[int], touching: list[list[Touch]], count: 
             counts[wave[v]] -= 1
             if not counts[wave[v]]:
                 del counts[wave[v]]
-        near = {w for _, counts in touching[v] for w in counts if least <= w <= most}
-        wave[v] = min({wave[v], *near}, key=lambda w: (_price(touching[v], w), w != wave[v], w))
+        near = {w for _, c in touching[v] for w in c if least <= w <= most} | {wave[v]}
+        price = {w: sum(t.price(len(c) + (w not in c)) for t, c in touching[v]) for w in near}
+        wave[v] = min(near, key=lambda w: (price[w], w != wave[v], w))
         for _, counts in touching[v]:
             counts[wave[v]] += 1
-
-
-def _price(touching: Sequence[Touch], wave: int) -> int:
-    """The bytes of tensors if one more node of a wave touches each."""
-    return sum(tensor.price(len(counts) + (wave not in counts)) for tensor, counts in touching)

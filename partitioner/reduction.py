@@ -30,12 +30,8 @@ RARE = 50  # where only one node in so many moves, the other moves are not worth
 def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
     """The component of each node, and the nodes of every region; other components are clusters."""
     component = components(len(region.preds), joints(region))
-    quotient = nx.DiGraph(
-        (component[u], component[v])
-        for v, row in enumerate(region.preds)
-        for u in row
-        if component[u] != component[v]
-    )
+    pairs = ((component[u], component[v]) for v, row in enumerate(region.preds) for u in row)
+    quotient = nx.DiGraph(pair for pair in pairs if pair[0] != pair[1])
     parts = [part for part in nx.strongly_connected_components(quotient) if len(part) > 1]
     inside = inverse(component) if parts else []
     members = [sorted(v for c in part for v in inside[c]) for part in parts]
@@ -43,7 +39,7 @@ def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
 
 
 def joints(region: Region) -> Iterator[tuple[int, int]]:
-    """Joints; of more than `LANDMARKS` incapable nodes so many are looked at, evenly spread."""
+    """Joints, what reads first; of more than `LANDMARKS` incapable nodes as many are looked at."""
     capable, preds = region.capable, region.preds
     incapable = [v for v, flag in enumerate(capable) if not flag]
     step = max(1, -(-len(incapable) // min(LANDMARKS, 1 + BITS // max(1, len(capable)))))
@@ -55,7 +51,7 @@ def joints(region: Region) -> Iterator[tuple[int, int]]:
             marked = above[v]
             for u in row:
                 if capable[u] and not (marked and below[u] & marked):
-                    yield u, v
+                    yield v, u
 
 
 def _spread(reads: Rows, order: Iterable[int], marks: Mapping[int, int]) -> list[int]:

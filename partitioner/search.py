@@ -82,8 +82,7 @@ def planned(
     for v, dying in reversed(order):
         reads = sum(bit[u] for u in preds[v])
         tails = sorted([(length, bit[u]) for u, length in tail.items() if length], reverse=True)
-        step = Step(v, bit[v], capable[v], reads, dying, touches[v], later, tuple(tails))
-        steps.append(step)
+        steps.append(Step(v, bit[v], capable[v], reads, dying, touches[v], later, tuple(tails)))
         later |= touches[v]
         own = tail.pop(v, 0)
         for u in preds[v]:  # a path from an incapable node to a capable one: a new cluster
@@ -135,8 +134,7 @@ def search(
     steps: Sequence[Step], tensors: Sequence[Tensor], states: int, below: Cost | None
 ) -> Found:
     """The partition of lowest cost, and lower than `below`, found with so many states."""
-    least = inf
-    work = 0
+    least, work = inf, 0
     kept: dict[State, tuple[Cost, Joins]] = {((), 0): ((0, 0), None)}
     for step in steps:
         reached: dict[State, tuple[Cost, Joins]] = {}
@@ -198,10 +196,9 @@ def _joinable(blocks: Sequence[Block], step: Step) -> tuple[int, list[Block]]:
 
 def _subsets(blocks: Sequence[Block]) -> Iterator[tuple[Block, ...]]:
     """Sets of some blocks, all of them first; each has what is beyond the first `CHOSEN`."""
-    some, rest = blocks[:CHOSEN], tuple(blocks[CHOSEN:])
-    for count in range(len(some), -1, -1):
-        for chosen in combinations(some, count):
-            yield chosen + rest
+    for count in range(min(CHOSEN, len(blocks)), -1, -1):
+        for chosen in combinations(blocks[:CHOSEN], count):
+            yield (*chosen, *blocks[CHOSEN:])
 
 
 def _joined(

@@ -10,16 +10,17 @@ Source: the rules of this definition; tests compare them with a count from the e
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import networkx as nx
 
-from partitioner.graph import Region
+from partitioner.graph import Indexed, Rows
 
 OUTSIDE = object()  # what makes the inputs of a graph, and reads its outputs
 UNIT: Mapping[Hashable, int] = {object(): 1}  # what an edge carries that does not say
-Use = tuple[int, Hashable, Sequence[Hashable]]  # bytes, maker, readers
+Name = TypeVar("Name", bound=Hashable)
+Use = tuple[int, Hashable, Collection[Hashable]]  # bytes, maker, readers
 
 
 class Tensor(NamedTuple):
@@ -34,20 +35,22 @@ class Tensor(NamedTuple):
         return 0 if self.internal and clusters == 1 else self.size * clusters
 
 
-def uses(dag: nx.DiGraph) -> Iterator[Use]:
-    """Every tensor of a graph: the most bytes that a reader sees, maker and readers."""
+def uses(dag: nx.DiGraph, makers: Collection[Hashable] | None = None) -> Iterator[Use]:
+    """Every tensor, or those of `makers`: the most bytes that a reader sees, maker and readers."""
     seen: dict[tuple[Hashable, Hashable], list[tuple[int, Hashable]]] = {}  # by maker and id
-    for (node, row), (_, own) in zip(dag.adjacency(), dag.nodes(data=True), strict=True):
-        if row and not own and not any(row.values()):  # as below, which it is in a plain graph
-            yield 1, node, list(row)
-            continue
-        for reader, data in row.items():
-            for tid, size in data.get("tensors", UNIT).items():
-                seen.setdefault((node, tid), []).append((size, reader))
-        for tid, size in own.get("outputs", {}).items():
+    for node, own in dag.nodes(data=True):
+        for tid, size in own.get("outputs", {}).items() if own else ():
             seen.setdefault((node, tid), []).append((size, OUTSIDE))
-        for tid, size in own.get("inputs", {}).items():
+        for tid, size in own.get("inputs", {}).items() if own else ():
             seen.setdefault((OUTSIDE, tid), []).append((size, node))
+    for node, row in dag.adjacency():
+        if row and (makers is None or node in makers):
+            if not any(row.values()):  # as below, which it is in a plain graph
+                yield 1, node, row
+                continue
+            for reader, data in row.items():
+                for tid, size in data.get("tensors", UNIT).items():
+                    seen.setdefault((node, tid), []).append((size, reader))
     for (maker, _), found in seen.items():
         yield max([size for size, _ in found]), maker, [reader for _, reader in found]
 
@@ -68,20 +71,48 @@ def border_bytes(dag: nx.DiGraph, clusters: Sequence[Sequence[Hashable]]) -> int
     return total
 
 
-def region_tensors(
-    dag: nx.DiGraph, place: Mapping[Hashable, tuple[int, int]], count: int
-) -> list[list[Tensor]]:
-    """For each region, the first of a node's `place`, tensors of which its partition has a say."""
-    rows: list[list[Tensor]] = [[] for _ in range(count)]
-    for size, maker, readers in uses(dag):
-        regions: dict[int, list[int]] = {}
-        for home in map(place.get, (maker, *readers)):
-            if home:
-                regions.setdefault(home[0], []).append(home[1])
-        for region, touched in regions.items():
-            if len(touched) > 1 and size:
-                rows[region].append(Tensor(size, tuple(touched), len(touched) == 1 + len(readers)))
+def shares(
+    dag: nx.DiGraph, graph: Indexed, parts: Rows, names: Iterable[Iterable[Name]]
+) -> Iterator[tuple[int, int, list[Name], bool]]:
+    """Tensors by part, bytes, names of the part's nodes that touch them, True if nothing else."""
+    flags = graph.region.capable
+    known: dict[tuple[int, Name], int] = {}
+    number = {
+        node: known.setdefault((p, name), len(known))
+        for p, (part, row) in enumerate(zip(parts, names, strict=True))
+        for v, name in zip(part, row, strict=True)
+        if flags[v]
+        for node in graph.inside[v]
+    }
+    places = list(known)
+    few = 4 * len(number) < len(dag)
+    makers = {node for edge in dag.in_edges(number) for node in edge}.union(number) if few else None
+    for size, maker, readers in uses(dag, makers):
+        met = {number.get(maker), *map(number.get, readers)}
+        if len(met) > 1 and size:
+            found = [places[i] for i in met if i is not None]
+            for part in {part for part, _ in found}:
+                touched = [name for home, name in found if home == part]
+                if len(touched) > 1:
+                    yield part, size, touched, len(touched) == len(met)
+
+
+def region_tensors(dag: nx.DiGraph, graph: Indexed, parts: Rows) -> list[list[Tensor]]:
+    """The tensors of which the partition of each part has a say, by places in it."""
+    rows: list[list[Tensor]] = [[] for _ in parts]
+    for part, size, touched, internal in shares(dag, graph, parts, map(range, map(len, parts))):
+        rows[part].append(Tensor(size, tuple(touched), internal))
     return rows
+
+
+def cheapest(dag: nx.DiGraph, graph: Indexed, parts: Rows, ways: Sequence[Rows]) -> list[int]:
+    """For each part, the first of some ways to partition it that has the fewest bytes."""
+    totals = [[0] * len(blocks) for blocks in ways]
+    names = (zip(*blocks, strict=True) for blocks in ways)  # nodes of one name share each cluster
+    for part, size, touched, internal in shares(dag, graph, parts, names) if parts else ():
+        for way, blocks in enumerate(map(set, zip(*touched, strict=True))):
+            totals[part][way] += size * len(blocks) if len(blocks) > 1 or not internal else 0
+    return [total.index(min(total)) for total in totals]
 
 
 def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
@@ -90,17 +121,5 @@ def renamed(tensors: Iterable[Tensor], name: Sequence[int]) -> list[Tensor]:
     for size, nodes, internal in tensors:
         touched = tuple(sorted({name[v] for v in nodes}))
         if len(touched) > 1:
-            key = touched, internal
-            sizes[key] = sizes.get(key, 0) + size
+            sizes[touched, internal] = sizes.get((touched, internal), 0) + size
     return [Tensor(size, *key) for key, size in sorted(sizes.items())]
-
-
-def cost_of(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> tuple[int, int]:
-    """Clusters and bytes of a partition that gives each node its block."""
-    clusters = {b for b, flag in zip(block, region.capable, strict=True) if flag}
-    total, block_of = 0, block.__getitem__
-    for size, touched, internal in tensors:
-        count = len(set(map(block_of, touched)))
-        if count > 1 or not internal:
-            total += size * count
-    return len(clusters), total

@@ -21,7 +21,7 @@ import networkx as nx
 
 from partitioner.clusters import labelled, sequence
 from partitioner.cut import FAR, NEAR, Network, near_side
-from partitioner.graph import Indexed, indexed, inverse
+from partitioner.graph import Indexed, Region, indexed, inverse
 from partitioner.merging import wave_parts
 from partitioner.tensors import uses
 
@@ -98,7 +98,7 @@ class _Choice(NamedTuple):
     """Nodes to take, as flags, their clusters, and the cost of everything."""
 
     taken: bytearray
-    clusters: list[list[int]]
+    clusters: list[tuple[int, ...]]
     cost: float
 
     def rank(self) -> tuple[float, int]:
@@ -138,7 +138,7 @@ class _Market:
 
     def choice(self, taken: bytearray, effort: float = QUICK) -> _Choice:
         """Taking the flagged nodes."""
-        graph = self._graph.taking(taken)
+        graph = Indexed(self._graph.inside, Region(self._graph.region.preds, taken))
         label, _ = labelled(graph, self._dag, connected=self._connected, effort=effort)
         clusters = sequence(graph.region, label)
         sides = zip(taken, self._here, self._there, strict=True)
@@ -187,7 +187,7 @@ class _Market:
         """The capable nodes that are not taken, in connected pieces of one or more clusters."""
         capable = self._graph.region.capable
         left = bytearray([flag and not taken[v] for v, flag in enumerate(capable)])
-        rest = self._graph.taking(left)
+        rest = Indexed(self._graph.inside, Region(self._graph.region.preds, left))
         label, _ = labelled(rest, self._dag, connected=True)
         found = []
         for members in inverse(wave_parts(rest.region, left)):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import networkx as nx
+
+from partitioner.graph import Region
+from partitioner.tensors import Tensor
 
 
 def dag_of(text: str) -> nx.DiGraph:
@@ -88,3 +91,11 @@ def shuffled(rng: random.Random, dag: nx.DiGraph) -> nx.DiGraph:
     other.add_nodes_from(nodes)
     other.add_edges_from(edges)
     return other
+
+
+def priced(region: Region, tensors: Sequence[Tensor], block: Sequence[int]) -> tuple[int, int]:
+    """Clusters and bytes of a partition that gives each node its block."""
+    clusters = {b for b, flag in zip(block, region.capable, strict=True) if flag}
+    touching = (len({block[v] for v in tensor.touched}) for tensor in tensors)
+    sizes = (tensor.price(count) for tensor, count in zip(tensors, touching, strict=True))
+    return len(clusters), sum(sizes)

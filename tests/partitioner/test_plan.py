@@ -24,7 +24,7 @@ def test_live_nodes_own_a_bit_each(seed, against):
     left = [len(row) for row in read_by]
     for step in planned(region, [], 10**6, against=against):
         assert step.bit not in live
-        assert sorted(live[bit] for bit in single_bits(step.reads)) == reads[step.node]
+        assert sorted(live[bit] for bit in single_bits(step.reads)) == list(reads[step.node])
         live[step.bit] = step.node
         for u in reads[step.node]:
             left[u] -= 1

@@ -27,7 +27,7 @@ def test_joints_are_the_edges_that_no_incapable_node_goes_around(seed, landmarks
     bit = {v: 1 << i for i, v in enumerate(capable)}
     strictly = ancestors(dag, bit)[1]
     expected = {
-        (graph.number[u], graph.number[v])
+        (graph.number[v], graph.number[u])
         for u, v in dag.edges
         if u in bit and v in bit and not strictly[v] & bit[u]
     }

@@ -11,8 +11,8 @@ import pytest
 from partitioner import partition, violations
 from partitioner.graph import indexed
 from partitioner.search import CHOSEN, planned, search
-from partitioner.tensors import cost_of, region_tensors
-from tests.partitioner.graphs import random_capable, random_layers
+from partitioner.tensors import region_tensors
+from tests.partitioner.graphs import priced, random_capable, random_layers
 
 
 def prepared(seed: int):
@@ -20,8 +20,7 @@ def prepared(seed: int):
     rng = random.Random(seed)
     dag = random_layers(rng, rng.randint(2, 25))
     graph = indexed(dag, random_capable(rng, dag))
-    place = {node: (0, v) for node, v in graph.number.items() if graph.region.capable[v]}
-    (tensors,) = region_tensors(dag, place, 1)
+    (tensors,) = region_tensors(dag, graph, [range(len(dag))])
     return graph.region, tensors, planned(graph.region, tensors, 10**6)
 
 
@@ -29,7 +28,7 @@ def prepared(seed: int):
 def test_the_cost_is_that_of_the_partition_and_nothing_below_it_is_found(seed):
     region, tensors, steps = prepared(seed)
     found = search(steps, tensors, 10**6, None)
-    assert found.cost == cost_of(region, tensors, found.block)
+    assert found.cost == priced(region, tensors, found.block)
     assert found.least == inf
     assert search(steps, tensors, 10**6, found.cost).cost is None
 
@@ -39,7 +38,7 @@ def test_against_the_edges_the_lowest_cost_is_the_same(seed):
     region, tensors, steps = prepared(seed)
     against = planned(region, tensors, 10**6, against=True)
     found = search(against, tensors, 10**6, None)
-    assert found.cost == cost_of(region, tensors, found.block)
+    assert found.cost == priced(region, tensors, found.block)
     assert found.cost == search(steps, tensors, 10**6, None).cost
 
 

@@ -67,6 +67,6 @@ def test_a_node_moves_to_the_wave_where_it_saves_bytes():
     dag = dag_of("a X b")
     dag.add_edge("c", "b", tensors={"t": 9})
     graph = indexed(dag, capable_of(dag))
-    (tensors,) = region_tensors(dag, {v: (0, graph.number[v]) for v in "abc"}, 1)
+    (tensors,) = region_tensors(dag, graph, [range(len(dag))])
     block = by_wave(graph.region, tensors)
     assert block[graph.number["c"]] == block[graph.number["b"]] != block[graph.number["a"]]
