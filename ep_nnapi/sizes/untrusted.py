@@ -9,7 +9,12 @@ from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.sizes.ceil_mode import declares_extra_window
-from ep_nnapi.sizes.inference import declares_wrong_shape, is_only_declared, is_unverifiable
+from ep_nnapi.sizes.flags import has_invalid_flag
+from ep_nnapi.sizes.inference import (
+    declares_wrong_shape,
+    is_only_declared,
+    is_unverifiable,
+)
 
 
 def drop_untrusted_shapes(graph: Graph) -> Graph:
@@ -38,7 +43,12 @@ def _reads(node: GraphNode, names: Set[str]) -> bool:
 
 
 def _is_untrusted(node: GraphNode) -> bool:
-    return declares_extra_window(node) or declares_wrong_shape(node) or is_only_declared(node)
+    return (
+        has_invalid_flag(node)
+        or declares_extra_window(node)
+        or declares_wrong_shape(node)
+        or is_only_declared(node)
+    )
 
 
 def unverified_tensors(graph: Graph) -> frozenset[str]:

@@ -1,0 +1,39 @@
+"""Shapes are not taken from attributes that should be 0 or 1 and are neither."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.sizes.test_untrusted import CLOSE, session
+
+FLAGS = {
+    "Gemm": (["x", "m", "b"], {"transB": -(2**62)}, (1, 2), {"m": (1, 2), "b": (1, 1)}),
+    "AveragePool": (
+        ["x"],
+        {"ceil_mode": 255, "kernel_shape": [3, 3], "strides": [2, 2]},
+        (1, 1, 4, 4),
+        {},
+    ),
+}
+"""Operators with a flag that is neither 0 nor 1: inputs, attributes, shapes of x and of constants.
+
+ONNX's shape inference takes the flag of Gemm for 0, ONNX Runtime's kernel that of AveragePool."""
+
+
+@pytest.mark.parametrize("op_type", FLAGS)
+def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> None:
+    inputs, attributes, shape, others = FLAGS[op_type]
+    nodes = [
+        helper.make_node(op_type, inputs, ["c"], "first", **attributes),
+        helper.make_node("Sigmoid", ["c"], ["y"], "sigmoid"),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    constants = [numpy_helper.from_array(np.ones(o, np.float32), n) for n, o in others.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    opsets = [helper.make_opsetid("", 10)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    feeds = {"x": np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)}
+    got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, atol=CLOSE)
