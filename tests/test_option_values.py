@@ -25,6 +25,7 @@ OPTIONS = {
     "relaxed": "Relaxed",
     "preference": "Preference",
     "priority": "Priority",
+    "spinning": "Spinning",
 }
 
 
