@@ -49,6 +49,8 @@ def transpose(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     perm = n.integers("perm", range(x.rank)[::-1])
+    detail = f"perm {list(perm)} does not permute the {x.rank} axes of {x.name}"
+    n.require(sorted(perm) == list(range(x.rank)), Reason.ATTRIBUTE, detail)
     yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
 
 
@@ -96,6 +98,8 @@ def split(n: Node) -> Iterator[Call]:
     """
     x, axis = n.input(0), n.axis(default=0)
     parts = n.outputs
+    ranks = [y.rank for y in parts]
+    n.require(set(ranks) == {x.rank}, Reason.SHAPE, f"the parts have ranks {ranks} of {x.rank}")
     sizes = [y.shape[axis] for y in parts]
     detail = f"the parts have sizes {sizes} of {x.shape[axis]}"
     n.require(sum(sizes) == x.shape[axis], Reason.SHAPE, detail)

@@ -6,7 +6,7 @@ from ep_nnapi.graph.graph import GraphNode
 
 _FLAGS = frozenset(
     (
-        *("allowzero", "ceil_mode", "channels_last", "keepdims", "layout", "noop_with_empty_axes"),
+        *("allowzero", "ceil_mode", "channels_last", "keepdims", "layout"),
         *("transA", "transB", "transBatchA", "transBatchB"),
     )
 )
@@ -16,6 +16,7 @@ Of other numbers, ONNX's shape inference and ONNX Runtime's kernels may take one
 """
 
 
-def has_invalid_flag(node: GraphNode) -> bool:
-    """True if shape inference and ONNX Runtime may take a flag of the node differently."""
-    return any(name in _FLAGS and a not in (0, 1) for name, a in node.attributes.items())
+def invalid_flag(node: GraphNode) -> str | None:
+    """The name of a flag that shape inference and ONNX Runtime may take differently."""
+    wrong = (name for name, a in node.attributes.items() if name in _FLAGS and a not in (0, 1))
+    return next(wrong, None)
