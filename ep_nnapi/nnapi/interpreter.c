@@ -230,13 +230,11 @@ static bool nn_names_code(const char *variable) {
 
 /* A set-uid program does not load what its user names: by Python's variables, or by ours. */
 static void nn_drop_variables(void) {
-    char name[NN_LINE];
-    if (getauxval(AT_SECURE) == 0) return;
-    for (char **entry = environ; entry != NULL && *entry != NULL;) {
-        int length = (int)strcspn(*entry, "=");
-        snprintf(name, sizeof name, "%.*s", length, *entry);
-        if (!nn_names_code(name) || unsetenv(name) != 0) entry++;
-    }
+    char **kept = environ;
+    if (getauxval(AT_SECURE) == 0 || environ == NULL) return;
+    for (char **entry = environ; *entry != NULL; entry++)
+        if (!nn_names_code(*entry)) *kept++ = *entry;
+    *kept = NULL;
 }
 
 /* Starts an interpreter in a process that has none, and lets go of its lock. */

@@ -36,7 +36,7 @@ def test_a_set_id_program_does_not_load_code_that_its_user_names(
     (tmp_path / "sitecustomize.py").write_text("print('planted code ran', flush=True)")
     program = compiled(build, EXAMPLE, "cc", f"-Wl,-rpath,{LIBRARY.parent}")
     variables = {name: value.format(folder=tmp_path) for name, value in NAMING[named].items()}
-    environment = {**os.environ, **variables}
+    environment = {**os.environ, **variables, "PYTHON" + 5000 * "X": "a long name"}
 
     def output() -> str:
         ran = subprocess.run(
