@@ -102,12 +102,12 @@ class PluginDevice:
         from ep_nnapi.nnapi.host.engines.scope import Inexpressible
         from ep_nnapi.nnapi.host.engines.session import threads_of
 
-        latest, threads = self._opened[:], threads_of(options)
+        latest = self._opened[:]
         self._opened.clear()
-        if latest and latest[0][0] is model and threads == threads_of(CompileOptions()):
+        if latest and latest[0][0] is model and not options.threads:
             return latest[0][1]
         try:
-            return open_on_provider(model, self.provider, threads)
+            return open_on_provider(model, self.provider, threads_of(options))
         except (Inexpressible, Refused) as reason:
             raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
 

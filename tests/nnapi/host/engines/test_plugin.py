@@ -29,6 +29,7 @@ from ep_nnapi.nnapi.host.engines.plugin import (
 )
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.nnapi.spec import F32
 from ep_nnapi.sessions import cpu
 from tests.cli.command import DIGITS
@@ -94,6 +95,17 @@ def refusing(monkeypatch: pytest.MonkeyPatch, op_type: str) -> list[str]:
 
     monkeypatch.setattr(cpu, "session_of", session)
     return asked
+
+
+@pytest.mark.parametrize("spin", Spin)
+def test_a_model_is_opened_once_to_be_asked_about_and_compiled(
+    spin: Spin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = refusing(monkeypatch, "nothing")
+    device, model = plugin_device(CPU), tanh_of_elu()
+    assert all(device.supported(model))
+    device.prepare(model, CompileOptions(spin=spin))
+    assert len(asked) == 1
 
 
 def test_a_provider_that_takes_a_part_answers_by_operation(monkeypatch: pytest.MonkeyPatch) -> None:
