@@ -10,7 +10,7 @@ _FLAGS = frozenset(
         *("transA", "transB", "transBatchA", "transBatchB"),
     )
 )
-"""Attributes that are 0 or 1 and change shapes.
+"""Attributes of ONNX's and ONNX Runtime's operators that are 0 or 1 and change shapes.
 
 Of other numbers, ONNX's shape inference and ONNX Runtime's kernels may take one for 0, one for 1.
 """
@@ -18,5 +18,7 @@ Of other numbers, ONNX's shape inference and ONNX Runtime's kernels may take one
 
 def invalid_flag(node: GraphNode) -> str | None:
     """The name of a flag that shape inference and ONNX Runtime may take differently."""
+    if node.domain not in ("", "com.microsoft"):  # attributes of these names mean other things
+        return None
     wrong = (name for name, a in node.attributes.items() if name in _FLAGS and a not in (0, 1))
     return next(wrong, None)

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from ep_nnapi.sizes.flags import invalid_flag
+from tests.onnx_graph import graph_of
 from tests.sizes.test_untrusted import CLOSE, session
 
 FLAGS = {
@@ -37,3 +39,15 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
     got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, atol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("domain", "found"), [("", "layout"), ("com.microsoft", "layout"), ("example.com", None)]
+)
+def test_operators_of_others_have_attributes_of_their_own(domain: str, found: str | None) -> None:
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2,)) for n in "xy"]
+    node = helper.make_node("Layer", ["x"], ["y"], "n", domain=domain, layout="NHWC")
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain or "other", 1)]
+    model = helper.make_model(graph, opset_imports=opsets)
+    assert invalid_flag(graph_of(model).nodes[0]) == found
