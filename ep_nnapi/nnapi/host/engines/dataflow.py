@@ -108,13 +108,13 @@ class Flow:
         return (
             operation.spec == pattern.spec
             and (pattern.position is None or operation.outputs[pattern.position] == index)
-            and self.has_activation(n, len(pattern.inputs), pattern.activation)
+            and self.activation_is(n, len(pattern.inputs), pattern.activation)
         )
 
-    def has_activation(self, n: int, count: int, activation: FuseCode = FuseCode.NONE) -> bool:
-        """True if an operation's operand after the first `count`, if it has one, is `activation`.
+    def activation_is(self, n: int, count: int, activation: FuseCode) -> bool:
+        """True if all operands of an operation from `count` on are this activation's code.
 
-        Further ones must be the same: NONE is what operands are by default.
+        NONE is 0, which is what other optional operands are by default.
         """
         rest = self.model.operations[n].inputs[count:]
         return all(self.number(index) == activation for index in rest)

@@ -15,6 +15,7 @@ import numpy as np
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
+from ep_nnapi.nnapi.host.engines.lowering.activation import SIXTH
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
 from ep_nnapi.nnapi.host.engines.polynomials import error_function, gelu
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, is_coded
@@ -148,8 +149,7 @@ def _biased(scope: Scope, flow: Flow, n: int) -> Fusion | None:
 
 _SIX_FOLD = term(ADD, "x", "shift", activation=FuseCode.RELU6)
 _HARD_SIGMOIDS = (term(MUL, _SIX_FOLD, "sixth"), term(DIV, _SIX_FOLD, "six"))
-_SIXTH = float(np.float32(1 / 6))
-_EXPECTED = {"sixth": _SIXTH, "six": 6}
+_EXPECTED = {"sixth": SIXTH, "six": 6}
 
 
 def _hard_sigmoid(scope: Scope, flow: Flow, n: int) -> Fusion | None:
@@ -168,7 +168,7 @@ def _hard_sigmoid(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     def lower(scope: Scope) -> None:
         perm = scope.layout(x)
         given = scope.value(x, perm, real=True)
-        value = scope.graph.node("HardSigmoid", given, alpha=_SIXTH, beta=shift / 6)
+        value = scope.graph.node("HardSigmoid", given, alpha=SIXTH, beta=shift / 6)
         scope.define(y, value, perm, real=False)
 
     return Fusion(found.members, n, lower)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Term, term
 from ep_nnapi.nnapi.host.engines.scope import Scope
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -116,7 +117,7 @@ def _combined(
     if (
         n is None
         or flow.model.operations[n].spec not in _ARITHMETIC
-        or not flow.has_activation(n, 2)
+        or not flow.activation_is(n, 2, FuseCode.NONE)
     ):
         return None
     operation = flow.model.operations[n]

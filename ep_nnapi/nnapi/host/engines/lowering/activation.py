@@ -11,6 +11,9 @@ from ep_nnapi.nnapi.host.engines.row import Lowering, row
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 
+SIXTH = float(np.float32(1 / 6))
+"""Slope of the hard sigmoids in NNAPI's models."""
+
 
 def _unary(*op_types: str) -> Lowering:
     """Operations that ONNX operators without attributes compute one after another."""
@@ -48,7 +51,7 @@ def hard_swish(op: Op) -> None:
     """Computes x * clip(x + 3, 0, 6) / 6. Source: NDK ANEURALNETWORKS_HARD_SWISH."""
     perm = op.layout("input")
     x = op.real("input", perm)
-    gate = op.node("HardSigmoid", x, alpha=float(np.float32(1 / 6)), beta=0.5)
+    gate = op.node("HardSigmoid", x, alpha=SIXTH, beta=0.5)
     op.deliver(op.node("Mul", x, gate), perm)
 
 
