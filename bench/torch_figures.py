@@ -7,15 +7,13 @@ python -m bench torch_figures
 
 from __future__ import annotations
 
-import os
-import platform
-import re
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from bench import torch, torch_speed
 from bench.torch_speed import Form
+from ep_nnapi.costs.calibration import this_machine
 
 PAGE = Path(__file__).parents[1] / "docs" / "pytorch.md"
 BEGIN, END = "<!-- {}: python -m bench torch_figures -->", "<!-- end of {} -->"
@@ -42,20 +40,13 @@ def speed(found: Mapping[Form, float]) -> Iterator[str]:
         yield f"| {precision} | {threads} | {times} |"
 
 
-def machine() -> str:
-    """The sentence on where this was measured."""
-    cpuinfo = Path("/proc/cpuinfo")
-    names = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
-    return f"Measured on {os.cpu_count()} x {names[0] if names else platform.machine()}."
-
-
 def renewed(page: str, tables: Mapping[str, Iterator[str]]) -> str:
     """The page with other tables between their marks."""
     for name, lines in tables.items():
         begin, end = BEGIN.format(name), END.format(name)
         before, _, rest = page.partition(begin)
         table = "\n".join(lines)
-        page = f"{before}{begin}\n{machine()}\n\n{table}\n{end}{rest.partition(end)[2]}"
+        page = f"{before}{begin}\nMeasured on {this_machine()}.\n\n{table}\n{end}{rest.partition(end)[2]}"
     return page
 
 
