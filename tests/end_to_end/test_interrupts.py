@@ -118,7 +118,8 @@ for i in range(8):
 print(caught)
 """
     )
-    assert (done.returncode, done.stdout) == (0, "8\n"), done.stderr
+    # older versions of ONNX Runtime announce on stdout that they go on without NNAPI
+    assert (done.returncode, done.stdout.split("\n")[-2:]) == (0, ["8", ""]), done.stderr
 
 
 def test_terminate_ends_a_cluster_between_operations() -> None:
