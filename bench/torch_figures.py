@@ -46,7 +46,8 @@ def renewed(page: str, tables: Mapping[str, Iterator[str]]) -> str:
         begin, end = BEGIN.format(name), END.format(name)
         before, _, rest = page.partition(begin)
         table = "\n".join(lines)
-        page = f"{before}{begin}\nMeasured on {this_machine()}.\n\n{table}\n{end}{rest.partition(end)[2]}"
+        body = f"Measured on {this_machine()}.\n\n{table}"
+        page = f"{before}{begin}\n{body}\n{end}{rest.partition(end)[2]}"
     return page
 
 
