@@ -25,7 +25,7 @@ from ep_nnapi.quantization.propagate import (
     with_identity_quantization,
 )
 from ep_nnapi.sizes.conflicts import shape_conflict
-from ep_nnapi.sizes.flags import invalid_flag
+from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
 
@@ -66,7 +66,7 @@ def defect(node: GraphNode, error: Exception) -> Rejection:
 def _lower(node: GraphNode, target: Target) -> tuple[tuple[Call, ...], str]:
     """The calls and the note; a QDQ group that NNAPI cannot compute accurately uses floats."""
     for prepare in (
-        _require_valid_flags,
+        _require_defined_values,
         _require_numpy_ranks,  # the sizes of higher ranks cannot be read
         narrow_to_int32,  # INT64 values whose elements all fit INT32
         _require_valid_tensors,  # neither empty nor too large for NNAPI
@@ -124,10 +124,9 @@ def _requantization_note(direct: Iterable[Call], added: int) -> str:
     return f"requantized by {added} ADD: {names} cannot write the scale that the model declares"
 
 
-def _require_valid_flags(node: GraphNode) -> GraphNode:
-    name = invalid_flag(node)
-    if name is not None:
-        detail = f"{name} is {node.attributes[name]}; ONNX has 0 and 1"
+def _require_defined_values(node: GraphNode) -> GraphNode:
+    detail = undefined_value(node)
+    if detail is not None:
         raise Reject(Reason.ATTRIBUTE, detail)
     return node
 

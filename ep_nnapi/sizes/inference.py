@@ -21,7 +21,7 @@ from ep_nnapi.graph.to_onnx import node_of
 from ep_nnapi.graph.value import Array, Constant, DType, Value
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
-from ep_nnapi.sizes.flags import invalid_flag
+from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
 
 _MAX_FOLDED = 512 * 512
@@ -171,7 +171,7 @@ def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
 
     Raises InferenceError if the inputs are inconsistent.
     """
-    if invalid_flag(node) is not None:
+    if undefined_value(node) is not None:
         return outputs_of(node)
     like = inference_proxy(node)
     try:

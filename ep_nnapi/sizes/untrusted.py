@@ -9,7 +9,7 @@ from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.sizes.ceil_mode import declares_extra_window
-from ep_nnapi.sizes.flags import invalid_flag
+from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.inference import (
     declares_wrong_shape,
     is_only_declared,
@@ -44,7 +44,7 @@ def _reads(node: GraphNode, names: Set[str]) -> bool:
 
 def _is_untrusted(node: GraphNode) -> bool:
     return (
-        invalid_flag(node) is not None
+        undefined_value(node) is not None
         or declares_extra_window(node)
         or declares_wrong_shape(node)
         or is_only_declared(node)

@@ -71,7 +71,7 @@ MISUSED = [
     ("negative size", "Split", X(6), i(-1, 7), {"outputs": 2}),
     ("parts have sizes [2, 2] of 6", "Split", X(6), {"outputs": 2, "num_outputs": 3}),
     ("does not permute", "Transpose", X(2, 3), {"perm": [0]}),
-    ("keepdims is 64; ONNX has 0 and 1", "ReduceMean", X(3, 2, 2), i(1), {"keepdims": 64}),
+    ("keepdims is 64; ONNX has 0, 1", "ReduceMean", X(3, 2, 2), i(1), {"keepdims": 64}),
     ("6 elements do not fit (4, 4)", "Reshape", X(2, 3), i(4, 4), {}),
     ("index outside a dimension of 2", "Gather", X(2, 3), i(2**62), {}),
     ("index outside [2, 3]", "GatherND", X(2, 3), i(9, 9), {}),

@@ -1,10 +1,10 @@
-"""Shapes are not taken from attributes that should be 0 or 1 and are neither."""
+"""Shapes are not taken from attributes with values that ONNX does not define."""
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.sizes.flags import invalid_flag
+from ep_nnapi.sizes.enumerated import undefined_value
 from tests.onnx_graph import graph_of
 from tests.sizes.test_untrusted import CLOSE, session
 
@@ -42,12 +42,26 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("domain", "found"), [("", "layout"), ("com.microsoft", "layout"), ("example.com", None)]
+    ("attribute", "found"),
+    [
+        ({"keepdims": 1}, None),
+        ({"keepdims": 2}, "keepdims is 2; ONNX has 0, 1"),
+        ({"auto_pad": "SAME_LOWER"}, None),
+        (
+            {"auto_pad": "SAME"},
+            "auto_pad is 'SAME'; ONNX has NOTSET, SAME_UPPER, SAME_LOWER, VALID",
+        ),
+    ],
+    ids=str,
 )
-def test_operators_of_others_have_attributes_of_their_own(domain: str, found: str | None) -> None:
+@pytest.mark.parametrize("domain", ["", "com.microsoft", "example.com"])
+def test_operators_of_others_have_attributes_of_their_own(
+    domain: str, attribute: dict[str, object], found: str | None
+) -> None:
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (2,)) for n in "xy"]
-    node = helper.make_node("Layer", ["x"], ["y"], "n", domain=domain, layout="NHWC")
+    node = helper.make_node("Layer", ["x"], ["y"], "n", domain=domain, **attribute)
     graph = helper.make_graph([node], "g", ends[:1], ends[1:])
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(domain or "other", 1)]
     model = helper.make_model(graph, opset_imports=opsets)
-    assert invalid_flag(graph_of(model).nodes[0]) == found
+    said = undefined_value(graph_of(model).nodes[0])
+    assert said == (None if domain == "example.com" else found)
