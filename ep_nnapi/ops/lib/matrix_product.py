@@ -78,7 +78,8 @@ def write_fully_connected(
     """Emit `y` [M, units] = `rows` [M, K] times `weights` [units, K] transposed, plus `shift`.
 
     FULLY_CONNECTED takes only per-tensor weights; weights with a scale for each unit become the
-    filter of a CONV_2D on 1x1 images. `shift` is [units].
+    filter of a CONV_2D. Its pixels, not its images, are the rows: the pixels of an image are one
+    product, and a product for each row takes several times as long. `shift` is [units].
     """
     matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
     q = matrix.quantization
@@ -92,8 +93,8 @@ def write_fully_connected(
     )
     (count, depth), units = rows.shape, y.shape[1]
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
-    pixels = yield from reshaped(n, rows, (count, 1, 1, depth))
-    result = n.temp(y, (count, 1, 1, units))
+    pixels = yield from reshaped(n, rows, (1, count, 1, depth))
+    result = n.temp(y, (1, count, 1, units))
     yield CONV_2D(
         pixels,
         filter=scales_along(turned, 0, (units, 1, 1, depth)),

@@ -96,6 +96,7 @@ def test_a_scale_for_each_unit_needs_a_convolution() -> None:
     assert layer(one_scale).names == ["FULLY_CONNECTED"]
     made = layer(constant(STORED, CHANNELS))
     assert made.names == ["RESHAPE", "CONV_2D", "RESHAPE"]
+    assert made.calls[1].named()["input"].shape == (1, 4, 1, 3)  # one product, not one per row
     filters = made.calls[1].named()["filter"]
     assert filters.shape == (2, 1, 1, 3)
     assert filters.quantization == CHANNELS
