@@ -26,8 +26,8 @@ _CALLBACKS = (_HERE / "callbacks.h").read_text(encoding="utf-8")
 """Declarations of the callbacks in Python."""
 
 _SOURCES = (
-    *("native", "termination", "run_options", "inner_session", "selection", "profiler"),
-    *("context_data", "callbacks"),
+    *("native", "termination", "run_options", "inner_session", "direct_run", "selection"),
+    *("profiler", "context_data", "callbacks"),
 )
 """C files, each of which uses those before it."""
 

@@ -1,6 +1,6 @@
 """Sessions of devices through the C API of the ONNX Runtime that has loaded the plugin.
 
-Fused nodes run in them without Python: see inner_session.c.
+Fused nodes run in them without Python: see direct_run.c.
 """
 
 from __future__ import annotations

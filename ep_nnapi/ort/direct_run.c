@@ -1,0 +1,137 @@
+/* Fused nodes whose tensors need no conversion run in the session of a device without Python.
+ *
+ * inner_session.c stands in front of this file.
+ */
+#include <stdatomic.h>
+
+/* Runs without Python, which forks wait for: locks of ONNX Runtime would stay locked in a child. */
+static atomic_int direct_runs, fork_waits;
+
+void hold_direct_runs(int hold) { atomic_store(&fork_waits, hold); }
+int count_direct_runs(void) { return atomic_load(&direct_runs); }
+
+void forget_direct_runs(void) {
+  atomic_store(&direct_runs, 0);
+  atomic_store(&fork_waits, 0);
+}
+
+static void leave_direct_run(void) { atomic_fetch_sub(&direct_runs, 1); }
+
+static int enter_direct_run(void) {
+  atomic_fetch_add(&direct_runs, 1);
+  if (!atomic_load(&fork_waits)) return 1;
+  leave_direct_run();
+  return 0;
+}
+
+static int has_shape(const OrtValue *value, const DirectTensor *wanted) {
+  const int64_t *dims;
+  size_t rank;
+  int dtype;
+  OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank);
+  if (status != NULL) {
+    api->ReleaseStatus(status);
+    return 0;
+  }
+  return rank == wanted->rank && (rank == 0 || !memcmp(dims, wanted->dims, rank * sizeof *dims));
+}
+
+/* An INT64 tensor's numbers as INT32, which wrap around as numpy's do, and a value over them. */
+typedef struct {
+  OrtValue *value;
+  int32_t *numbers;
+} Narrowed;
+
+static OrtStatus *narrow(const InnerSession *session, const OrtValue *value, Narrowed *made) {
+  enum { INT32 = 6 };
+  const int64_t *wide;
+  Tensor tensor;
+  size_t i, count;
+  TRY(read_tensor(value, &tensor));
+  wide = tensor.data;
+  count = tensor.bytes / sizeof *wide;
+  tensor.bytes = count * sizeof *made->numbers;
+  made->numbers = malloc(tensor.bytes + 1);
+  if (made->numbers == NULL) return create_status("ep_nnapi: out of memory");
+  for (i = 0; i < count; i++) made->numbers[i] = (int32_t)wide[i];
+  tensor.data = made->numbers;
+  tensor.dtype = INT32;
+  return tensor_over(session, &tensor, &made->value);
+}
+
+/* Sets *fits to 0 if an input has another shape than the session takes. */
+static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
+                              const OrtValue **inputs, Narrowed *narrowed, int *fits) {
+  const DirectTensor *tensor;
+  size_t i;
+  *fits = 1;
+  for (i = 0; i < run->input_count && *fits; i++) {
+    tensor = &run->inputs[i];
+    TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
+    *fits = inputs[i] != NULL && has_shape(inputs[i], tensor);
+    if (!*fits || !tensor->narrowed) continue;
+    TRY(narrow(run->session, inputs[i], &narrowed[i]));
+    inputs[i] = narrowed[i].value;
+  }
+  return NULL;
+}
+
+static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
+                                const OrtValue *const *inputs) {
+  OrtValue *outputs[MOST_DIRECT_TENSORS];
+  const DirectTensor *tensor;
+  size_t i;
+  for (i = 0; i < run->output_count; i++) {
+    tensor = &run->outputs[i];
+    TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
+                                     &outputs[i]));
+  }
+  return api->Run(run->session->session, run_options, run->input_names, inputs, run->input_count,
+                  run->output_names, run->output_count, outputs);
+}
+
+/* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
+static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
+  const OrtValue *inputs[MOST_DIRECT_TENSORS];
+  Narrowed narrowed[MOST_DIRECT_TENSORS];
+  OrtStatus *status;
+  size_t i;
+  memset(narrowed, 0, run->input_count * sizeof *narrowed);
+  status = read_inputs(run, context, inputs, narrowed, fits);
+  if (status == NULL && *fits) status = run_on_inputs(run, context, inputs);
+  for (i = 0; i < run->input_count; i++) {
+    if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
+    free(narrowed[i].numbers);
+  }
+  return status;
+}
+
+/* What a fused node may run without Python; NULL: nothing. */
+typedef struct {
+  _Atomic(const DirectRun *) run;
+  atomic_int failed;
+} DirectSlot;
+
+/* 1 if the cluster has been computed, or its run terminated: then *status. 0: Python has to do it.
+ *
+ * After an error Python does it for good; after a long run it does the next, which it can end. */
+static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus **status) {
+  const DirectRun *run;
+  int64_t start;
+  int fits = 0;
+  if (has_options || atomic_load(&slot->run) == NULL || !enter_direct_run()) return 0;
+  run = atomic_load(&slot->run);
+  if (run != NULL) {
+    start = now_ns();
+    *status = run_on_tensors(run, context, &fits);
+    if (now_ns() - start > run->long_ns) atomic_store(&slot->run, NULL);
+  }
+  leave_direct_run();
+  if (*status == NULL) return fits;
+  if (run_terminated()) return 1;
+  api->ReleaseStatus(*status);
+  *status = NULL;
+  atomic_store(&slot->failed, 1);
+  atomic_store(&slot->run, NULL);
+  return 0;
+}
