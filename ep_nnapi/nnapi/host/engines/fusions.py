@@ -16,6 +16,7 @@ from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.lowering.activation import SIXTH
+from ep_nnapi.nnapi.host.engines.lowering.normalization import unshifted
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
 from ep_nnapi.nnapi.host.engines.polynomials import error_function, gelu
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, is_coded
@@ -212,7 +213,7 @@ def _requantized_softmax(scope: Scope, flow: Flow, n: int) -> Fusion | None:
         return None
 
     def lower(scope: Scope) -> None:
-        value = scope.graph.node("Softmax", scope.value(x, real=True), axis=int(axis))
+        value = scope.graph.node("Softmax", unshifted(scope, x), axis=int(axis))
         scope.define(y, scope.quantized(value, scope.operand(y)), real=False)
 
     return Fusion(found.members, n, lower)
