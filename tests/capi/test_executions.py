@@ -1,11 +1,14 @@
 """Executions in every way that the C API has, their events, and many at once."""
 
+import ctypes
 import threading
 import time
 
 import pytest
 
 from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.capi import execution as executions
+from ep_nnapi.nnapi.capi.registry import EVENTS
 from ep_nnapi.nnapi.codes import ResultCode
 from tests.capi.client import Library, pointer
 from tests.capi.ways import WAYS, Way
@@ -77,6 +80,53 @@ def test_any_number_of_threads_wait_for_one_event(world: World) -> None:
             thread.join(10)
     assert codes == [0] * 8
     assert world.nn.Event_wait(event) == 0  # and again, at once
+
+
+def without_new_threads(*_: object) -> int:
+    """A thread that the system does not get round to."""
+    return 0
+
+
+def test_a_thread_that_waits_computes_if_no_other_has_begun(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executions, "start_new_thread", without_new_threads)
+    execution = world.set_all(world.execution(world.ready()))
+    event = world.make("Execution_startCompute", execution)
+    assert world.out.tolist() == [0, 0]
+    assert world.nn.Event_wait(event) == 0
+    assert world.out.tolist() == [11, 22]
+    world.out[:] = 0
+    assert world.nn.Event_wait(event) == 0  # not computed again
+    assert world.out.tolist() == [0, 0]
+
+
+def test_an_execution_that_no_thread_can_be_started_for_fails(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(executions, "start_new_thread", refused)
+    execution = world.set_all(world.execution(world.ready()))
+    event = ctypes.c_void_p()
+    assert world.nn.Execution_startCompute(execution, ctypes.byref(event)) == OP_FAILED
+    assert event.value is None
+    assert world.nn.Execution_compute(execution) == BAD_STATE  # it has ended
+
+
+def test_others_that_wait_learn_that_the_computing_thread_is_interrupted(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executions, "start_new_thread", without_new_threads)
+    compilation = world.ready()
+    execution = world.set_all(world.execution(compilation))
+    event = EVENTS[world.make("Execution_startCompute", execution)]
+    with world.slow(compilation, KeyboardInterrupt()) as go:
+        go.set()
+        with pytest.raises(KeyboardInterrupt):
+            event.wait()
+    assert event.wait_for_result_code() == OP_FAILED
 
 
 def test_freeing_an_event_waits_for_its_execution(world: World) -> None:

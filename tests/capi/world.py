@@ -205,7 +205,7 @@ class World(Maker):
     def slow(
         self,
         compilation: int,
-        error: Exception | None = None,
+        error: BaseException | None = None,
         begun: threading.Event | None = None,
     ) -> Iterator[threading.Event]:
         """Until the event is set the compilation's executions wait; then they go on, or fail."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
-from ep_nnapi.nnapi.capi.refusal import Refused
+from ep_nnapi.nnapi.capi.refusal import Refused, op_failed
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import renew_after_fork
 
@@ -13,9 +14,15 @@ class Event:
     """An event: set once, to the outcome of an execution; any number of threads may wait.
 
     The computing thread does not survive a fork: in the child, the event ends with DEAD_OBJECT.
+
+    waiters_compute   the first thread that waits computes, if no other has begun to: it need not
+                      be woken when another one is done, which takes longer than a small model
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compute: Callable[[], None], *, waiters_compute: bool = False) -> None:
+        self._compute = compute
+        self._waiters_compute = waiters_compute
+        self._begun = threading.Lock()  # never released
         self._done = threading.Event()
         self._failure: Refused | None = None
         renew_after_fork(self)
@@ -27,18 +34,32 @@ class Event:
             self._failure = Refused(ResultCode.DEAD_OBJECT, "the parent process computes it")
         self._done.set()
 
-    def finish(self, failure: Refused | None) -> None:
-        """Wakes the waiting threads; each gets `failure`, or None for success."""
-        self._failure = failure
-        self._done.set()
+    def run(self) -> None:
+        """Computes and wakes the waiting threads, unless another thread has begun to."""
+        if not self._begun.acquire(blocking=False):
+            return
+        self._failure = op_failed("the computation was interrupted")
+        try:
+            self._compute()
+            self._failure = None
+        except Refused as refused:
+            self._failure = refused
+        finally:
+            self._done.set()
 
     def wait_for_result_code(self) -> ResultCode:
         """Waits for the execution to end; returns its result code."""
-        self._done.wait()
-        return self._failure.code if self._failure else ResultCode.NO_ERROR
+        failure = self._outcome()
+        return failure.code if failure else ResultCode.NO_ERROR
 
     def wait(self) -> None:
         """Waits for the execution to end; raises Refused if it failed."""
+        failure = self._outcome()
+        if failure is not None:
+            raise Refused(failure.code, str(failure))
+
+    def _outcome(self) -> Refused | None:
+        if self._waiters_compute and not self._done.is_set():
+            self.run()
         self._done.wait()
-        if self._failure is not None:
-            raise Refused(self._failure.code, str(self._failure))
+        return self._failure

@@ -5,9 +5,9 @@ Source: NDK ANeuralNetworksExecution_*, ANeuralNetworksBurst_*; checks in Androi
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
+from _thread import start_new_thread
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
@@ -142,10 +142,11 @@ class Execution:
         self._complete(requested, None)
 
     def start(self) -> Event:
-        """Computes on a new thread."""
+        """Computes on a new thread, or on the one that waits for the event."""
         requested = time.monotonic_ns()
         self._begin()
-        return self._start_thread(lambda: self._complete(requested, None))
+        event = Event(lambda: self._complete(requested, None), waiters_compute=True)
+        return self._started(event)
 
     def start_after(self, events: Sequence[Event], limit: int | None) -> Event:
         """Computes on a new thread once `events` have ended, then within `limit` nanoseconds."""
@@ -164,7 +165,7 @@ class Execution:
                 raise self._fail(op_failed(f"{len(failed)} of {len(events)} dependencies failed"))
             self._complete(requested, limit)
 
-        return self._start_thread(compute)
+        return self._started(Event(compute))
 
     def output(self, index: int) -> Argument:
         """Returns an output of a finished computation."""
@@ -219,19 +220,10 @@ class Execution:
         self._set_completed(code)
         return error if isinstance(error, Refused) else Refused(code, str(error))
 
-    def _start_thread(self, compute: Callable[[], None]) -> Event:
-        event = Event()
-
-        def run() -> None:
-            failure: Refused | None = None
-            try:
-                compute()
-            except Refused as refused:
-                failure = refused
-            event.finish(failure)
-
+    def _started(self, event: Event) -> Event:
+        """Has a new thread compute; threading.Thread would wait until it runs."""
         try:
-            threading.Thread(target=run, daemon=True, name="nnapi execution").start()
+            start_new_thread(event.run, ())
         except RuntimeError as error:  # the system cannot start another thread
             raise self._fail(error) from error
         return event
