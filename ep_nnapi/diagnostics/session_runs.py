@@ -35,8 +35,18 @@ def outputs_of(
     except Exception as error:  # ONNX Runtime's exceptions have no common base class
         if provider is not None and provider.failures:
             raise provider.failures[-1] from None
-        raise ModelError(f"the model cannot run: {first_line(error)}") from None
+        advice = _other_sizes(session, feeds)
+        raise ModelError(f"the model cannot run: {first_line(error)}{advice}") from None
     return {k: array for named in zip(names, values, strict=True) for k, array in _arrays(*named)}
+
+
+def _other_sizes(session: onnxruntime.InferenceSession, feeds: Mapping[str, Array]) -> str:
+    """Returns advice on the inputs of symbolic sizes, which are 1 in random ones; or ""."""
+    for given in session.get_inputs():
+        if not all(isinstance(size, int) for size in given.shape):
+            sizes = ",".join(map(str, feeds[given.name].shape))
+            return f"; perhaps for input {given.name} of sizes {sizes}: give --input or --fix"
+    return ""
 
 
 def _arrays(name: str, value: object) -> Iterator[tuple[str, Array]]:

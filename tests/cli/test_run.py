@@ -13,6 +13,7 @@ import ep_nnapi
 from ep_nnapi.diagnostics.latency import measured
 from tests.cli.command import DIGITS, DONE, FAILED, NEGATIVE, ROOT, SAMPLES, UNUSABLE
 from tests.faulty import FaultyDevice, installed
+from tests.ort.models import model, node, tensor
 
 
 def test_run_reads_the_digits(cli):
@@ -77,6 +78,18 @@ def test_run_whose_device_fails_is_exit_3(cli):
     assert (code, out) == (FAILED, "")
     assert err.startswith("ep-nnapi: ANeuralNetworksExecution_compute returned ")
     assert err.count("\n") == 1
+
+
+def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, tmp_path: Path):
+    """A random input has 1 for each symbolic size; this model needs 2 or more."""
+    nodes = [node("Abs", "x", "a"), node("Reshape", "a two_rows", "y")]
+    ends = [tensor("x", ("n", 3))], [tensor("y", (2, "m"))]
+    path = tmp_path / "two_rows.onnx"
+    path.write_bytes(model(nodes, *ends, {"two_rows": np.array([2, -1])}))
+    code, out, err = cli("run", str(path))
+    assert (code, out, err.count("\n")) == (UNUSABLE, "", 1)
+    assert err.endswith("; perhaps for input x of sizes 1,3: give --input or --fix\n")
+    assert cli("run", str(path), "--fix", "x=4,3")[0] == DONE
 
 
 def test_latency_is_of_both_sides(cli):
