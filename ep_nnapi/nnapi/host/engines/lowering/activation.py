@@ -8,7 +8,9 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import Lowering, row
+from ep_nnapi.nnapi.host.engines.scope import is_coded
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
+from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S
 
 SIXTH = float(np.float32(1 / 6))
@@ -55,6 +57,24 @@ def hard_swish(op: Op) -> None:
     op.deliver(op.node("Mul", x, gate), perm)
 
 
+def prelu(op: Op) -> None:
+    """Negative numbers times alpha. Source: NDK ANEURALNETWORKS_PRELU.
+
+    A single alpha is LeakyRelu's, which ONNX Runtime fuses into a convolution before it.
+    """
+    slope = op.operand("alpha")
+    single = isinstance(slope.value, Data) and slope.size == 1
+    if single and op.shape("output") == op.shape("input"):
+        alpha = float(slope.item)
+        if is_coded(slope):
+            alpha = (alpha - slope.zero_point) * slope.scale
+        perm = op.layout("input")
+        op.deliver(op.node("LeakyRelu", op.real("input", perm), alpha=alpha), perm)
+        return
+    perm = op.layout("input", "alpha")
+    op.deliver(op.node("PRelu", *(op.broadcast(name, perm) for name in ("input", "alpha"))), perm)
+
+
 _DATA = (F32, F16, Q8, Q8S)
 ROWS = (
     row(spec.ABS, _unary("Abs"), F32, F16, I32),
@@ -70,6 +90,7 @@ ROWS = (
     row(spec.TANH, _unary("Tanh"), *_DATA),
     row(spec.ELU, elu, F32, F16),
     row(spec.HARD_SWISH, hard_swish, *_DATA),
+    row(spec.PRELU, prelu, *_DATA),
     row(spec.RELU, _clip(FuseCode.RELU), *_DATA),
     row(spec.RELU1, _clip(FuseCode.RELU1), *_DATA),
     row(spec.RELU6, _clip(FuseCode.RELU6), *_DATA),

@@ -122,7 +122,6 @@ ROWS = (
     row(spec.DIV, _arithmetic("Div"), F32, F16, Q8S),
     row(spec.DIV, div_integers, I32),
     row(spec.POW, _plain("Pow", "base", "exponent"), F32, F16),
-    row(spec.PRELU, _plain("PRelu", "input", "alpha"), *_DATA),
     row(spec.MAXIMUM, _extreme("Max"), *_DATA, I32),
     row(spec.MINIMUM, _extreme("Min"), *_DATA, I32),
     row(spec.LOGICAL_AND, _plain("And"), BOOL8),
