@@ -158,7 +158,7 @@ def labelled(
     waiting, spare = sum(map(len, parts)), 0
     work = int(effort * work_for(waiting))  # shared out by size
     for i, nodes in enumerate(parts):
-        part = region.part(nodes)
+        part = region.part(nodes) if len(nodes) < len(label) else region
         found: Blocks = []
         least: float = len({label[v] for v in nodes if region.capable[v]})
         share = work * len(nodes) // waiting

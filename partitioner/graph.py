@@ -81,14 +81,17 @@ def _as_ready(succs: Rows) -> tuple[list[tuple[int, ...]], list[int]]:
         for v in row:
             missing[v] += 1
     order = [v for v, count in enumerate(missing) if not count]
-    preds: list[list[int]] = [[] for _ in succs]
+    preds: list[tuple[int, ...]] = [()] * len(order)
+    begun: dict[int, list[int]] = {}  # of those that wait for more
     for i, v in enumerate(order):  # grows
         for w in succs[v]:
-            row = preds[w]
-            row.append(i)
-            if len(row) == missing[w]:
+            missing[w] -= 1
+            if not missing[w]:
                 order.append(w)
-    return [tuple(preds[v]) for v in order], order
+                preds.append((*begun.pop(w, ()), i))
+            else:
+                begun.setdefault(w, []).append(i)
+    return preds, order
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,8 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
         raise ValueError(f"the graph must be a DiGraph, not a {type(dag).__name__}")
     ranked = sorted_nodes(dag)
     rank = {node: i for i, node in enumerate(ranked)}
-    readers = dict(dag.adjacency())
-    preds, order = _as_ready([sorted(map(rank.__getitem__, readers[v])) for v in ranked])
+    succs = {node: sorted(map(rank.__getitem__, row)) for node, row in dag.adjacency()}
+    preds, order = _as_ready([succs[node] for node in ranked])
     if len(preds) < len(ranked):
         raise ValueError("the graph has a cycle")
     able = set(capable)

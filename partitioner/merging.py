@@ -192,7 +192,7 @@ def wave_parts(region: Region, wave: Sequence[int]) -> list[int]:
     """The connected parts of waves."""
     own = [w if flag else -v for v, (w, flag) in enumerate(zip(wave, region.capable, strict=True))]
     rows = zip(own, enumerate(region.preds), strict=True)
-    return components(len(own), [(v, u) for w, (v, row) in rows for u in row if own[u] == w])
+    return components(len(own), ((v, u) for w, (v, row) in rows for u in row if own[u] == w))
 
 
 def by_wave(region: Region, tensors: Sequence[Tensor]) -> list[int]:

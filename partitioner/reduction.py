@@ -30,8 +30,8 @@ RARE = 50  # where only one node in so many moves, the other moves are not worth
 def reduced(region: Region) -> tuple[list[int], list[list[int]]]:
     """The component of each node, and the nodes of every region; other components are clusters."""
     component = components(len(region.preds), joints(region))
-    pairs = ((component[u], component[v]) for v, row in enumerate(region.preds) for u in row)
-    quotient = nx.DiGraph(pair for pair in pairs if pair[0] != pair[1])
+    rows = zip(component, region.preds, strict=True)
+    quotient = nx.DiGraph((component[u], c) for c, row in rows for u in row if component[u] != c)
     parts = [part for part in nx.strongly_connected_components(quotient) if len(part) > 1]
     inside = inverse(component) if parts else []
     members = [sorted(v for c in part for v in inside[c]) for part in parts]

@@ -85,10 +85,10 @@ def shares(
         for node in graph.inside[v]
     }
     places = list(known)
-    few = 4 * len(number) < len(dag)
-    makers = {node for edge in dag.in_edges(number) for node in edge}.union(number) if few else None
+    at = number.get
+    makers = {node for node, row in dag.adjacency() if row and len({at(node), *map(at, row)}) > 1}
     for size, maker, readers in uses(dag, makers):
-        met = {number.get(maker), *map(number.get, readers)}
+        met = {at(maker), *map(at, readers)}
         if len(met) > 1 and size:
             found = [places[i] for i in met if i is not None]
             for part in {part for part, _ in found}:
