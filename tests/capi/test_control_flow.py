@@ -132,9 +132,9 @@ def test_a_loop_that_goes_on_is_stopped(world: World, way: Way) -> None:
     world.check("Execution_setInput", execution, 0, None, ref(n), 4)
     world.check("Execution_setOutput", execution, 0, None, ref(result), 4)
     world.check("Execution_setLoopTimeout", execution, 1_000_000)
-    begin = time.monotonic()
+    begin = time.process_time()
     assert way(world, execution, compilation) in MISSED
-    assert time.monotonic() - begin < 1.5  # the default would be 2 seconds
+    assert time.process_time() - begin < 1.5  # the default would be 2 seconds
 
 
 def test_how_long_loops_may_take(world: World) -> None:

@@ -2,7 +2,6 @@
 
 import ctypes
 import threading
-import time
 
 import pytest
 
@@ -77,7 +76,7 @@ def test_any_number_of_threads_wait_for_one_event(world: World) -> None:
         assert codes == []
         go.set()
         for thread in waiting:
-            thread.join(10)
+            thread.join(30)
     assert codes == [0] * 8
     assert world.nn.Event_wait(event) == 0  # and again, at once
 
@@ -158,16 +157,17 @@ def test_one_burst_runs_one_execution_at_a_time(world: World) -> None:
     compilation = world.ready()
     first, second = (world.set_all(world.execution(compilation)) for _ in range(2))
     running = world.burst(compilation)
-    with world.slow(compilation) as go:
+    begun = threading.Event()
+    with world.slow(compilation, begun=begun) as go:
         codes: list[int] = []
         thread = threading.Thread(
             target=lambda: codes.append(world.nn.Execution_burstCompute(first, running))
         )
         thread.start()
-        time.sleep(0.05)
+        assert begun.wait(30)
         assert world.nn.Execution_burstCompute(second, running) == BAD_STATE
         go.set()
-        thread.join(10)
+        thread.join(30)
     assert codes == [0]
     assert world.nn.Execution_burstCompute(second, running) == 0
 

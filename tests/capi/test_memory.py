@@ -215,5 +215,7 @@ def test_nothing_piles_up(world: World) -> None:
         for state in (one.measured_execution, one.event, one.device_memory(), one.memory()):
             assert state
         one.close()
-    time.sleep(0.05)  # a thread that has told its event may need a moment to end
+    deadline = time.monotonic() + 30
+    while held() != before and time.monotonic() < deadline:
+        time.sleep(0.01)  # a thread that has told its event may need a moment to end
     assert held() == before

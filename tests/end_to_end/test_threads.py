@@ -19,13 +19,13 @@ example = pytest.mark.parametrize("model", EXAMPLES)
 
 
 def in_threads(work: Callable[[int], None], seconds: float) -> int:
-    """Repeats `work(number)` in THREADS threads; how often it was done."""
+    """Repeats `work(number)` in THREADS threads, at least once; how often it was done."""
     end, together = monotonic() + seconds, threading.Barrier(THREADS)
 
     def repeat(number: int) -> int:
         together.wait()
         done = 0
-        while monotonic() < end:
+        while monotonic() < end or not done:
             work(number)
             done += 1
         return done

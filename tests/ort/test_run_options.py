@@ -34,12 +34,12 @@ def run(opened: onnxruntime.InferenceSession, entries: Mapping[str, str] | None 
     np.testing.assert_array_equal(opened.run(None, X, options)[0], 2 * X["x"])
 
 
-HALF_SECOND = 500_000_000
+SECOND = 1_000_000_000
 
 
-def half_seconds(duration_ns: int | None) -> int | None:
+def tens_of_seconds(duration_ns: int | None) -> int | None:
     """Rounded up: through the C API, a run has what is left until its deadline."""
-    return duration_ns and -(-duration_ns // HALF_SECOND) * HALF_SECOND
+    return duration_ns and -(-duration_ns // (10 * SECOND)) * 10 * SECOND
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
     execute = PreparedGraph.execute
 
     def noted(self, inputs, outputs, options):
-        seen.append(replace(options, timeout_ns=half_seconds(options.timeout_ns)))
+        seen.append(replace(options, timeout_ns=tens_of_seconds(options.timeout_ns)))
         return execute(self, inputs, outputs, options)
 
     monkeypatch.setattr(PreparedGraph, "execute", noted)
@@ -72,9 +72,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 
 def test_a_deadline_is_that_of_one_run(limits: list[RunOptions]):
     opened = session(execution_timeout=60)
-    run(opened, {"execution_timeout": "2.5"})
+    run(opened, {"execution_timeout": "20.0"})
     run(opened)
-    assert [o.timeout_ns for o in limits] == [2_500_000_000, 60_000_000_000]
+    assert [o.timeout_ns for o in limits] == [20 * SECOND, 60 * SECOND]
 
 
 def test_each_priority_and_preference_is_compiled_once(compilations: list[tuple[str, str]]):
@@ -91,22 +91,22 @@ def test_dynamic_options_hold_where_a_run_has_no_own(limits: list[RunOptions]):
     opened = session()
     opened.set_ep_dynamic_options({"execution_timeout": "30"})
     run(opened, {"priority": "high"})
-    run(opened, {"execution_timeout": "3"})
-    assert [o.timeout_ns for o in limits] == [30_000_000_000, 3_000_000_000]
+    run(opened, {"execution_timeout": "20"})
+    assert [o.timeout_ns for o in limits] == [30 * SECOND, 20 * SECOND]
 
 
 def test_runs_of_other_threads_have_their_own(limits: list[RunOptions]):
     opened = session()
     threads = [
         threading.Thread(target=run, args=(opened, {"execution_timeout": str(seconds)}))
-        for seconds in range(10, 18)
+        for seconds in range(10, 90, 10)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    seconds = sorted((o.timeout_ns or 0) // 10**9 for o in limits)
-    assert seconds == list(range(10, 18))
+    seconds = sorted((o.timeout_ns or 0) // SECOND for o in limits)
+    assert seconds == list(range(10, 90, 10))
 
 
 @pytest.mark.parametrize(

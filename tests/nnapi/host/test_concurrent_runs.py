@@ -26,6 +26,18 @@ def _three_threads():
         yield
 
 
+def once_a_thread_forks(event: Event) -> None:
+    """Sets the event when a thread waits to fork, and a fork that does not wait would be over."""
+
+    def work() -> None:
+        while CONCURRENT_RUNS._forking is None:
+            sleep(0.001)
+        sleep(0.05)
+        event.set()
+
+    Thread(target=work).start()
+
+
 def test_one_run_has_every_core():
     with ConcurrentRuns():
         assert threads() == {3}
@@ -98,7 +110,7 @@ def test_a_fork_waits_for_the_operations_of_other_threads():
     other = Thread(target=run)
     other.start()
     entered.wait()
-    Timer(0.1, between.set).start()
+    once_a_thread_forks(between)
     child = os.fork()
     if not child:
         os._exit(steps != ["operation"])
@@ -143,7 +155,7 @@ def test_work_without_blas_leaves_blas_its_threads_and_forks_wait_for_it():
     other = Thread(target=work)
     other.start()
     entered.wait()
-    Timer(0.1, over.set).start()
+    once_a_thread_forks(over)
     child = os.fork()
     if not child:
         os._exit(events != ["work"])

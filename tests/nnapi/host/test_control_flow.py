@@ -267,10 +267,11 @@ MILLISECOND = 1_000_000
 
 
 def test_a_loop_ends_at_its_timeout():
-    began = time.monotonic()
-    with pytest.raises(RuntimeFailure, match=r"MISSED_DEADLINE_TRANSIENT: WHILE ran longer than"):
+    began, busy = time.monotonic(), time.process_time()
+    with pytest.raises(RuntimeFailure, match=r"_TRANSIENT: WHILE ran longer than 20000000 ns"):
         run(endless(), ZERO, loop_timeout_ns=20 * MILLISECOND)
-    assert 0.02 < time.monotonic() - began < 1.5  # a second beside it, for a busy machine
+    assert time.monotonic() - began > 0.02
+    assert time.process_time() - busy < 1.5  # the default would be 2 seconds
 
 
 def test_a_loop_ends_at_the_deadline_of_the_run():
