@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401 (see register_handlers)
 import os
 from functools import cached_property
 from threading import Condition, Lock, get_ident
@@ -72,13 +73,16 @@ class ConcurrentRuns:
         thread = get_ident()
         if self._forking is None or self._forking == thread:
             return
+        with self._fork_ended:
+            self._pause(thread, _LONGEST_PAUSE if self._ending else None)
+
+    def _pause(self, thread: int, seconds: float | None) -> None:
+        """Leave the runs of this thread until no other one forks, or the time is over."""
         entered = self._running.count(thread)
         for _ in range(entered):
             self._leave(thread)
-        with self._fork_ended:
-            limit = _LONGEST_PAUSE if self._ending else None
-            self._fork_ended.wait_for(lambda: self._forking is None, limit)
-            self._running += [thread] * entered
+        self._fork_ended.wait_for(lambda: self._forking is None, seconds)
+        self._running += [thread] * entered
 
     def _leave(self, thread: int) -> None:
         if thread in self._running:  # not in the list if the run itself forked
@@ -91,7 +95,9 @@ class ConcurrentRuns:
         """Register handlers: forks and exits between operations only; a child starts without runs.
 
         OpenBLAS stops its threads before a fork and deadlocks if another thread is in a matrix
-        product. Its fork handler runs after those of Python, so these stop all runs first.
+        product. Its fork handler runs after those of Python, so these stop all runs first. What was
+        registered earlier runs later: so the lock of `concurrent.futures` is not held meanwhile,
+        which a run that forks itself would wait for.
         """
         os.register_at_fork(
             before=self._before_fork,
@@ -116,7 +122,7 @@ class ConcurrentRuns:
         """Wait until no other thread is in an operation; from then on this thread alone runs."""
         thread = get_ident()
         with self._fork_ended:
-            self._fork_ended.wait_for(lambda: self._forking is None, seconds)  # one at a time
+            self._pause(thread, seconds)  # one at a time, and a run may be what forks
             self._forking = thread
             self._fork_ended.wait_for(lambda: not self._others(thread), seconds)
 

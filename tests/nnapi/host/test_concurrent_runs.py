@@ -1,6 +1,9 @@
 """While several runs are going, BLAS has one thread; then again what it had."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 from threading import Event, Thread, Timer
 from time import sleep
 
@@ -9,6 +12,8 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from ep_nnapi.nnapi.host import concurrent_runs
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS, ConcurrentRuns, set_blas_threads
+
+ROOT = Path(__file__).parents[3]
 
 
 def threads() -> set[int]:
@@ -138,6 +143,39 @@ def test_two_threads_fork_one_after_the_other():
     for thread in forking:
         thread.join(60)
     assert ended == [0] * 40
+
+
+def test_runs_that_fork_at_the_same_time_do_so_one_after_the_other():
+    """The first waits for the second to pause, which it does by waiting for its turn."""
+    first_runs, second_runs, first_forks, ended = Event(), Event(), Event(), []
+
+    def fork(runs: Event, go: Event) -> None:
+        with CONCURRENT_RUNS:
+            runs.set()
+            go.wait(30)
+            child = os.fork()
+            if not child:
+                os._exit(0)
+            ended.append(os.waitpid(child, 0)[1])
+
+    ways = ((first_runs, second_runs), (second_runs, first_forks))
+    forking = [Thread(target=fork, args=events, daemon=True) for events in ways]
+    once_a_thread_forks(first_forks)
+    for thread in forking:
+        thread.start()
+    for thread in forking:
+        thread.join(60)
+    assert ended == [0, 0]
+
+
+def test_so_they_do_if_a_pool_of_threads_is_imported_later():
+    """Its own handler holds a lock while a process forks."""
+    program = """
+from tests.nnapi.host import test_concurrent_runs
+import concurrent.futures.thread
+test_concurrent_runs.test_runs_that_fork_at_the_same_time_do_so_one_after_the_other()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=ROOT)
 
 
 def test_work_without_blas_leaves_blas_its_threads_and_forks_wait_for_it():
