@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
+from onnx import TensorProto
 
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
@@ -27,6 +28,7 @@ from ep_nnapi.nnapi.spec import (
     DIV,
     F16,
     F32,
+    FILL,
     FULLY_CONNECTED,
     GATHER,
     I32,
@@ -248,6 +250,38 @@ def _gather(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     return Fusion(found.members, n, lower)
 
 
+_FILLED = term(FILL, "shape", "element")
+
+
+def _indicator(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """The numbers 1 and 0 where a condition holds and where not, which a Cast computes."""
+    (condition, *sides), (y,) = scope.model.operations[n].inputs, scope.model.operations[n].outputs
+    filled = [flow.match(_FILLED, index) for index in sides]
+    numbers = [
+        flow.number(found.operands["element"]) if found else _only_number(scope, index)
+        for found, index in zip(filled, sides, strict=True)
+    ]
+    members = frozenset([n]).union(*(found.members for found in filled if found))
+    if numbers != [1, 0] or not flow.encloses(members, frozenset([y])):
+        return None
+
+    def lower(scope: Scope) -> None:
+        perm = scope.layout(condition)
+        dtype = TensorProto.INT32 if scope.operand(y).type is I32 else TensorProto.FLOAT
+        value = scope.graph.node("Cast", scope.value(condition, perm, real=True), to=dtype)
+        scope.define(y, value, perm, real=False)
+
+    return Fusion(members, n, lower)
+
+
+def _only_number(scope: Scope, index: int) -> float | None:
+    """The number that all elements of a constant are; None if they differ."""
+    if not scope.constant(index):
+        return None
+    first, *others = np.unique(scope.operand(index).array)
+    return None if others else float(first)
+
+
 _Finder: TypeAlias = Callable[[Scope, Flow, int], Fusion | None]
 _OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
     ADD: (_layer_norm, _biased),
@@ -259,6 +293,7 @@ _FINDERS: dict[tuple[OperationSpec, OperandCode], tuple[_Finder, ...]] = {
     **{(spec, code): each for spec, each in _OF_FLOATS.items() for code in (F32, F16)},
     **{(ADD, code): (_requantized_softmax,) for code in (Q8, Q8S)},
     **{(QUANTIZE, code): (_quantized_mean,) for code in (Q8, Q8S)},
+    **{(SELECT, code): (_indicator,) for code in (F32, F16, I32)},
     **{(GATHER, code): (_gather,) for code in (F32, F16, I32, Q8, Q8S)},
 }
 """By the last operation and the type of its result."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -254,23 +255,29 @@ class Op(OperandAccess):
     def layout(self, *names: str) -> Perm:
         """The layout in which an element-wise operation on these operands needs no transposes.
 
-        Transposed layouts come from convolutions. They are kept if every operand that is not
-        constant has the output's rank and the layout that the first one has.
+        Transposed layouts come from convolutions. One is kept if all of the largest operands that
+        are not constant have the output's rank and this layout; smaller ones are transposed to it.
         """
         indexes = [i for name in names for i in self.indexes(name)]
-        computed = [i for i in indexes if not self.scope.constant(i)]
+        computed = self._largest([i for i in indexes if not self.scope.constant(i)])
         rank = max(self.scope.rank(i) for i in indexes)
         plain = identity(rank)
         if any(self.scope.rank(i) != rank or self.scope.has(i, plain) for i in computed):
             return plain
         return self.scope.layout(computed[0]) if computed else plain
 
+    def _largest(self, indexes: Sequence[int]) -> list[int]:
+        """Those of the operands that have the most elements, or that may have."""
+        sizes = {i: prod(n or 0 for n in self.scope.dims.get(i) or ()) for i in indexes}
+        known = [size for size in sizes.values() if size]
+        return [i for i, size in sizes.items() if size in (0, max(known, default=0))]
+
     def broadcast(self, name: str, perm: Perm, *, real: bool = True) -> str:
         """An operand of an element-wise operation in the layout `perm` of its result."""
         index = self.index(name)
         shape = self.scope.shape(index)
         missing = len(perm) - len(shape)
-        if perm == identity(len(perm)):
+        if perm == identity(len(perm)) or prod(shape) == 1:
             return self.scope.value(index, real=real)
         if not missing:
             return self.scope.value(index, perm, real=real)

@@ -14,7 +14,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.model import Model, Operand
-from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
 from tests.nnapi.host.engines.expressions import SHAPE, Expression, differences, operators
 from tests.nnapi.host.engines.networks import Network
 
@@ -257,3 +257,40 @@ def test_other_sums_with_a_softmax_are_added(change):
     model = requantized_softmax(Q8, **change)
     assert operators(model)["QLinearAdd"] == 1
     assert max(differences(model)) <= 1
+
+
+def indicator(
+    code: OperandCode, *, filled: bool, ones: Sequence[float] = (1,), zero: float = 0
+) -> Model:
+    """Two numbers where the inputs' first elements are greater and where not."""
+    net = Expression()
+    y = Operand(code, SHAPE)
+    condition = net.operation(spec.GREATER, [net.x, net.numbers(1)], Operand(BOOL8, SHAPE))
+    if filled:
+        dims, kind = net.tensor(np.array(SHAPE), I32), int if code is I32 else float
+        sides = [
+            net.operation(spec.FILL, [dims, net.scalar(kind(number))], y)
+            for number in (ones[0], zero)
+        ]
+    else:
+        sides = [net.tensor(np.resize(np.array(each), SHAPE), code) for each in (ones, [zero])]
+    return net.ends(net.operation(spec.SELECT, [condition, *sides], y))
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["constants", "filled"])
+@pytest.mark.parametrize("code", [F32, I32], ids=str)
+def test_ones_and_zeros_by_a_condition_are_a_cast(code, filled):
+    model = indicator(code, filled=filled)
+    found = operators(model)
+    assert (found["Cast"], found["Where"], found["Expand"]) == (1, 0, 0)
+    assert differences(model) == [0]
+
+
+OTHER = [{"filled": True, "zero": 2}, {"filled": False, "ones": (1, 3)}]
+
+
+@pytest.mark.parametrize("change", OTHER, ids=str)
+def test_other_numbers_by_a_condition_are_selected(change):
+    model = indicator(F32, **change)
+    assert operators(model)["Where"] == 1
+    assert differences(model) == [0]

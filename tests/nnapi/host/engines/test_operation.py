@@ -158,11 +158,31 @@ def test_element_wise_operations_keep_the_layout_of_their_operands():
     assert nodes(op) == []
 
 
-@pytest.mark.parametrize(
-    ("b", "perm"), [(SHAPE, identity(4)), ((4,), (0,))], ids=["plain", "of lower rank"]
-)
-def test_one_plain_operand_or_one_of_lower_rank_makes_the_layout_plain(b, perm):
-    assert element_wise(SHAPE, b, TO_NCHW, perm).layout("input1", "input2") == identity(4)
+def test_one_plain_operand_of_the_same_size_makes_the_layout_plain():
+    assert element_wise(SHAPE, SHAPE, TO_NCHW, identity(4)).layout("input1", "input2") == identity(
+        4
+    )
+
+
+@pytest.mark.parametrize("b", [SHAPE[3:], (1, 1, 1, SHAPE[3])], ids=["of lower rank", "wide"])
+def test_a_smaller_operand_is_transposed_to_the_layout_of_the_larger(b):
+    op = element_wise(SHAPE, b, TO_NCHW, identity(len(b)))
+    assert op.layout("input1", "input2") == TO_NCHW
+    op.broadcast("input2", TO_NCHW)
+    assert nodes(op) == ["Reshape"] * (len(b) == 1) + ["Transpose"]
+
+
+@pytest.mark.parametrize("b", [(1,), (1, 1, 1, 1)], ids=str)
+def test_one_element_has_every_layout(b):
+    op = element_wise(SHAPE, b, TO_NCHW, identity(len(b)))
+    assert op.layout("input1", "input2") == TO_NCHW
+    assert op.broadcast("input2", TO_NCHW) == "x1"
+    assert nodes(op) == []
+
+
+def test_the_largest_operand_of_lower_rank_makes_the_layout_plain():
+    op = element_wise((1, 1, 1, SHAPE[3]), SHAPE[1:], TO_NCHW, identity(3))
+    assert op.layout("input1", "input2") == identity(4)
 
 
 def test_operands_of_lower_rank_are_widened_before_they_are_transposed():
