@@ -99,6 +99,7 @@ static OrtStatus *Ep_Compile(OrtEp *ep, const OrtGraph **graphs, const OrtNode *
   OrtStatus *status = NULL;
   int failed = py_compile(((PyEp *)ep)->self, (uintptr_t *)graphs, (uintptr_t *)fused, count,
                           (PyCompute **)infos, (uintptr_t *)context_nodes, &status);
+  ((PyEp *)ep)->clusters += count;
   return outcome(failed, status);
 }
 

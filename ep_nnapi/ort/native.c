@@ -18,7 +18,7 @@ enum { FUSION_OPTIONS = 23, INITIALIZATION_END = 27, NEWEST = 31 };
 /* ONNX Runtime reads only the members of `ort_version_supported`. Those that _build.py does not
  * declare are NULL: `undeclared` has room for them. */
 enum { UNDECLARED = 16 };
-struct PyEp { OrtEp base; void *undeclared[UNDECLARED], *self; const char *name; };
+struct PyEp { OrtEp base; void *undeclared[UNDECLARED], *self; const char *name; size_t clusters; };
 
 static const OrtApi *api;
 static const OrtEpApi *ep_api;

@@ -140,6 +140,10 @@ def test_every_option_of_a_session_is_noticed(name: str):
         run(opened, {name: "1"})
 
 
+def test_a_session_without_clusters_does_not_look_for_options():
+    run(session(exclude="Abs,Add"), {"priority": "urgent"})
+
+
 def test_entries_of_others_are_theirs():
     opened = session()
     options = onnxruntime.RunOptions()
