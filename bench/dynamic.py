@@ -2,13 +2,14 @@
 
 Everything is measured turn by turn in one process and in its own time of all processors, which a
 busy machine changes little: read the ratios. The first run is made anew for every sample by a cache
-of one set of sizes.
+of one set of sizes. Last comes what is added to each call of a small network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from time import process_time
 
@@ -17,11 +18,15 @@ import onnx
 import onnxruntime
 
 import ep_nnapi
+from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 
 SAMPLES = 5
 RUNS = 3
 """Runs of known sizes after each first one."""
+CALLS = 2000
+BATCHES = 1, 2
+"""Of the small network, in turn."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +76,25 @@ def measured(case: Case) -> Times:
     return Times(median(first), median(later), median(fixed))
 
 
+def added() -> tuple[float, float, float]:
+    """Medians of processor seconds of calls of mlp: the CPU provider's, a fixed batch's, any's."""
+    models = [zoo.MODELS["mlp"](batch=batch) for batch in BATCHES]
+    any_batch = _session(zoo.MODELS["mlp"](dynamic=("batch",)))
+    turns = [
+        [session_of(model.SerializeToString()), _session(model), any_batch] for model in models
+    ]
+    feeds = [dict(zoo.sample_inputs(model)) for model in models]
+    times: list[list[float]] = [[], [], []]
+    for number in range(CALLS):
+        turn = number % len(BATCHES)
+        for session, found in zip(turns[turn], times, strict=True):
+            found.append(_seconds(partial(session.run, None, feeds[turn])))
+    cpu, fixed, any_size = map(median, times)
+    return cpu, fixed - cpu, any_size - cpu
+
+
 def main() -> None:
-    """Prints a table."""
+    """Prints a table and a line."""
     others = SAMPLES * RUNS
     print(f"medians of {SAMPLES} first runs and {others} others, milliseconds of processors")
     print("network              first    next   fixed  first/next  next/fixed")
@@ -81,6 +103,8 @@ def main() -> None:
         first, later, fixed = (1e3 * t for t in (found.first, found.next, found.fixed))
         ratios = f"{first / later:10.1f}  {later / fixed:10.2f}"
         print(f"{case.name:20} {first:6.1f}  {later:6.1f}  {fixed:6.1f}  {ratios}", flush=True)
+    cpu, fixed, later = (1e6 * t for t in added())
+    print(f"mlp: {cpu:.0f} µs, a fixed batch adds {fixed:.0f}, two sizes of a symbolic {later:.0f}")
 
 
 def _session(model: onnx.ModelProto, **options: object) -> onnxruntime.InferenceSession:

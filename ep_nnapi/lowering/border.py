@@ -106,11 +106,15 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Position of an ONNX tensor, and its shape; an INT64 input that is INT32 is `narrowed`."""
+    """Position of an ONNX tensor, and its shape; an INT64 input that is INT32 is `narrowed`.
+
+    contents  the bytes that it must have; None: any
+    """
 
     position: int
     shape: tuple[int, ...]
     narrowed: bool = False
+    contents: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

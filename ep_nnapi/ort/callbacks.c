@@ -79,8 +79,14 @@ PyCompute *new_compute(void *self, size_t inputs, size_t outputs) {
   return compute;
 }
 
-void set_direct_run(PyCompute *compute, const DirectRun *run) {
-  atomic_store(&compute->direct.run, atomic_load(&compute->direct.failed) ? NULL : run);
+int set_direct_run(PyCompute *compute, size_t index, const DirectRun *run) {
+  DirectEntry *entry = &compute->direct.entries[index];
+  atomic_store(&entry->run, run);
+  return atomic_load(&entry->users) == 0;
+}
+
+int64_t last_direct_run(PyCompute *compute, size_t index) {
+  return atomic_exchange(&compute->direct.entries[index].last, 0);
 }
 
 void *compute_self(PyCompute *compute) { return compute->self; }

@@ -68,6 +68,8 @@ class FusedNode:
         tensors = call.inputs
         inputs = [_input(tensors[i], dtype) for i, dtype in self._inputs]
         stop = Termination()
+        if self.direct is not None:
+            self.direct.note_uses()
         self._runner(inputs, lambda index, shape: self._allocate(call, index, shape), stop)
         if self.direct is not None:
             self.direct.offer()

@@ -34,12 +34,12 @@ class Runner(Protocol):
 
 @runtime_checkable
 class DirectRunner(Protocol):
-    """A runner that a session of ONNX Runtime may replace while no more is asked of it."""
+    """A runner that sessions of ONNX Runtime may replace while no more is asked of it."""
 
-    def direct(self) -> DirectRun | None:
-        """Returns the session and the tensors that it takes, for later runs; None if there is none.
+    def direct_runs(self) -> Sequence[DirectRun]:
+        """Returns the sessions and the tensors that they take, those that ran last first.
 
-        It holds until the provider's options change or a listener comes.
+        They hold until the provider's options change or a listener comes.
         """
         ...
 

@@ -24,16 +24,29 @@ static int enter_direct_run(void) {
   return 0;
 }
 
-static int has_shape(const OrtValue *value, const DirectTensor *wanted) {
-  const int64_t *dims;
-  size_t rank;
-  int dtype;
-  OrtStatus *status = api->GetTensorElementTypeAndShapeDataReference(value, &dtype, &dims, &rank);
-  if (status != NULL) {
-    api->ReleaseStatus(status);
-    return 0;
-  }
-  return rank == wanted->rank && (rank == 0 || !memcmp(dims, wanted->dims, rank * sizeof *dims));
+/* Sets *fits to 0 if the fused node's input is not what `wanted` says. */
+static OrtStatus *match(OrtKernelContext *context, const DirectTensor *wanted, int *fits) {
+  const OrtValue *value = NULL;
+  Tensor found;
+  *fits = 0;
+  TRY(api->KernelContext_GetInput(context, wanted->position, &value));
+  if (value == NULL) return NULL;
+  TRY(api->GetTensorElementTypeAndShapeDataReference(value, &found.dtype, &found.dims, &found.rank));
+  if (found.rank != wanted->rank) return NULL;
+  if (found.rank > 0 && memcmp(found.dims, wanted->dims, found.rank * sizeof *found.dims)) return NULL;
+  *fits = 1;
+  if (wanted->contents == NULL) return NULL;
+  TRY(read_tensor(value, &found));
+  *fits = found.bytes == wanted->bytes &&
+          (found.bytes == 0 || !memcmp(found.data, wanted->contents, found.bytes));
+  return NULL;
+}
+
+static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int *fits) {
+  size_t i;
+  *fits = 1;
+  for (i = 0; i < run->given_count && *fits; i++) TRY(match(context, &run->given[i], fits));
+  return NULL;
 }
 
 /* An INT64 tensor's numbers as INT32, which wrap around as numpy's do, and a value over them. */
@@ -59,17 +72,14 @@ static OrtStatus *narrow(const InnerSession *session, const OrtValue *value, Nar
   return tensor_over(session, &tensor, &made->value);
 }
 
-/* Sets *fits to 0 if an input has another shape than the session takes. */
 static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
-                              const OrtValue **inputs, Narrowed *narrowed, int *fits) {
+                              const OrtValue **inputs, Narrowed *narrowed) {
   const DirectTensor *tensor;
   size_t i;
-  *fits = 1;
-  for (i = 0; i < run->input_count && *fits; i++) {
+  for (i = 0; i < run->input_count; i++) {
     tensor = &run->inputs[i];
     TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
-    *fits = inputs[i] != NULL && has_shape(inputs[i], tensor);
-    if (!*fits || !tensor->narrowed) continue;
+    if (!tensor->narrowed) continue;
     TRY(narrow(run->session, inputs[i], &narrowed[i]));
     inputs[i] = narrowed[i].value;
   }
@@ -90,15 +100,14 @@ static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
                   run->output_names, run->output_count, outputs);
 }
 
-/* Sets *fits to 0, without a run, if an input has another shape than the session takes. */
-static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context, int *fits) {
+static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context) {
   const OrtValue *inputs[MOST_DIRECT_TENSORS];
   Narrowed narrowed[MOST_DIRECT_TENSORS];
   OrtStatus *status;
   size_t i;
   memset(narrowed, 0, run->input_count * sizeof *narrowed);
-  status = read_inputs(run, context, inputs, narrowed, fits);
-  if (status == NULL && *fits) status = run_on_inputs(run, context, inputs);
+  status = read_inputs(run, context, inputs, narrowed);
+  if (status == NULL) status = run_on_inputs(run, context, inputs);
   for (i = 0; i < run->input_count; i++) {
     if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
     free(narrowed[i].numbers);
@@ -106,32 +115,55 @@ static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context
   return status;
 }
 
-/* What a fused node may run without Python; NULL: nothing. */
+/* One of the runs that a fused node chooses from; NULL: none.
+ *
+ * users   threads that look at the run or are in it
+ * last    when it began last, 0 once Python knows */
 typedef struct {
   _Atomic(const DirectRun *) run;
+  atomic_int users;
+  _Atomic int64_t last;
+} DirectEntry;
+
+/* What a fused node may run without Python. */
+typedef struct {
+  DirectEntry entries[MOST_DIRECT_RUNS];
   atomic_int failed;
 } DirectSlot;
 
+/* After a long run Python does the next, which it can end. */
+static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *fits) {
+  const DirectRun *run;
+  OrtStatus *status = NULL;
+  int64_t start;
+  atomic_fetch_add(&entry->users, 1);
+  run = atomic_load(&entry->run);
+  if (run != NULL) status = match_all(run, context, fits);
+  if (status == NULL && *fits) {
+    start = now_ns();
+    atomic_store(&entry->last, start);
+    status = run_on_tensors(run, context);
+    if (now_ns() - start > run->long_ns) atomic_store(&entry->run, NULL);
+  }
+  atomic_fetch_sub(&entry->users, 1);
+  return status;
+}
+
 /* 1 if the cluster has been computed, or its run terminated: then *status. 0: Python has to do it.
  *
- * After an error Python does it for good; after a long run it does the next, which it can end. */
+ * After an error Python does it for good. */
 static int run_directly(DirectSlot *slot, OrtKernelContext *context, OrtStatus **status) {
-  const DirectRun *run;
-  int64_t start;
+  size_t i;
   int fits = 0;
-  if (has_options || atomic_load(&slot->run) == NULL || !enter_direct_run()) return 0;
-  run = atomic_load(&slot->run);
-  if (run != NULL) {
-    start = now_ns();
-    *status = run_on_tensors(run, context, &fits);
-    if (now_ns() - start > run->long_ns) atomic_store(&slot->run, NULL);
-  }
+  if (has_options || atomic_load(&slot->failed) || !enter_direct_run()) return 0;
+  for (i = 0; i < MOST_DIRECT_RUNS && !fits && *status == NULL; i++)
+    if (atomic_load(&slot->entries[i].run) != NULL)
+      *status = run_entry(&slot->entries[i], context, &fits);
   leave_direct_run();
   if (*status == NULL) return fits;
   if (run_terminated()) return 1;
   api->ReleaseStatus(*status);
   *status = NULL;
   atomic_store(&slot->failed, 1);
-  atomic_store(&slot->run, NULL);
   return 0;
 }

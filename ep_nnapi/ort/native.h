@@ -122,23 +122,26 @@ typedef struct {
   const NamedTensors *weights;
 } InnerModel;
 
-/* An input or output of a fused node: its position and the only shape that it may have. An input
- * that is `narrowed` is INT64, and INT32 in the session. */
+/* An input or output of a fused node: its position, the only shape that it may have and, unless
+ * NULL, the only contents. An input that is `narrowed` is INT64, and INT32 in the session. */
 typedef struct {
   size_t position, rank;
   const int64_t *dims;
   int narrowed;
+  const void *contents;
+  size_t bytes;
 } DirectTensor;
 
-enum { MOST_DIRECT_TENSORS = 16 };
+enum { MOST_DIRECT_TENSORS = 16, MOST_DIRECT_RUNS = 8 };
 
-/* A fused node whose tensors are those of a session, in the order of the session's names. After a
- * run of more than `long_ns` nanoseconds the next one goes through Python, which can end it. */
+/* A fused node whose tensors are those of a session, in the order of the session's names; `given`
+ * are inputs of the node that decide if the session fits. After a run of more than `long_ns`
+ * nanoseconds the next one goes through Python, which can end it. */
 typedef struct {
   const InnerSession *session;
   const char *const *input_names, *const *output_names;
-  const DirectTensor *inputs, *outputs;
-  size_t input_count, output_count; /* at most MOST_DIRECT_TENSORS each */
+  const DirectTensor *given, *inputs, *outputs;
+  size_t given_count, input_count, output_count; /* of the latter at most MOST_DIRECT_TENSORS each */
   int64_t long_ns;
 } DirectRun;
 
@@ -224,9 +227,11 @@ OrtStatus *new_run_options(OrtRunOptions **options);
 OrtStatus *terminate_run(OrtRunOptions *options);
 void release_run_options(OrtRunOptions *options);
 
-/* Runs that need no Python: those of `compute` from now on, or none for NULL. `run` lives as long
- * as `compute`. */
-void set_direct_run(PyCompute *compute, const DirectRun *run);
+/* A run that needs no Python, one of MOST_DIRECT_RUNS of `compute` from now on, or none for NULL.
+ * Returns 1 if no thread uses an earlier one there any more: as long must each of them live. */
+int set_direct_run(PyCompute *compute, size_t index, const DirectRun *run);
+/* When the run there last began, in perf_counter_ns() time; 0 if not since the last call. */
+int64_t last_direct_run(PyCompute *compute, size_t index);
 /* While held, runs that begin go through Python. */
 void hold_direct_runs(int hold);
 int count_direct_runs(void);

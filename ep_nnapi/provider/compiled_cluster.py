@@ -117,13 +117,14 @@ class Runner:
         run = partial(self._run, inputs, allocate, stop)
         run_with_events(self.cluster.compiler.listeners, self.cluster.report, run)
 
-    def direct(self) -> DirectRun | None:
-        """Returns what may run without this runner, as it is now; None if runs need it."""
+    def direct_runs(self) -> list[DirectRun]:
+        """Returns what may run without this runner, as it is now; nothing if runs need it."""
         compiler = self.cluster.compiler
         compilation = self._compilations.get(compiler.current_of_session.options)
         if self._fallback_executor is not None or compilation is None:
-            return None
-        return direct_run(compiler, compilation, self.border)
+            return []
+        run = direct_run(compiler, compilation, self.border)
+        return [] if run is None else [run]
 
     def _run(
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ep_nnapi.lowering.border import BoundBorder, Unconverted
+from ep_nnapi.lowering.border import BoundBorder, Place, Unconverted
 from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
 from ep_nnapi.provider.compiler import Compiler
 
 
 @dataclass(frozen=True, slots=True)
 class DirectRun:
-    """A session of ONNX Runtime that computes a cluster, and the cluster's tensors in it."""
+    """A session of ONNX Runtime that computes a cluster, and the cluster's tensors in it.
+
+    given  inputs of the cluster: it computes those of these shapes and contents
+    used   to be called for runs of the session that its runner knows nothing of
+    """
 
     session: object
     tensors: Unconverted
+    given: tuple[Place, ...]
+    used: Callable[[], object] = lambda: None
 
 
 def direct_run(
@@ -35,4 +42,4 @@ def direct_run(
     ):
         return None
     session = compilation.direct_session()
-    return None if session is None else DirectRun(session, tensors)
+    return None if session is None else DirectRun(session, tensors, tensors.inputs)

@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -13,18 +14,20 @@ import numpy as np
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Array, Constant, Value
-from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
     Durations,
+    Runner,
     new_durations,
 )
 from ep_nnapi.provider.compiler import Compiler, Declined
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
 from ep_nnapi.provider.device_health import Failures
+from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.report import ClusterReport
 
@@ -127,6 +130,26 @@ class DynamicRunner:
                     key, self._specialized_executor(named)
                 )
         executor(inputs, allocate, stop)
+
+    def direct_runs(self) -> list[DirectRun]:
+        """Returns what may run the cached shapes without this runner, the last ones first."""
+        with self._lock:
+            cached = list(reversed(self._executors.items()))
+        return [
+            replace(run, given=self._given(key), used=partial(self._cached_executor, key))
+            for key, executor in cached
+            if isinstance(executor, Runner)
+            for run in executor.direct_runs()
+        ]
+
+    def _given(self, key: _CacheKey) -> tuple[Place, ...]:
+        """Returns the inputs that have this key."""
+        shapes, contents = key
+        known = dict(zip(self.cluster.shape_inputs, contents, strict=True))
+        return tuple(
+            Place(position, shape, contents=known.get(name))
+            for position, (name, shape) in enumerate(zip(self.inputs, shapes, strict=True))
+        )
 
     def _cached_executor(self, key: _CacheKey) -> Executor | None:
         with self._lock:

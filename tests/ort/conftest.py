@@ -5,7 +5,8 @@ from collections.abc import Callable
 import onnxruntime
 import pytest
 
-from ep_nnapi.ort import plugin, session
+from ep_nnapi.ort import compute, plugin, session
+from ep_nnapi.sessions import device_session
 from tests.ort.fake import FakeProvider
 from tests.ort.look import Look
 
@@ -40,6 +41,26 @@ def start(model: bytes, **options: object) -> onnxruntime.InferenceSession:
         setattr(chosen, name, value)
     providers = [NAME, "CPUExecutionProvider"]
     return onnxruntime.InferenceSession(model, chosen, providers=providers)
+
+
+@pytest.fixture
+def no_run_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is."""
+    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A line for each run through Python."""
+    found: list[str] = []
+    through_python = compute.FusedNode.compute
+
+    def counted(node: compute.FusedNode, call: object) -> None:
+        found.append("run")
+        through_python(node, call)
+
+    monkeypatch.setattr(compute.FusedNode, "compute", counted)
+    return found
 
 
 @pytest.fixture

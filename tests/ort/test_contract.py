@@ -7,8 +7,9 @@ import inspect
 import pytest
 
 from ep_nnapi.ort import contract
+from ep_nnapi.provider import compiled_cluster
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.provider import Provider, open_provider
 from tests.ort.fake import Cluster, Runner
@@ -20,6 +21,8 @@ IMPLEMENTATIONS = [
     (contract.Cluster, UnusableCluster),
     (contract.Cluster, Cluster),
     (contract.Runner, Runner),
+    (contract.DirectRunner, compiled_cluster.Runner),
+    (contract.DirectRunner, DynamicRunner),
 ]
 
 

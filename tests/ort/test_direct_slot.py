@@ -12,34 +12,13 @@ import pytest
 
 from ep_nnapi.ort import callbacks, compute, direct_slot
 from ep_nnapi.ort import session as nnapi
-from ep_nnapi.sessions import device_session
 from tests.nnapi.host.engines.test_prepared import in_child
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
 from tests.runtimes import host_only
 
-pytestmark = host_only
+pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]
 X = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
-
-
-@pytest.fixture(autouse=True)
-def no_run_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is."""
-    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A line for each run through Python."""
-    found: list[str] = []
-    through_python = compute.FusedNode.compute
-
-    def counted(node: compute.FusedNode, call: object) -> None:
-        found.append("run")
-        through_python(node, call)
-
-    monkeypatch.setattr(compute.FusedNode, "compute", counted)
-    return found
 
 
 def start(content: bytes, threads: int = 1, **attributes: object) -> onnxruntime.InferenceSession:
@@ -108,13 +87,6 @@ def test_int64_inputs_need_no_python(calls: list[str]):
     assert calls == ["run"]
 
 
-def test_sizes_that_the_model_does_not_declare_need_python(calls: list[str]):
-    session = start(abs_add(("n", 3)))
-    for rows in (2, 1, 2):
-        repeat(lambda rows=rows: session.run(None, {"x": X[:rows]}), (np.abs(X) + X)[:rows])
-    assert len(calls) == 9
-
-
 def test_a_profile_has_every_run(calls: list[str], tmp_path: Path):
     session = start(abs_add(), enable_profiling=True, profile_file_prefix=str(tmp_path / "p"))
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X)
@@ -163,7 +135,8 @@ def test_after_a_long_run_the_next_one_goes_through_python(
     started = [found for key, (_, found) in callbacks.live_objects.items() if key not in before]
     (node,) = [found for found in started if isinstance(found, compute.FusedNode)]
     assert node.direct is not None
-    ((run, _),) = node.direct._offered.values()
+    (entry,) = node.direct._entries
+    ((run, _),) = entry.kept
     run.long_ns = -1
     repeat(lambda: session.run(None, {"x": X}), np.abs(X) + X, 4)
     assert calls == ["run"] * 3
@@ -173,8 +146,8 @@ def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pyte
     """C code is told of an input that the session does not have."""
     made = direct_slot._run_struct
 
-    def with_other_names(session: object, tensors: object) -> tuple[object, object]:
-        run, owned = made(session, tensors)
+    def with_other_names(session: object, direct: object) -> tuple[object, object]:
+        run, owned = made(session, direct)
         run.input_names = run.output_names
         return run, owned
 

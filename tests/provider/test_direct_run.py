@@ -48,7 +48,7 @@ def test_tensors_are_in_the_order_of_the_models_operands():
     found = direct_run(compiler(), Direct(), PLAIN)
     assert found is not None
     assert found.session == "session"
-    assert found.tensors.inputs == (Place(1, (3,)), Place(0, (2,)))
+    assert found.tensors.inputs == found.given == (Place(1, (3,)), Place(0, (2,)))
     assert found.tensors.outputs == (Place(1, (3,)), Place(0, (3,)))
 
 

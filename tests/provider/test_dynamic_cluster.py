@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
 from ep_nnapi.graph.value import Constant
+from ep_nnapi.lowering.border import Place
+from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.options import parse
+from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants
+from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.run_events import WHOLE_CLUSTER, RunEvent
+from ep_nnapi.sessions import device_session
+from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import model, plan
@@ -23,6 +31,15 @@ SUM.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(np.ones(3, np.flo
 
 def runner(device: FaultyDevice, **options: object) -> DynamicRunner:
     (cluster,) = plan(SUM, device, **options).clusters
+    assert isinstance(cluster, DynamicCluster)
+    return cluster.bind(["x"], ["y"])
+
+
+def on_host_cpu(**options: object) -> DynamicRunner:
+    runtime = host_runtime()
+    device = next(d for d in runtime.devices() if d.name == "host-cpu")
+    planner = Planner(Compiler(Target(8), runtime, device), parse(options))
+    (cluster,) = planner.plan(graph_of(SUM)).clusters
     assert isinstance(cluster, DynamicCluster)
     return cluster.bind(["x"], ["y"])
 
@@ -61,6 +78,31 @@ def test_their_runs_have_an_event():
     run(bound, 2)
     assert [(e.name, e.device) for e in events] == [(WHOLE_CLUSTER, "fallback=cpu")] * 2
     assert [list(e.nodes) for e in events] == [["Add_a", "Tanh_y"]] * 2
+
+
+def test_runs_without_it_are_offered_for_the_sizes_in_the_cache_and_count_as_uses(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(device_session, "LONG_RUN", 1000.0)  # however busy the machine is
+    bound = on_host_cpu(shape_cache=2)
+    assert bound.direct_runs() == []
+    for rows in (1, 2):
+        run(bound, rows)
+    two, one = bound.direct_runs()  # the last one first
+    assert two.given == (Place(0, (2, 3), contents=None),)
+    assert two.session is not one.session
+    one.used()
+    run(bound, 3)
+    assert [found.given[0].shape for found in bound.direct_runs()] == [(3, 3), (1, 3)]
+    two.used()  # no longer in the cache
+    assert len(bound.direct_runs()) == 2
+
+
+def test_they_are_given_by_the_contents_of_inputs_that_determine_shapes():
+    shapes = ((2,), (4,)), (b"12345678",)
+    bound = replace(on_host_cpu(), inputs=("x", "s"))
+    bound.cluster = replace(bound.cluster, shape_inputs=("s",))
+    assert bound._given(shapes) == (Place(0, (2,)), Place(1, (4,), contents=b"12345678"))
 
 
 def test_copied_constants_outlive_their_source():

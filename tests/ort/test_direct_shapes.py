@@ -1,0 +1,235 @@
+"""Fused nodes of symbolic sizes run without Python when they have been compiled for the sizes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from weakref import ref
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from ep_nnapi.graph.value import Array
+from ep_nnapi.ort import session as nnapi
+from ep_nnapi.ort._native import lib
+from ep_nnapi.ort.inner_session import InnerSession
+from ep_nnapi.provider.dynamic_cluster import DynamicCluster
+from tests.nnapi.host.engines.test_prepared import in_child
+from tests.ort.conftest import settings
+from tests.ort.models import abs_add, model, node, tensor
+from tests.runtimes import host_only
+
+pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]
+ROWS = abs_add(("n", 3))
+RUN_OPTION = "ep.nnapipluginexecutionprovider.execution_timeout"
+
+
+def start(
+    content: bytes = ROWS, *, profile: Path | None = None, **options: object
+) -> onnxruntime.InferenceSession:
+    chosen = settings()
+    chosen.intra_op_num_threads = 1
+    if profile is not None:
+        chosen.enable_profiling, chosen.profile_file_prefix = True, str(profile)
+    nnapi.append_execution_provider(chosen, device="host-cpu", **options)
+    return onnxruntime.InferenceSession(content, chosen)
+
+
+def check(session: onnxruntime.InferenceSession, *rows: int, seed: int = 0, **more: object) -> None:
+    """Runs ROWS with numbers of rows, one after the other."""
+    rng = np.random.default_rng(seed)
+    for count in rows:
+        x = rng.standard_normal((count, 3)).astype(np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x}, **more)[0], np.abs(x) + x)
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """The first input's shape of each compilation."""
+    found: list[tuple[int, ...]] = []
+    specialize = DynamicCluster.specialize
+
+    def noted(cluster: DynamicCluster, given: dict[str, Array]) -> object:
+        found.append(next(iter(given.values())).shape)
+        return specialize(cluster, given)
+
+    monkeypatch.setattr(DynamicCluster, "specialize", noted)
+    return found
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[ref[InnerSession]]:
+    """The sessions of devices."""
+    found: list[ref[InnerSession]] = []
+    init = InnerSession.__init__
+
+    def noted(session: InnerSession, *arguments: object) -> None:
+        found.append(ref(session))
+        init(session, *arguments)
+
+    monkeypatch.setattr(InnerSession, "__init__", noted)
+    return found
+
+
+def alive(sessions: list[ref[InnerSession]]) -> int:
+    gc.collect()
+    return sum(session() is not None for session in sessions)
+
+
+def test_known_sizes_need_no_python(calls: list[str]):
+    check(start(), 2, 1, 2, 1, 1, 2)
+    assert len(calls) == 2
+
+
+def test_tensors_that_are_converted_need_python(calls: list[str]):
+    """INT64 is INT32 inside."""
+    nodes = [node("Abs", "x", "a"), node("ArgMax", "a", "y", axis=1, keepdims=0)]
+    session = start(model(nodes, [tensor("x", ("n", 3))], [tensor("y", ("n",), np.int64)]))
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    for rows in (2, 1, 2, 1):
+        np.testing.assert_array_equal(session.run(None, {"x": x[:rows]})[0], [2, 2][:rows])
+    assert len(calls) == 4
+
+
+def test_int64_inputs_need_no_python(calls: list[str]):
+    nodes = [node("Abs", "x", "a"), node("Gather", "a i", "y", axis=1)]
+    given = [tensor("x"), tensor("i", ("n",), np.int64)]
+    session = start(model(nodes, given, [tensor("y", (2, "n"))]))
+    x = np.array([[-1, 2, -3], [4, -5, 6]], np.float32)
+    for positions in ([0, 2], [1], [-1, 1], [2], [2**32 + 1, 0], [-2]):
+        i = np.array(positions)
+        (y,) = session.run(None, {"x": x, "i": i})
+        np.testing.assert_array_equal(y, np.abs(x)[:, i.astype(np.int32)])
+    assert len(calls) == 2
+
+
+def test_tensors_without_elements(calls: list[str]):
+    """They run on the CPU provider, through Python."""
+    check(start(), 0, 2, 0, 2)
+    assert len(calls) == 3
+
+
+def test_the_sizes_used_last_are_kept(
+    compiled: list[tuple[int, ...]], opened: list[ref[InnerSession]]
+):
+    """Python learns of runs without it before it drops sizes, and the sessions of those close."""
+    session = start(shape_cache=2)
+    before = alive(opened)
+    check(session, 1, 2, 1, 2, 1)
+    del compiled[:]
+    check(session, 3, 1)
+    assert compiled == [(3, 3)]
+    check(session, 2)
+    assert compiled == [(3, 3), (2, 3)]
+    assert alive(opened) == before + 2
+    del session
+    assert alive(opened) == 0
+
+
+def test_more_sizes_than_c_code_chooses_from(
+    calls: list[str], compiled: list[tuple[int, ...]], opened: list[ref[InnerSession]]
+):
+    most = lib.MOST_DIRECT_RUNS
+    session = start(shape_cache=2 * most)
+    del compiled[:], calls[:]
+    check(session, *range(1, most + 3))
+    check(session, *range(3, most + 3))  # the last ones
+    assert len(calls) == len(compiled) == most + 2
+    check(session, 1, 2, 1, 2, *range(5, most + 3))
+    assert len(compiled) == most + 2
+    assert len(calls) == most + 4
+    assert alive(opened) >= most + 2
+
+
+@pytest.mark.parametrize("crossing", [False, True], ids=["shape of an input", "contents of one"])
+def test_inputs_that_the_session_does_not_have_decide(calls: list[str], crossing: bool):
+    """c is expanded to the shape of w: Shape is in the cluster of Expand, or in the one before."""
+    nodes = [
+        node("Abs", "w", "a"),
+        node("Shape", "a", "s"),
+        node("ReduceMax", "a", "r", keepdims=0),
+        node("Cast", "s", "f", to=1),
+        node("ReduceMin", "f", "g", keepdims=0),
+        node("Max", "r g", "h"),
+        node("Mul", "x h", "c", name="left"),
+        node("Abs", "c", "d"),
+        node("Expand", "d s", "b"),
+        node("Add", "b b", "y"),
+    ]
+    if not crossing:
+        del nodes[3:6]
+        nodes[3] = node("Mul", "x r", "c", name="left")
+    content = model(
+        nodes, [tensor("x", (1, 1)), tensor("w", ("p", "q"))], [tensor("y", ("p", "q"))]
+    )
+    session = start(content, exclude="left")
+    del calls[:]
+    shapes = [(2, 3), (3, 2), (6, 1)]
+    for shape in [*shapes, *shapes, (6, 1), (2, 3)]:
+        w = np.full(shape, -7, np.float32)
+        (y,) = session.run(None, {"x": np.full((1, 1), -2, np.float32), "w": w})
+        np.testing.assert_array_equal(y, np.full(shape, 28))
+    first = 8  # the cluster of Shape has outputs that are reshaped, or converted
+    assert len(calls) == first + len(shapes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_threads_of_different_sizes_while_sizes_are_dropped(
+    calls: list[str], opened: list[ref[InnerSession]], seed: int
+):
+    session = start(shape_cache=2)
+    before = alive(opened)
+    drawn = random.Random(seed)
+    # mostly two sizes, and others that push them out
+    rows = [drawn.choice([1, 2, 1, 2, 1, 2, 1, 2, 3, 4]) for _ in range(400)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda i: check(session, *rows[i : i + 4], seed=i), range(0, 400, 4)))
+    assert len(calls) < len(rows)
+    check(session, 5, 6, 7)
+    assert alive(opened) <= before + 2
+
+
+def test_a_profile_has_every_run(calls: list[str], tmp_path: Path):
+    session = start(profile=tmp_path / "p")
+    check(session, 1, 2, 1, 2)
+    events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
+    assert len([e for e in events if e["name"] == "NNAPI cluster"]) == 4
+    check(session, 1, 2, 1, 2)
+    assert len(calls) == 5  # which offers all of them
+
+
+def test_changed_options_and_options_of_a_run_need_python(calls: list[str]):
+    session = start()
+    check(session, 1, 2, 1, 2)
+    limited = onnxruntime.RunOptions()
+    limited.add_run_config_entry(RUN_OPTION, "60")
+    check(session, 1, 2, run_options=limited)
+    check(session, 1, 2)
+    assert len(calls) == 4
+    session.set_ep_dynamic_options({"execution_timeout": "60"})
+    check(session, 1, 2, 1, 2)
+    assert len(calls) == 8
+
+
+def test_a_terminated_run_ends_and_the_next_one_is_right(calls: list[str]):
+    session = start()
+    check(session, 1, 2)
+    options = onnxruntime.RunOptions()
+    options.terminate = True
+    for rows in (1, 2):
+        with pytest.raises(Exception, match="terminate flag"):
+            check(session, rows, run_options=options)
+    check(session, 1, 2)
+    assert len(calls) == 2
+
+
+def test_a_forked_process_runs_its_parents_session():
+    """Sizes that the parent has compiled, and others."""
+    session = start(shape_cache=2)
+    check(session, 1, 2, 1, 2)
+    assert in_child(lambda: check(session, 1, 2, 3, 1) or 0) == 0
+    check(session, 1, 2)
