@@ -7,8 +7,8 @@ seeds, and on every family at a few sizes (of the zoo's networks: `python -m ben
     forward     nodes join what they read from, one after the other
     backward    the same with every edge turned round
     waves       the connected parts of groups as ONNX Runtime's providers form them
-    torch       the connected parts of what PyTorch's CapabilityBasedPartitioner makes; up to 700
-                nodes, and only where torch is installed
+    torch       the connected parts of what PyTorch's CapabilityBasedPartitioner makes; up to
+                1,000 nodes, and only where torch is installed
     program     an exact integer program; of small graphs only
 
 Prints a table and writes build/partitioner_peers.json; the table of docs/partitioner.md and the
@@ -36,7 +36,7 @@ WAYS: dict[str, tuple[int, Callable[[nx.DiGraph, set[Hashable]], Clusters]]] = {
     "forward": (10**6, baselines.by_single_nodes),
     "backward": (10**6, baselines.by_single_nodes_backwards),
     "waves": (10**6, baselines.by_connected_waves),
-    **({"torch": (700, by_torch)} if INSTALLED else {}),
+    **({"torch": (1_000, by_torch)} if INSTALLED else {}),
 }
 SIZES, PROGRAM = (30, 100, 500, 10_000), 30
 DECLINED, SEEDS = (0.05, 0.1, 0.25), 10
