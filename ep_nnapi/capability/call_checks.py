@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from ep_nnapi.capability.memory_limits import (
-    is_small,
     require_bounded_memory,
     require_finite_scalars,
     require_int32_scalars,
@@ -42,9 +41,7 @@ def check_call(call: Call, node: GraphNode, feature_level: int) -> None:
     require_finite_scalars(call, feature_level)
     check_shapes(call)
     require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
-    if not is_small(call):
-        require_bounded_memory(node, call)
-    elif key is not None:
+    if require_bounded_memory(node, call) and key is not None:
         if len(_passed) >= _MOST_PASSED:
             _passed.clear()
         _passed[key] = match

@@ -42,21 +42,19 @@ def require_int32_scalars(call: Call) -> None:
             )
 
 
-def require_bounded_memory(node: GraphNode, call: Call) -> None:
-    """Raises Reject(SIZE) if a call of the node needs more memory than its own sizes justify.
+def require_bounded_memory(node: GraphNode, call: Call) -> bool:
+    """Returns True if the memory of a call is within the limits for any node, False for this one.
 
-    Constants are lazy, so the check runs before any of them is in memory.
+    Raises Reject(SIZE) if the call needs more memory than the sizes of the node justify. Constants
+    are lazy, so the check runs before any of them is in memory.
     """
-    used = _used(call)
-    if max(map(bytes_of, used), default=0) > _ALLOWANCE:
+    used = (*_values(call.inputs), *writes(call))
+    for_any = max(map(bytes_of, used), default=0) <= _ALLOWANCE
+    if not for_any:
         _require_in_proportion(node, call)
     if call.spec in SCRATCH:
         require_scratch(call.spec, operands_of(call), sum(v.size for v in used))
-
-
-def is_small(call: Call) -> bool:
-    """True if the memory of a call is within the limits for any node."""
-    return call.spec not in SCRATCH and max(map(bytes_of, _used(call)), default=0) <= _ALLOWANCE
+    return for_any
 
 
 def _require_in_proportion(node: GraphNode, call: Call) -> None:
@@ -75,11 +73,6 @@ def _require_in_proportion(node: GraphNode, call: Call) -> None:
     for value in writes(call):
         if bytes_of(value) > written:
             raise _too_large(f"{call.spec.name} computes a tensor", value, written)
-
-
-def _used(call: Call) -> tuple[Value, ...]:
-    """The tensors that a call reads and writes."""
-    return (*_values(call.inputs), *writes(call))
 
 
 def _values(args: Iterable[Arg]) -> list[Value]:

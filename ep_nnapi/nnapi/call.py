@@ -35,7 +35,8 @@ class View:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes in physical order."""
-        return tuple(self.value.shape[i] for i in self.perm)
+        shape = self.value.shape
+        return tuple([shape[i] for i in self.perm])
 
 
 Scalar: TypeAlias = bool | int | float
