@@ -16,6 +16,7 @@ from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
+from ep_nnapi.lowering.reshapes import delay_reshapes
 from ep_nnapi.nnapi.call import Arg, Call, Scalar, View
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import (
@@ -63,7 +64,8 @@ def lower(
     Raises UnsupportedPermute if a permute inside is declined or not supported at the feature level.
     """
     leaving = {v.name for v in outputs}
-    fused = fuse_activations(needed(calls, leaving), leaving)
+    moved = delay_reshapes(needed(calls, leaving), leaving, target.feature_level)
+    fused = fuse_activations(moved, leaving)
     fused = fuse_hard_swish(fused, leaving, target.feature_level)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec is TRANSPOSE for c in fused):
