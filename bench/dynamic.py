@@ -77,11 +77,21 @@ def measured(case: Case) -> Times:
 
 
 def added() -> tuple[float, float, float]:
-    """Medians of processor seconds of calls of mlp: the CPU provider's, a fixed batch's, any's."""
+    """Medians of processor seconds of calls of mlp: the CPU provider's, a fixed batch's, any's.
+
+    Each on one thread: others would spin.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
     models = [zoo.MODELS["mlp"](batch=batch) for batch in BATCHES]
-    any_batch = _session(zoo.MODELS["mlp"](dynamic=("batch",)))
+    any_batch = _session(zoo.MODELS["mlp"](dynamic=("batch",)), intra_op_num_threads=1)
     turns = [
-        [session_of(model.SerializeToString()), _session(model), any_batch] for model in models
+        [
+            session_of(model.SerializeToString(), options),
+            _session(model, intra_op_num_threads=1),
+            any_batch,
+        ]
+        for model in models
     ]
     feeds = [dict(zoo.sample_inputs(model)) for model in models]
     times: list[list[float]] = [[], [], []]
