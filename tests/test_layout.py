@@ -31,7 +31,6 @@ TESTED_BY = {
     "ep_nnapi/diagnostics/device_support": "tests/cli/test_devices",  # the verb prints it
     "ep_nnapi/diagnostics/device_times": "tests/cli/test_devices",
     "ep_nnapi/diagnostics/run_and_compare": "tests/cli/test_run",
-    "ep_nnapi/diagnostics/session_runs": "tests/cli/test_run",
     "ep_nnapi/nnapi/_embedding": "tests/capi/test_build",
     "ep_nnapi/nnapi/host/cache_folder": "tests/nnapi/host/test_cache",
     "ep_nnapi/nnapi/host/device": "tests/nnapi/host/test_runtime",

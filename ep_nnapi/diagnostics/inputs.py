@@ -87,17 +87,19 @@ def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     return [replace(s, dims=fixed.get(s.name) or substitute_symbols(s.dims, sizes)) for s in inputs]
 
 
-def random_feeds(inputs: Sequence[InputSpec], seed: int) -> Feeds:
+def random_feeds(inputs: Sequence[InputSpec], seed: int, size: int = 1) -> Feeds:
     """Returns random inputs for one run: standard normal floats, integers 0 and 1.
 
-    Symbolic and unknown dimensions become 1. Raises ModelError for shapes that exceed memory.
+    size    of symbolic and unknown dimensions after the first, which becomes 1
+    Raises ModelError for shapes that exceed memory.
     """
     rng = np.random.default_rng(seed)
-    return Feeds(({spec.name: _random(spec, rng) for spec in inputs},))
+    return Feeds(({spec.name: _random(spec, rng, size) for spec in inputs},))
 
 
-def _random(spec: InputSpec, rng: np.random.Generator) -> Array:
-    shape = [d if isinstance(d, int) else 1 for d in spec.dims]
+def _random(spec: InputSpec, rng: np.random.Generator, size: int) -> Array:
+    sizes = [1, *[size] * len(spec.dims)]
+    shape = [d if isinstance(d, int) else s for d, s in zip(spec.dims, sizes, strict=False)]
     try:
         if spec.dtype.kind == "f":
             return rng.standard_normal(shape).astype(spec.dtype)

@@ -8,21 +8,40 @@ import numpy as np
 import onnxruntime
 
 from ep_nnapi.diagnostics.check import first_line
-from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, spec_of
-from ep_nnapi.diagnostics.model_sources import Inputs
+from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, random_feeds, spec_of
+from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import Array
 from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.provider.provider import Provider
 
+SIZES = (1, 32, 64, 224)
+"""Sizes of symbolic dimensions in random inputs: the first one that the model can run."""
+
 
 def feeds_of(
     session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
 ) -> Feeds:
-    """Returns the given inputs, or random ones, with the fixed shapes."""
+    """Returns the given inputs, or random ones that the session can run, with the fixed shapes."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))
-    return given_feeds(inputs, specs, seed)
+    feeds = given_feeds(inputs, specs, seed)
+    given = paths_of(inputs) is None or paths_of(inputs)
+    if given or all(isinstance(d, int) for s in specs for d in s.dims[1:]):
+        return feeds
+    tried = (random_feeds(specs, seed, size) for size in SIZES)
+    return next((random for random in tried if _runs(session, random)), feeds)
+
+
+def _runs(session: onnxruntime.InferenceSession, feeds: Feeds) -> bool:
+    """True if the session can run the first inputs; no error is printed if it cannot."""
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    try:
+        session.run(None, dict(feeds.runs[0]), options)
+    except Exception:  # ONNX Runtime's exceptions have no common base class
+        return False
+    return True
 
 
 def outputs_of(
@@ -41,7 +60,7 @@ def outputs_of(
 
 
 def _other_sizes(session: onnxruntime.InferenceSession, feeds: Mapping[str, Array]) -> str:
-    """Returns advice on the inputs of symbolic sizes, which are 1 in random ones; or ""."""
+    """Returns advice on the inputs of symbolic sizes; "" if there are none."""
     for given in session.get_inputs():
         if not all(isinstance(size, int) for size in given.shape):
             sizes = ",".join(map(str, feeds[given.name].shape))

@@ -11,7 +11,7 @@ import numpy as np
 from onnxruntime import GraphOptimizationLevel
 
 from ep_nnapi.diagnostics.check import open_session
-from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, random_feeds, read_feeds, spec_of
+from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.diagnostics.output_traits import traits_of
 from ep_nnapi.diagnostics.run_and_compare import (
@@ -20,7 +20,7 @@ from ep_nnapi.diagnostics.run_and_compare import (
     relaxed,
     run_on_nnapi,
 )
-from ep_nnapi.diagnostics.session_runs import outputs_of
+from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions
@@ -49,9 +49,7 @@ def record(
     # spinning threads would take CPU time from other workers
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = open_session(str(model), options, [CPU])
-    inputs = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
-    specs = fixed_specs(inputs, fixed)
-    feeds = read_feeds(how.inputs, specs) if how.inputs else random_feeds(specs, _SEED)
+    feeds = feeds_of(session, how.inputs, _SEED, tuple(fixed.items()))
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
     if exposed is not None:
         model = exposed

@@ -81,7 +81,7 @@ def test_run_whose_device_fails_is_exit_3(cli):
 
 
 def test_inputs_of_sizes_that_the_model_cannot_take_come_with_the_way_out(cli, tmp_path: Path):
-    """A random input has 1 for each symbolic size; this model needs 2 or more."""
+    """A random input has 1 row if their number is symbolic; this model needs 2 or more."""
     nodes = [node("Abs", "x", "a"), node("Reshape", "a two_rows", "y")]
     ends = [tensor("x", ("n", 3))], [tensor("y", (2, "m"))]
     path = tmp_path / "two_rows.onnx"
