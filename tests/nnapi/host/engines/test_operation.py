@@ -8,6 +8,7 @@ import pytest
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.graph import OnnxGraph
+from ep_nnapi.nnapi.host.engines.lowering.movement import concatenation
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.scope import TO_NCHW, Inexpressible, Scope, identity
 from ep_nnapi.nnapi.host.named_operation import named_operations
@@ -190,3 +191,16 @@ def test_operands_of_lower_rank_are_widened_before_they_are_transposed():
     op.broadcast("input2", TO_NCHW)
     assert nodes(op) == ["Reshape", "Transpose"]
     assert element_wise(SHAPE, (4,)).broadcast("input2", identity(4)) == "x1"
+
+
+@pytest.mark.parametrize(("channels", "perm"), [(4, TO_NCHW), (3, TO_NCHW), (5, identity(4))])
+def test_tensors_are_joined_in_the_layout_of_convolutions_if_most_have_it(channels, perm):
+    net = Network()
+    of_convolution = net.add(Operand(F32, SHAPE))
+    other = net.add(Operand(F32, (*SHAPE[:3], channels)))
+    parts, out = [other, of_convolution], Operand(F32, (*SHAPE[:3], 4 + channels))
+    y = net.operation(spec.CONCATENATION, [*parts, net.scalar(3)], out)
+    op = lowered(net.model(parts, [y]), identity(4), TO_NCHW)
+    concatenation(op)
+    assert op.scope.perms(op.index("output")) == [perm]
+    assert nodes(op) == ["Transpose", "Concat"]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 from onnx import TensorProto
 
@@ -9,6 +12,8 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.engines.operation import Op
 from ep_nnapi.nnapi.host.engines.row import row
 from ep_nnapi.nnapi.host.engines.scope import (
+    TO_NCHW,
+    Perm,
     composed,
     identity,
     inverse,
@@ -45,6 +50,22 @@ def _quantization(operand: Operand) -> tuple[float, int]:
     return operand.scale, operand.zero_point
 
 
+def _joined_layout(op: Op, indexes: Sequence[int]) -> Perm:
+    """The layout of convolutions if at most half of the elements need a transpose for it.
+
+    As a rule a convolution reads them; else another layout takes one transpose, as this one does.
+    """
+    perm, scope = op.layout("inputs"), op.scope
+    computed = [i for i in indexes if not scope.constant(i)]
+    if perm != identity(4) or not any(scope.has(i, TO_NCHW) for i in computed):
+        return perm
+
+    def transposed(layout: Perm) -> int:
+        return sum(prod(scope.shape(i)) for i in computed if not scope.has(i, layout))
+
+    return TO_NCHW if transposed(TO_NCHW) <= transposed(perm) else perm
+
+
 def concatenation(op: Op) -> None:
     """Concatenates along an axis; quantized inputs unlike the output are requantized.
 
@@ -52,8 +73,8 @@ def concatenation(op: Op) -> None:
     """
     output = op.operand("output")
     axis = op.axis("axis", op.rank("output"))
-    perm = op.layout("inputs")
     indexes = op.indexes("inputs")
+    perm = _joined_layout(op, indexes)
     parts = []
     for index in indexes:
         operand = op.scope.operand(index)
