@@ -61,6 +61,10 @@ def concat(n: Node) -> Iterator[Call]:
     Source: ONNX Concat-4, Concat-11, Concat-13; NDK ANEURALNETWORKS_CONCATENATION.
     """
     y, axis = n.output(), n.axis()
+    parts = [list(x.shape) for x in n.inputs]
+    together = {len(p) for p in parts} == {y.rank} and sum(p[axis] for p in parts) == y.shape[axis]
+    detail = f"{y.name} has shape {list(y.shape)}; the parts along axis {axis} have {parts}"
+    n.require(together, Reason.SHAPE, detail)
     if len(n.inputs) == 1:
         yield from of_any_type(n, n.input(0), y, lambda a, b: reshape(n, a, b))
     elif y.dtype is DType.BOOL:

@@ -99,6 +99,17 @@ def test_concat_of_integers_takes_equal_shapes():
     rejects(unequal, FL8, Reason.DTYPE, "CONCATENATION.inputs takes")
 
 
+def test_concat_whose_size_is_only_declared_is_rejected_if_it_is_another():
+    """Before opset 11, shape inference takes no negative axis."""
+    declared = [[helper.make_tensor_type_proto(TensorProto.FLOAT, (3, n, 1))] for n in (14, 7)]
+    parts = f32(3, 7, 1), f32(3, 7, 1)
+    right, wrong = (
+        node("Concat", *parts, axis=-2, opset=10, output_types=types) for types in declared
+    )
+    accepts(right, FL8)
+    rejects(wrong, FL8, Reason.SHAPE, "y0 has shape [3, 7, 1]; the parts along axis 1 have")
+
+
 SPLITS = {
     "equal": ((6, 4), 0, (2, 2, 2), ["SPLIT"]),
     "unequal": ((2, 6), 1, (1, 2, 3), ["SLICE"] * 3),

@@ -11,6 +11,7 @@ from tests.oracle import (
     FL4,
     FL6,
     FL8,
+    Fed,
     accepts,
     emitted,
     f16,
@@ -19,12 +20,14 @@ from tests.oracle import (
     graph,
     i32,
     i64,
+    ints,
     matches,
     node,
     on_cpu,
     rejects,
 )
 
+UNSIGNED = Fed(TensorProto.UINT32, (4,), 0, 9)
 AXES = [((5,), 0), ((3, 5), -1), ((3, 5), 0), ((2, 3, 4), 1), ((2, 3, 4, 2), 0)]
 FOLDED = [((2, 3, 4, 2, 2), 2), ((2, 1, 3, 2, 2, 5), -1)]
 
@@ -119,3 +122,8 @@ def test_any_other_number_than_1_means_the_least(largest):
     """As in ONNX Runtime."""
     case = node("TopK", f32(3, 5), np.array([3]), largest=largest, outputs=2)
     matches(case, FL3, oracle=on_cpu)
+
+
+def test_the_least_of_unsigned_numbers_are_rejected():
+    least = node("TopK", UNSIGNED, ints(2), outputs=2, largest=0)
+    rejects(least, FL8, Reason.DTYPE, "x0 is UINT32")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import isfinite
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -173,7 +174,7 @@ class Node:
                 f"{next(given, like.name)} is quantized; {self.node.op_type} is computed in floats",
             )
         to = like.dtype.numpy
-        if to.kind in "iu" and not (float(number).is_integer() and -(2**31) <= number < 2**31):
+        if to.kind in "iu" and not _holds(to, number):
             raise Reject(
                 Reason.DTYPE,
                 f"{like.name} is {like.dtype.name}; {self.node.op_type} is computed in floats",
@@ -188,6 +189,12 @@ class Node:
     def supports(self, call: Call) -> bool:
         """True if the target's feature level supports the operation with these operands."""
         return call.is_supported(self.target.feature_level)
+
+
+def _holds(to: np.dtype[np.integer[Any]], number: float) -> bool:
+    """True for a whole number that the integer type and NNAPI's INT32 have."""
+    ranges = [np.iinfo(t) for t in (to, np.int32)]
+    return float(number).is_integer() and all(i.min <= number <= i.max for i in ranges)
 
 
 def _is_quantized(value: Value) -> bool:
