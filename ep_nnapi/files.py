@@ -1,4 +1,4 @@
-"""Atomic writes and SHA-256 digests of files."""
+"""Names, atomic writes and SHA-256 digests of files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.errors import ModelError, OptionError
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22
@@ -31,9 +32,14 @@ def write_atomically(
 
     folder  descriptor of the directory that `path` is relative to (default: the working directory)
     mode    permissions, before the umask
+    Devices, pipes and links such as /dev/stdout are written to, and stay what they are.
     The temporary file is in the same directory. It has an unpredictable name and is created
     exclusively, so a symbolic link planted there is not followed.
     """
+    if folder is None and _stays(path):
+        with open(path, "wb") as file:
+            file.writelines(parts)
+        return
     home, name = os.path.split(path)
     temporary = os.path.join(home, f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}")
     descriptor = os.open(temporary, _CREATE, mode, dir_fd=folder)
@@ -45,6 +51,31 @@ def write_atomically(
         with suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def _stays(path: str | Path) -> bool:
+    """True if the file system has at `path` what is not to be replaced by a file."""
+    try:
+        kind = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    link = os.path.islink(path) and os.path.abspath(path).startswith(("/dev/", "/proc/"))
+    return link or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)
+
+
+def require_name(path: Path) -> None:
+    """Raises ModelError if no file can be at `path`, or ONNX Runtime can open none there."""
+    name = str(path)
+    if "\0" in name:
+        raise ModelError(f"{name!r}: no file can have this name, which has a NUL character")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ModelError(f"{name!r}: ONNX Runtime opens no file whose name is not UTF-8") from None
+    try:
+        path.is_file()
+    except OSError as error:  # what is_file does not take for a file that is not there
+        raise ModelError(f"{name}: {error.strerror}") from None
 
 
 def write_text(path: Path, text: str) -> None:

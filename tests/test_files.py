@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
@@ -11,8 +12,8 @@ from time import monotonic
 import pytest
 
 from ep_nnapi import files
-from ep_nnapi.errors import printable
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, write_atomically
+from ep_nnapi.errors import ModelError, printable
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, write_atomically
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -63,6 +64,48 @@ def test_a_link_at_the_output_is_replaced_not_followed(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", [b"data"])
     assert victim.read_text() == "precious"
     assert not (tmp_path / "file").is_symlink()
+
+
+def test_devices_are_written_to_and_stay(tmp_path: Path) -> None:
+    null, full = tmp_path / "null", tmp_path / "full"
+    null.symlink_to("/dev/null")
+    full.symlink_to("/dev/full")
+    write_atomically(null, [b"data"])
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(full, [b"data"])
+    for link in (null, full):
+        assert link.is_symlink()
+        assert stat.S_ISCHR(link.stat().st_mode)
+
+
+def test_pipes_and_open_files_are_written_to_and_stay(tmp_path: Path) -> None:
+    """As those of `-o /dev/stdout`, which another program or a shell has opened."""
+    named = tmp_path / "pipe"
+    os.mkfifo(named)
+    reader = os.open(named, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(named, [b"to a ", b"pipe"])
+    assert os.read(reader, 99) == b"to a pipe"
+    os.close(reader)
+    assert named.is_fifo()
+    with (tmp_path / "file").open("w+") as file:
+        write_atomically(f"/dev/fd/{file.fileno()}", [b"to a file"])
+        assert file.read() == "to a file"
+
+
+def test_names_that_a_model_may_have(tmp_path: Path) -> None:
+    for name in ("a model", "ü'\"\\$\n", "-", "none", "loop"):
+        require_name(tmp_path / name)
+
+
+def test_names_that_no_model_may_have(tmp_path: Path) -> None:
+    refused = {
+        "a\0b": r"a\\x00b': no file can have this name, which has a NUL character",
+        "a\udcff": r"a\\udcff': ONNX Runtime opens no file whose name is not UTF-8",
+        "a" * 256: "a: File name too long",
+    }
+    for name, sentence in refused.items():
+        with pytest.raises(ModelError, match=sentence):
+            require_name(tmp_path / name)
 
 
 def test_digests(tmp_path: Path) -> None:

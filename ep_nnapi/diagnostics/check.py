@@ -15,6 +15,7 @@ from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.files import require_name
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
@@ -106,6 +107,7 @@ def source(model: ModelSource) -> str | bytes:
         verify_checksum_of_bytes(model)
         return model
     path = Path(model)
+    require_name(path)
     if path.is_dir():
         raise ModelError(
             f"{path} is a directory; give one .onnx or .ort file (`prepare` takes directories)"

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.errors import ModelError, OptionError
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
@@ -153,6 +153,7 @@ def _names_file(target: Path) -> bool:
 
 def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tuple[Path, str]]]:
     """Returns the output location, and each model with the name of its output there."""
+    require_name(source)
     if source.is_dir():
         return _outputs_of_directory(source, target, job)
     if not source.is_file():

@@ -29,12 +29,14 @@ def one_sentence(error: BaseException) -> bool:
     [
         ("nowhere.onnx", "nowhere.onnx: no such file"),
         (Path("nowhere.onnx"), "nowhere.onnx: no such file"),
+        ("no\0where.onnx", "which has a NUL character"),
+        ("n" * 256, "n: File name too long"),
         (b"", "the model is empty"),
         (b"this is no model", "the model: ONNX Runtime cannot load it"),
         (CONTENT[: len(CONTENT) // 2], "the model: ONNX Runtime cannot load it"),
         (CONTENT[:-1], "the model: ONNX Runtime cannot load it"),
     ],
-    ids=["missing", "missing path", "empty", "text", "half", "all but a byte"],
+    ids=["missing", "missing path", "NUL", "long", "empty", "text", "half", "all but a byte"],
 )
 def test_models_that_cannot_be_loaded(ask, model, says: str):
     with pytest.raises(ep_nnapi.ModelError) as caught:

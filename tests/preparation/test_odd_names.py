@@ -36,6 +36,15 @@ def test_a_link_that_leads_to_itself_alone(tmp_path: Path) -> None:
         ep_nnapi.prepare(tmp_path / "loop.onnx", tmp_path / "out")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("a\0b", "a NUL character"), ("\udcff", "not UTF-8"), ("a" * 256, "File name too long")],
+)
+def test_a_name_that_no_model_may_have(name: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(ep_nnapi.ModelError, match=sentence):
+        ep_nnapi.prepare(tmp_path / f"{name}.onnx", tmp_path / "out")
+
+
 def test_the_timeout_covers_reading_the_model(tmp_path: Path) -> None:
     """A sparse file, whose digest alone would take minutes."""
     with (tmp_path / "large.onnx").open("wb") as stream:
