@@ -140,6 +140,13 @@ def test_other_types_are_refused():
     rejects(node("Abs", np.ones(3)), FL8, Reason.DTYPE, "DOUBLE")
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
+def test_the_absolute_value_of_unsigned_integers_is_refused(dtype):
+    """-1 is no number of such a type."""
+    refused = f"is {np.dtype(dtype).name.upper()}; Abs is computed in floats"
+    rejects(node("Abs", np.ones(3, dtype)), FL8, Reason.DTYPE, refused)
+
+
 TIES = [0.5, -0.5, 1.5, 2.5, -1.5, 0.49999997, -0.49999997, 8388609, 1e30, -0.0]
 
 
