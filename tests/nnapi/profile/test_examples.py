@@ -9,7 +9,7 @@ from ep_nnapi.nnapi.profile.file import read, to_text
 from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.spec import BY_NAME
 
-FEW = ("CONCATENATION", "MEAN", "SOFTMAX", "RESHAPE")
+FEW = ("CONCATENATION", "MEAN", "SOFTMAX", "RESHAPE", "TRANSPOSE")
 
 
 def test_each_example_has_a_file_and_each_file_an_example():
