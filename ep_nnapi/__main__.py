@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from types import FrameType
+from typing import TextIO
 
 _INTERRUPTED = 130  # the exit status of a program ended by SIGINT: 128 + 2
 _IMPORTING = (
@@ -17,13 +18,30 @@ _IMPORTING = (
 def start() -> int:
     """Runs the command line; Ctrl-C prints one line and exits, even during imports."""
     signal.signal(signal.SIGINT, _interrupt)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started the program
+            setattr(sys, name, _nowhere())
     try:
         from ep_nnapi.cli.main import main
 
-        return main()
+        code = main()
+        _drop_unwritten()
+        return code
     except KeyboardInterrupt:
         _say()
         return _INTERRUPTED
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w")
+
+
+def _drop_unwritten() -> None:
+    """Forgets output that cannot be written, which the interpreter would complain of at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = _nowhere()
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -1,7 +1,6 @@
 """Entry point of the command line: parse arguments, call one library function, print its result.
 
-Each command imports its modules when it is called. `prepare` thus avoids importing ONNX Runtime,
-which only its worker processes need.
+Each command imports its modules when called: of `prepare`, only workers import ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from ep_nnapi.cli import (
     fix_command,
     prepare_arguments,
     report_command,
+    terminal,
     tune_command,
 )
 from ep_nnapi.cli import report_tables as report_printing
@@ -39,8 +39,9 @@ def main(given: Sequence[str] | None = None) -> int:
         parser = _parser()
         complete(parser)
         parsed = parser.parse_args(dashed(sys.argv[1:] if given is None else given))
-        verb: Callable[[argparse.Namespace], int] = parsed.verb
-        return verb(parsed)
+        code: int = parsed.verb(parsed)
+        sys.stdout.flush()  # what cannot be written is an error here
+        return code
     except (ModelError, OptionError) as error:
         line(f"ep-nnapi: {error}", error=True)
         return UNUSABLE
@@ -50,6 +51,8 @@ def main(given: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return DONE
+    except OSError as error:  # a full disk, or one that cannot be read
+        return terminal.unusable(error)
 
 
 def _parser() -> argparse.ArgumentParser:

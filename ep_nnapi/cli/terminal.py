@@ -28,6 +28,13 @@ def line(text: str = "", *, error: bool = False) -> None:
     print(printable(text), file=sys.stderr if error else sys.stdout)
 
 
+def unusable(error: OSError) -> int:
+    """Prints what the operating system says, with the file that it is about; returns UNUSABLE."""
+    about = f"{error.filename}: " if error.filename else ""
+    line(f"ep-nnapi: {about}{error.strerror or error}", error=True)
+    return UNUSABLE
+
+
 def print_json(data: object) -> None:
     """Prints the data as standard JSON, whose strings are escaped."""
     print(json.dumps(strict(data), indent=2, allow_nan=False))

@@ -69,6 +69,35 @@ def test_a_closed_pipe_is_no_error():
     assert (done.stdout, done.stderr) == ("model\n", "")
 
 
+@pytest.mark.parametrize("verb", [["check", DIGITS], ["check", DIGITS, "--json"], ["devices"]])
+def test_output_that_cannot_be_written_is_a_sentence(verb: list[str]):
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "ep_nnapi", *verb]
+        done = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+    assert (done.returncode, done.stderr) == (UNUSABLE, "ep-nnapi: No space left on device\n")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str):
+    command = f"{sys.executable} -m ep_nnapi check {DIGITS} {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert (done.returncode, done.stderr) == (DONE, "")
+
+
+def test_a_disk_that_is_full_is_a_sentence(tmp_path: Path):
+    """For a model that `fix` writes to try it, which is larger than a file may be."""
+    command = f"ulimit -f 1; exec {sys.executable} -m ep_nnapi fix {DIGITS} -o {tmp_path}/m.onnx"
+    done = subprocess.run(
+        ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == UNUSABLE
+    assert re.fullmatch(r"ep-nnapi: .*File too large\n", done.stderr)
+
+
 INTERRUPTING = """
 import os, signal, sys
 from ep_nnapi.__main__ import start
