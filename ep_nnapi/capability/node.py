@@ -9,7 +9,7 @@ from dataclasses import replace
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.float_fallback import lower_in_floats
 from ep_nnapi.capability.requantize import insert_requantization
-from ep_nnapi.errors import Reason, Reject, Rejection
+from ep_nnapi.errors import Reason, Reject, Rejection, SpecError
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import MAX_NUMPY_RANK
@@ -24,7 +24,7 @@ from ep_nnapi.quantization.propagate import (
     require_unquantized,
     with_identity_quantization,
 )
-from ep_nnapi.sizes.conflicts import shape_conflict
+from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.int64_ranges import narrow_to_int32
 from ep_nnapi.target import Target
@@ -49,6 +49,8 @@ def judge(node: GraphNode, target: Target) -> CapableNode | Rejection:
         return Rejection(node.name, node.op_type, reject.reason, reject.detail)
     except Exception as error:  # a defect in one operator must not fail the session
         conflict = shape_conflict(node)
+        if isinstance(error, SpecError) and not conflict and (only := unconfirmed_shape(node)):
+            conflict = f"{only}; {error}"
         if conflict:
             return Rejection(node.name, node.op_type, Reason.SHAPE, conflict)
         return defect(node, error)

@@ -20,9 +20,8 @@ def shape_conflict(node: GraphNode) -> str:
 
     ONNX Runtime keeps a declared output shape, with a warning, where its own inference differs.
     """
-    unsized = replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))
     try:
-        inferred = infer_outputs(unsized)
+        inferred = infer_outputs(_unsized(node))
     except shape_inference.InferenceError as error:
         return _PREFIX.sub("", str(error).strip())
     for value, found in zip(outputs_of(node), (v for v in inferred if v), strict=True):
@@ -31,3 +30,19 @@ def shape_conflict(node: GraphNode) -> str:
                 f"{value.name} is declared as {list(value.shape)}, inferred as {list(found.shape)}"
             )
     return ""
+
+
+def unconfirmed_shape(node: GraphNode) -> str:
+    """Names an output of ONNX's whose shape is only declared; "" where inference finds each shape.
+
+    Raises InferenceError if the inputs are inconsistent.
+    """
+    inferred = (v for v in infer_outputs(_unsized(node)) if v)
+    for value, found in zip(outputs_of(node), inferred, strict=True):
+        if is_sized(value) and not is_sized(found):
+            return f"{value.name} is only declared as {list(value.shape)}"
+    return ""
+
+
+def _unsized(node: GraphNode) -> GraphNode:
+    return replace(node, outputs=tuple(v and replace(v, dims=None) for v in node.outputs))

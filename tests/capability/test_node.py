@@ -10,7 +10,7 @@ import pytest
 
 from ep_nnapi.capability import node as capability
 from ep_nnapi.capability.node import CapableNode, judge
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Reason, Rejection, SpecError
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.ops.lib.node import KNOWN_OPSET
@@ -144,3 +144,20 @@ def test_a_defect_rejects_the_node_and_is_logged(
             "its analysis failed, which is a defect of ep-nnapi: injected",
         )
     assert "Traceback" in caplog.text
+
+
+def test_other_sizes_than_computed_are_the_models_if_only_a_declaration_gives_them(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Before opset 11, shape inference takes no negative axis of a Concat; it knows any Relu."""
+
+    def computes_others(*_: object) -> None:
+        raise SpecError("it computes [9]")
+
+    monkeypatch.setattr(capability, "check_call", computes_others)
+    longer = replace(Y, dims=(4, 3))
+    join = GraphNode(0, "join", "Concat", "", 4, (X, X), (longer,), attributes={"axis": -2})
+    assert rejected(join) == (Reason.SHAPE, "y is only declared as [4, 3]; it computes [9]")
+    assert caplog.records == []
+    assert rejected(RELU)[0] is Reason.OP
+    assert "defect of ep-nnapi: it computes [9]" in rejected(RELU)[1]

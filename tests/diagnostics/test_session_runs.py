@@ -6,7 +6,9 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from ep_nnapi.diagnostics.check import open_session
 from ep_nnapi.diagnostics.session_runs import feeds_of
+from ep_nnapi.sessions.cpu import CPU, exact_options
 from tests.ort.models import model, node, tensor
 
 BATCHES = {"x": np.ones((3, 5), np.float32)}
@@ -17,7 +19,7 @@ def in_rows(rows: int) -> onnxruntime.InferenceSession:
     nodes = [node("Abs", "x", "a"), node("Reshape", "a in_rows", "y")]
     ends = [tensor("x", ("batch", "n"))], [tensor("y", (rows, "m"))]
     made = model(nodes, *ends, {"in_rows": np.array([rows, -1])})
-    return onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    return open_session(made, exact_options(), [CPU])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, DType, Value
-from ep_nnapi.sizes.conflicts import shape_conflict
+from ep_nnapi.sizes.conflicts import shape_conflict, unconfirmed_shape
 
 
 def matmul(y: tuple[Dim, ...] | None, inner: int = 3, **kind: str) -> GraphNode:
@@ -33,3 +33,12 @@ def test_inconsistent_inputs_give_the_reason_of_shape_inference() -> None:
 
 def test_operators_without_shape_inference_have_no_conflict() -> None:
     assert shape_conflict(matmul((7, 7), op_type="Nowhere", domain="x")) == ""
+
+
+def test_sizes_that_inference_finds_are_confirmed() -> None:
+    assert unconfirmed_shape(matmul((2, 4))) == ""
+
+
+def test_sizes_that_only_a_declaration_gives_are_named() -> None:
+    said = unconfirmed_shape(matmul((7, 7), op_type="Nowhere", domain="x"))
+    assert said == "y is only declared as [7, 7]"
