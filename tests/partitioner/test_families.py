@@ -38,7 +38,10 @@ SIZES = [100, 1000, *(pytest.param(n, marks=pytest.mark.long) for n in (10_000, 
 @pytest.mark.parametrize("nodes", SIZES)
 def test_families(family, nodes, declined):
     dag, capable = drawn(family, nodes, declined)
-    assert_never_worse(dag, capable, LINEAR, f"{family}, {nodes} nodes, {declined:.0%} declined")
+    # joining single nodes takes quadratic time there: each search meets most of the graph
+    quadratic = family == "random" and nodes == 100_000 and declined >= 0.1
+    ways = (by_connected_waves,) if quadratic else LINEAR
+    assert_never_worse(dag, capable, ways, f"{family}, {nodes} nodes, {declined:.0%} declined")
 
 
 @pytest.mark.torch
