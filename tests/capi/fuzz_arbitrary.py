@@ -3,7 +3,6 @@
 import ctypes as c
 import os
 import random
-from collections import deque
 from collections.abc import Callable
 
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
@@ -38,8 +37,6 @@ class Caller:
         self.nn, self.random = nn, r
         self._handles: dict[str, list[int]] = {}
         self._worlds: list[World] = []
-        # a client keeps its buffers until the events of its executions have ended
-        self._closed: deque[World] = deque(maxlen=1000)
         self._space = (c.c_uint8 * SPACE)()
         self._directory = c.c_char_p(directory.encode())
         self._file = os.memfd_create("fuzz")
@@ -58,8 +55,7 @@ class Caller:
         self._remember("MemoryDesc", world.descriptor())
         self._remember("Device", world.device)
         if len(self._worlds) > 3:
-            self._closed.append(self._worlds.pop(0))
-            self._closed[-1].close()
+            self._worlds.pop(0).close()
 
     def call(self) -> tuple[Function, tuple[object, ...], int]:
         """One call: the function, its arguments and what it returned."""

@@ -9,6 +9,8 @@ from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from tests.capi.client import Library
 
 OK = 0
+_BUFFERS: list[object] = []
+"""Those of all makers: executions whose events nobody has waited for may still write to them."""
 
 
 class Maker:
@@ -21,6 +23,7 @@ class Maker:
         self.a = np.array([1, 2], np.float32)
         self.b = np.array([10, 20], np.float32)
         self.out = np.zeros(2, np.float32)
+        _BUFFERS.append((self.a, self.b, self.out))
 
     def close(self) -> None:
         for free, handle in reversed(self._made):
