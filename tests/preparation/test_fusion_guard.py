@@ -48,7 +48,7 @@ def basic_ops(source: Path, folder: Path) -> dict[str, str]:
 def still_there(options: dict[str, object], ops: dict[str, str]) -> dict[str, object]:
     """The options without names in `exclude` that were fused away: they would be unknown."""
     names = str(options.get("exclude", "")).split(",")
-    return {"exclude": ",".join(n for n in names if n in {*ops, *ops.values()})}
+    return {**options, "exclude": ",".join(n for n in names if n in {*ops, *ops.values()})}
 
 
 def keeps_what_is_claimed(source: Path, folder: Path, **options: object) -> dict[str, str]:
