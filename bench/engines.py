@@ -42,6 +42,8 @@ SECONDS = 0.1
 """Time of one engine in one round, at least one run."""
 QUANTIZED = ("mobilenet_v1", "mobilenet_v2", "resnet18", "kws_dscnn")
 SCHEMES = ("u8u8", "u8s8", "s8s8")
+DYNAMIC = ("mlp:dynamic", "transformer_encoder:dynamic")
+"""Models whose products are of integers with scales that a run finds."""
 CREATED = ("mobilenet_v2", "resnet50")
 """Models whose creation of a session the summary names."""
 PROCESSES = 5
@@ -216,6 +218,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
     floats = [r for r in rows if ":" not in r.model]
     kinds = {"float models above 1 ms": [r for r in floats if r.theirs > 1]}
     kinds |= {scheme: [r for r in rows if r.model.endswith(f":{scheme}")] for scheme in SCHEMES}
+    kinds["dynamic"] = [r for r in rows if r.model in DYNAMIC]
     for kind, found in kinds.items():
         if found:
             least = min(found, key=lambda r: r.ratio)
@@ -237,7 +240,8 @@ def machine() -> str:
 
 def models() -> list[tuple[str, tuple[str, ...]]]:
     """The models, and the devices that are measured on each."""
-    names = [*zoo.MODELS, *(f"{name}:{scheme}" for name in QUANTIZED for scheme in SCHEMES)]
+    static = (f"{name}:{scheme}" for name in QUANTIZED for scheme in SCHEMES)
+    names = [*zoo.MODELS, *static, *DYNAMIC]
     both, all_three = (HOST_CPU, REFERENCE), (HOST_CPU, REFERENCE, WORTH_IT)
     return [(name, all_three if name.partition(":")[0] in SMALL else both) for name in names]
 

@@ -1,4 +1,8 @@
-"""Quantized models, as ONNX Runtime's own tools make them: QDQ, static, calibrated on samples."""
+"""Quantized models, as ONNX Runtime's own tools make them.
+
+Static ones are in QDQ form, calibrated on samples. In dynamic ones products are of integers, with
+scales that a run finds.
+"""
 
 import tempfile
 from collections.abc import Iterable
@@ -12,7 +16,8 @@ from models.recipes import MODELS
 from models.samples import Array, sample_inputs
 
 DIRECTORY = Path(__file__).parent
-SCHEMES = ("u8u8", "u8s8", "s8s8")  # activations, then weights
+SCHEMES = ("u8u8", "u8s8", "s8s8")  # static: activations, then weights
+DYNAMIC = "dynamic"  # weights are int8
 SEEDS = range(1000, 1008)  # of the calibration samples
 Feed = dict[str, Array]
 
@@ -31,14 +36,15 @@ class Feeds:
 def quantized(
     name: str, scheme: str, *, batch: int = 1, size: int | None = None, seed: int = 0
 ) -> onnx.ModelProto:
-    """The zoo's model `name`, or "digits" as it is, in QDQ form.
+    """The zoo's model `name`, or "digits" as it is, quantized.
 
-    `scheme` names the types of activations and weights: "u8u8" is per tensor throughout, "u8s8"
-    and "s8s8" have weights per channel. Batch norm is folded first, as ONNX Runtime advises.
-    Raises ValueError for a name or scheme that does not exist.
+    `scheme` names the types of activations and weights in QDQ form: "u8u8" is per tensor
+    throughout, "u8s8" and "s8s8" have weights per channel; or it is "dynamic". Batch norm is folded
+    first, as ONNX Runtime advises. Raises ValueError for a name or scheme that does not exist.
     """
-    if scheme not in SCHEMES:
-        raise ValueError(f"no scheme is called {scheme!r}; there are {', '.join(SCHEMES)}")
+    if scheme not in (*SCHEMES, DYNAMIC):
+        names = ", ".join((*SCHEMES, DYNAMIC))
+        raise ValueError(f"no scheme is called {scheme!r}; there are {names}")
     if name == "digits":
         return quantize(onnx.load(DIRECTORY / "digits.onnx"), scheme, digit_feeds())
     if name not in MODELS:
@@ -54,25 +60,28 @@ def digit_feeds() -> list[Feed]:
 
 
 def quantize(model: onnx.ModelProto, scheme: str, feeds: Iterable[Feed]) -> onnx.ModelProto:
-    """`model` in QDQ form, its ranges the least and largest values seen with `feeds`.
+    """`model` quantized; static ranges are the least and largest values seen with `feeds`.
 
     ONNX Runtime's quantizer is imported only here: with an old onnx or onnxruntime it needs
     ml_dtypes or sympy, which nothing else here does.
     """
-    from onnxruntime.quantization import QuantType, quantize_static
+    from onnxruntime.quantization import QuantType, quantize_dynamic, quantize_static
 
     types = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
     with tempfile.TemporaryDirectory() as directory:
         folded, finished = Path(directory, "folded.onnx"), Path(directory, "quantized.onnx")
         onnx.save(with_flat_biases(optimized(model, folded)), folded)
-        quantize_static(
-            folded,
-            finished,
-            Feeds(feeds),
-            per_channel=scheme != "u8u8",
-            activation_type=types[scheme[:2]],
-            weight_type=types[scheme[2:]],
-        )
+        if scheme == DYNAMIC:
+            quantize_dynamic(folded, finished, weight_type=QuantType.QInt8)
+        else:
+            quantize_static(
+                folded,
+                finished,
+                Feeds(feeds),
+                per_channel=scheme != "u8u8",
+                activation_type=types[scheme[:2]],
+                weight_type=types[scheme[2:]],
+            )
         return with_used_opsets(onnx.load(finished))
 
 

@@ -73,6 +73,18 @@ def test_types_are_those_of_the_scheme(name, size, scheme):
         assert all(not numpy_helper.to_array(zero).any() for zero in filters)
 
 
+def test_dynamic_products_are_of_integers():
+    model = zoo.quantized("transformer_encoder", "dynamic", size=16)
+    onnx.checker.check_model(model, full_check=True)
+    assert {"DynamicQuantizeLinear", "MatMulInteger"} <= {n.op_type for n in model.graph.node}
+    weights = [n.input[1] for n in model.graph.node if n.op_type == "MatMulInteger"]
+    types = {w.name: w.data_type for w in model.graph.initializer}
+    assert {types[name] for name in weights} == {TensorProto.INT8}
+    assert (
+        error("transformer_encoder", "dynamic", 16) <= 0.05
+    )  # 13 products, each rounded to 8 bits
+
+
 def test_batch_norm_is_folded():
     kinds = {node.op_type for node in zoo.quantized("kws_dscnn", "u8u8").graph.node}
     assert "BatchNormalization" not in kinds
@@ -138,7 +150,7 @@ def test_batch_and_size_are_those_asked_for():
 @pytest.mark.parametrize(
     ("name", "scheme", "message"),
     [
-        ("mlp", "s8u8", "no scheme is called 's8u8'; there are u8u8, u8s8, s8s8"),
+        ("mlp", "s8u8", "no scheme is called 's8u8'; there are u8u8, u8s8, s8s8, dynamic"),
         ("resnet", "u8u8", "no model is called 'resnet'; there are digits, mobilenet_v1, "),
     ],
 )

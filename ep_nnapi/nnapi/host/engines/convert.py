@@ -147,7 +147,7 @@ def _sizes(model: Model) -> dict[int, Dims]:
 
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
-    groups = fusions(scope) if kernels.fused else []
+    groups = fusions(scope, int8=kernels.int8_weights) if kernels.fused else []
     last, inside = {g.last: g for g in groups}, {n for g in groups for n in g.members}
     for n in execution_order(scope.model):
         if n in last:

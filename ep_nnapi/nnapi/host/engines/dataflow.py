@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import FuseCode
@@ -83,9 +84,23 @@ class Flow:
             for index in operation.inputs:
                 self.readers.setdefault(index, set()).add(n)
 
-    def match(self, pattern: Pattern, index: int) -> Match | None:
-        """Where operand `index` is what the pattern computes; None if it is not."""
-        return next(self._matches(pattern, index, Match({}, frozenset())), None)
+    def match(
+        self, pattern: Pattern, index: int, known: Mapping[str, int] = MappingProxyType({})
+    ) -> Match | None:
+        """Where operand `index` is what the pattern computes; None if it is not.
+
+        known   operands of some of the pattern's names, or of others
+        """
+        return next(self._matches(pattern, index, Match(known, frozenset())), None)
+
+    def first_match(
+        self,
+        patterns: Iterable[Term],
+        index: int,
+        known: Mapping[str, int] = MappingProxyType({}),
+    ) -> Match | None:
+        """Where operand `index` is what one of the patterns computes."""
+        return next(filter(None, (self.match(each, index, known) for each in patterns)), None)
 
     def _matches(self, pattern: Pattern, index: int, found: Match) -> Iterator[Match]:
         if isinstance(pattern, str):

@@ -7,14 +7,15 @@ for them (`polynomials`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Match, Term, term
+from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
+from ep_nnapi.nnapi.host.engines.dynamic_quantization import dynamic_quantization
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
 from ep_nnapi.nnapi.host.engines.lowering.activation import SIXTH
 from ep_nnapi.nnapi.host.engines.lowering.normalization import unshifted
@@ -48,19 +49,23 @@ from ep_nnapi.nnapi.spec import (
 )
 
 
-def fusions(scope: Scope) -> list[Fusion]:
-    """The groups of a model; no operation is in two of them."""
+def fusions(scope: Scope, *, int8: bool) -> list[Fusion]:
+    """The groups of a model; no operation is in two of them.
+
+    int8   quantized weights are int8, see `operation.Kernels`
+    """
     found, taken = list[Fusion](), set[int]()
-    for each in _candidates(scope):
+    for each in _candidates(scope, int8=int8):
         if taken.isdisjoint(each.members):
             found.append(each)
             taken |= each.members
     return found
 
 
-def _candidates(scope: Scope) -> Iterator[Fusion]:
+def _candidates(scope: Scope, *, int8: bool) -> Iterator[Fusion]:
     flow = Flow(scope.model)
     yield from gru_layers(scope, flow)
+    yield from dynamic_quantization(scope, flow, int8=int8)
     for n, operation in enumerate(scope.model.operations):
         code = scope.operand(operation.outputs[0]).type
         for finder in _FINDERS.get((operation.spec, code), ()):
@@ -85,16 +90,16 @@ _LAYER_NORM = tuple(term(ADD, term(MUL, each, "scale"), "shift") for each in _ST
 def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """LayerNormalization of the last axes, with a scale and a shift of their shape."""
     y = scope.model.operations[n].outputs[0]
-    found = _first_match(flow, _LAYER_NORM, y)
+    found = flow.first_match(_LAYER_NORM, y)
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     at, shape = found.operands, scope.shape(found.operands["x"])
-    epsilon, axes = flow.number(at["epsilon"]), _axes(scope, at["axes"], len(shape))
+    epsilon, axes = flow.number(at["epsilon"]), scope.axes(at["axes"], len(shape))
     start = len(shape) - len(axes)
     if (
         epsilon is None
         or axes != tuple(range(start, len(shape)))
-        or axes != _axes(scope, at["inner axes"], len(shape))
+        or axes != scope.axes(at["inner axes"], len(shape))
         or not (flow.number(at["keep"]) and flow.number(at["inner keep"]))
         or any(scope.shape(at[name]) != shape[start:] for name in ("scale", "shift"))
     ):
@@ -106,18 +111,6 @@ def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
         scope.define(y, value, real=False)
 
     return Fusion(found.members, n, lower)
-
-
-def _first_match(flow: Flow, patterns: Iterable[Term], index: int) -> Match | None:
-    """Where operand `index` is what one of the patterns computes."""
-    return next(filter(None, (flow.match(pattern, index) for pattern in patterns)), None)
-
-
-def _axes(scope: Scope, index: int, rank: int) -> tuple[int, ...]:
-    """The axes in a constant operand, sorted."""
-    if not scope.constant(index):
-        return ()
-    return tuple(sorted(int(axis) % rank for axis in scope.operand(index).array.reshape(-1)))
 
 
 _BIASED = term(ADD, term(RESHAPE, term(FULLY_CONNECTED, "x", "weights", "zeros"), "shape"), "bias")
@@ -158,7 +151,7 @@ _EXPECTED = {"sixth": SIXTH, "six": 6}
 def _hard_sigmoid(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """A sixth of RELU6(x + shift), which ONNX Runtime fuses into a convolution before it."""
     y = scope.model.operations[n].outputs[0]
-    found = _first_match(flow, _HARD_SIGMOIDS, y)
+    found = flow.first_match(_HARD_SIGMOIDS, y)
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     at = found.operands
@@ -187,7 +180,7 @@ def _quantized_mean(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     x, rank = found.operands["x"], scope.rank(found.operands["x"])
-    axes = _axes(scope, found.operands["axes"], rank)
+    axes = scope.axes(found.operands["axes"], rank)
     if (rank, axes) not in IMAGES or not all(is_coded(scope.operand(i)) for i in (x, y)):
         return None
     scope.shape(y)
@@ -200,7 +193,7 @@ _SOFTMAX = tuple(term(ADD, term(SOFTMAX, "x", "beta", *axis), "zero") for axis i
 def _requantized_softmax(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     """A softmax whose scale, which NNAPI fixes, the addition of 0 changes: quantized once."""
     y = scope.model.operations[n].outputs[0]
-    found = _first_match(flow, _SOFTMAX, y)
+    found = flow.first_match(_SOFTMAX, y)
     if found is None or not flow.encloses(found.members, frozenset([y])):
         return None
     x, zero = found.operands["x"], scope.operand(found.operands["zero"])

@@ -113,6 +113,12 @@ class OperandFacts:
         """True if the operand is a constant of the model."""
         return isinstance(self.operand(index).value, Data)
 
+    def axes(self, index: int, rank: int) -> Shape:
+        """The axes in a constant operand, sorted; none if it is not constant."""
+        if not self.constant(index):
+            return ()
+        return tuple(sorted(int(axis) % rank for axis in self.operand(index).array.reshape(-1)))
+
 
 @dataclass(slots=True)
 class Scope(OperandFacts):
