@@ -15,7 +15,7 @@ import numpy as np
 from ep_nnapi.graph.value import Constant, Value, operand_shape
 from ep_nnapi.lowering.fusion import needed, value_of
 from ep_nnapi.nnapi.call import Arg, Call, View
-from ep_nnapi.nnapi.spec import RESHAPE
+from ep_nnapi.nnapi.spec import RESHAPE, SELECT
 
 
 def delay_reshapes(
@@ -81,7 +81,7 @@ class _Delayed:
             or not isinstance(out, Value)
             or not all(source is not None and source.shape == first.shape for source in sources)
             or any(v.shape != out.shape for v in computed)
-            or any(not isinstance(v, Value) or v.size > 1 for v in tensors if v not in computed)
+            or not all(_fits(v, call, first) for v in tensors if v not in computed)
         ):
             return []
         before = {v.name: source for v, source in zip(computed, sources, strict=True)}
@@ -94,6 +94,17 @@ class _Delayed:
             return []
         self.sources[out.name] = result
         return [moved, reshape]
+
+
+def _fits(constant: Arg, call: Call, source: Value) -> bool:
+    """Return True if an operation of `source` and this constant has the shape of `source`.
+
+    SELECT takes tensors of equal rank; others broadcast.
+    """
+    if not isinstance(constant, Value) or constant.size > 1:
+        return False
+    rank, most = (len(operand_shape(v.shape)) for v in (constant, source))
+    return rank == most or (rank < most and call.spec is not SELECT)
 
 
 def _same_type(source: Value | None, value: Value) -> Value | None:

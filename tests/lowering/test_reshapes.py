@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.model_builder import lower
 from ep_nnapi.lowering.reshapes import delay_reshapes
 from ep_nnapi.nnapi import spec
@@ -116,6 +116,32 @@ def stays(build) -> bool:
 )
 def test_other_reshapes_stay(build):
     assert stays(build)
+
+
+def select(g: Calls, x: Value, other: Value) -> Value:
+    """Chooses by a constant condition of the rank of `other`."""
+    condition = np.ones((1,) * len(other.shape), np.bool_)
+    which = Value("which", DType.BOOL, condition.shape, constant=Constant.of(condition))
+    return g.call(spec.SELECT, x.shape, which, x, other)
+
+
+@pytest.mark.parametrize(
+    ("operation", "source", "seen", "rank", "moves"),
+    [
+        (Calls.add, (2, 6), FLAT, 2, True),
+        (Calls.add, (2, 6), FLAT, 3, False),
+        (select, (1,), (1, 1), 2, False),
+        (select, (1, 1, 1), (1, 1), 2, False),
+    ],
+    ids=["lower", "higher", "select, higher", "select, lower"],
+)
+def test_the_rank_of_a_constant_decides_what_moves(operation, source, seen, rank, moves):
+    """A higher one than the source's would be the result's; SELECT takes equal ranks alone."""
+    g = Calls()
+    inner = operation(g, g.reshape(g.input(*source), *seen), g.weights(*(1,) * rank))
+    y = g.tanh(g.reshape(inner, *source))
+    assert names(g, y).count("RESHAPE") == (0 if moves else 2)
+    assert run(g.lower(y), g.feeds())[y.name].shape == source
 
 
 def test_booleans_which_reshape_lacks_are_computed_after_reshapes():
