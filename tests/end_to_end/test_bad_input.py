@@ -35,8 +35,9 @@ def one_sentence(error: BaseException) -> bool:
         (b"this is no model", "the model: ONNX Runtime cannot load it"),
         (CONTENT[: len(CONTENT) // 2], "the model: ONNX Runtime cannot load it"),
         (CONTENT[:-1], "the model: ONNX Runtime cannot load it"),
+        (CONTENT.replace(b"image", b"imag\xb2"), r"the name b'imag\xb2' is not UTF-8; rename it"),
     ],
-    ids=["missing", "missing path", "NUL", "long", "empty", "text", "half", "all but a byte"],
+    ids=["missing", "missing path", "NUL", "long", "empty", "text", "half", "cut", "not UTF-8"],
 )
 def test_models_that_cannot_be_loaded(ask, model, says: str):
     with pytest.raises(ep_nnapi.ModelError) as caught:
