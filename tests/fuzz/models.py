@@ -10,7 +10,7 @@ from onnx import ModelProto
 from onnx.utils import Extractor
 
 from tests.fuzz.mutation import mutated
-from tests.fuzz.trial import Ended, Result, limit_memory, on_cpu, on_nnapi
+from tests.fuzz.trial import Ended, Result, judged, limit_memory, on_cpu
 from tests.random_graphs.trial import Subject, draw
 
 
@@ -25,11 +25,7 @@ def attempt(seed: int) -> Result:
     """A session must answer where the CPU provider does; nothing may end the process."""
     limit_memory()
     model, subject = made(seed)
-    refused = on_cpu(model, subject.feeds)
-    result = on_nnapi(model, subject.feeds, {})
-    if refused is None and result.ended is Ended.REFUSED:
-        return Result(Ended.WORSE, result.detail)
-    return result
+    return judged(model, subject.feeds, {})
 
 
 def alone(seed: int) -> Result:

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
-from onnx import (
-    ModelProto,
-)
+from onnx import ModelProto
 
 from ep_nnapi.ops import VARIANTS
 from tests.fuzz.misuses import add_qdq, misused
-from tests.fuzz.trial import Ended, Result, limit_memory, on_cpu, on_nnapi
+from tests.fuzz.trial import Ended, Result, judged, limit_memory, on_cpu
 from tests.onnx_backend.cases import node_cases
 from tests.random_graphs.trial import draw
 
@@ -62,11 +60,7 @@ def attempt(seed: int) -> Result:
     """A session must answer where the CPU provider does, and nothing may be a defect."""
     limit_memory()
     model, feeds, options = made(seed)
-    refused = on_cpu(model, feeds)
-    result = on_nnapi(model, feeds, options)
-    if refused is None and result.ended is Ended.REFUSED:
-        return Result(Ended.WORSE, result.detail)
-    return result
+    return judged(model, feeds, options)
 
 
 def alone(seed: int) -> Result:

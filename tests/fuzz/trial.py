@@ -57,10 +57,30 @@ def line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
 
 
-def on_cpu(model: bytes, feeds: Feeds) -> str | None:
+def judged(model: bytes, feeds: Feeds, options: Mapping[str, object]) -> Result:
+    """Outcome of a model: a session must answer where the CPU provider does, node by node too.
+
+    Some invalid models are computed there only because a fusion does not look at what is invalid,
+    such as an operand that is left out.
+    """
+    computed = on_cpu(model, feeds) is None
+    result = on_nnapi(model, feeds, options)
+    if result.ended is not Ended.REFUSED or not computed:
+        return result
+    plain = on_cpu(model, feeds, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    return Result(Ended.WORSE if plain is None else Ended.REFUSED, result.detail)
+
+
+def on_cpu(
+    model: bytes,
+    feeds: Feeds,
+    level: onnxruntime.GraphOptimizationLevel = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
+) -> str | None:
     """Reason why the CPU provider cannot run the model; None: it can."""
     try:
-        session = session_of(model, quiet())
+        options = quiet()
+        options.graph_optimization_level = level
+        session = session_of(model, options)
         session.run(None, _fitting(session, feeds))
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         return line(error)
