@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from ep_nnapi.graph.graph import GraphNode
 
 _FLAGS = (
-    *("allowzero", "ceil_mode", "channels_last", "keepdims", "layout"),
-    *("transA", "transB", "transBatchA", "transBatchB"),
+    *("allowzero", "ceil_mode", "channels_last", "inverse", "keepdims", "layout", "new_axis"),
+    *("noop_with_empty_axes", "onesided", "transA", "transB", "transBatchA", "transBatchB"),
 )
 _VALUES: Mapping[str, tuple[object, ...]] = {
     **dict.fromkeys(_FLAGS, (0, 1)),
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+    "keep_aspect_ratio_policy": ("stretch", "not_larger", "not_smaller"),
 }
 """Attributes of ONNX's and ONNX Runtime's operators that change shapes, and their values.
 

@@ -16,6 +16,7 @@ FLAGS = {
         (1, 1, 4, 4),
         {},
     ),
+    "ReduceSum": (["x", "axes"], {"noop_with_empty_axes": 2**62}, (3, 2, 2), {"axes": (0,)}),
 }
 """Operators with a flag that is neither 0 nor 1: inputs, attributes, shapes of x and of constants.
 
@@ -31,9 +32,10 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
     ]
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    constants = [numpy_helper.from_array(np.ones(o, np.float32), n) for n, o in others.items()]
+    types = {name: np.int64 if name == "axes" else np.float32 for name in others}
+    constants = [numpy_helper.from_array(np.ones(o, types[n]), n) for n, o in others.items()]
     graph = helper.make_graph(nodes, "g", [x], [y], constants)
-    opsets = [helper.make_opsetid("", 10)]
+    opsets = [helper.make_opsetid("", 13 if op_type == "ReduceSum" else 10)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
     feeds = {"x": np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)}
     got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
@@ -46,6 +48,7 @@ def test_shapes_inferred_from_flags_that_are_neither_0_nor_1(op_type: str) -> No
     [
         ({"keepdims": 1}, None),
         ({"keepdims": 2}, "keepdims is 2; ONNX has 0, 1"),
+        ({"noop_with_empty_axes": -1}, "noop_with_empty_axes is -1; ONNX has 0, 1"),
         ({"auto_pad": "SAME_LOWER"}, None),
         (
             {"auto_pad": "SAME"},
