@@ -17,6 +17,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.tensors import view
 from ep_nnapi.sessions.device_session import DeviceModel, Settings, Termination, Threads, writable
+from ep_nnapi.sessions.forks import keep_in_children
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData
@@ -80,6 +81,7 @@ class InnerSession:
         chosen = (threads.count, settings, len(threads.settings))
         _check(lib.open_inner_session(given, *chosen, made))
         self.struct = ffi.gc(made[0], lib.close_inner_session)
+        keep_in_children(self)
         del owned, arrays, kept
 
     def run(

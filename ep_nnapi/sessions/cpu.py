@@ -10,6 +10,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from ep_nnapi.sessions.custom_ops import register_custom_ops
+from ep_nnapi.sessions.forks import keep_in_children
 
 CPU = "CPUExecutionProvider"
 
@@ -83,7 +84,9 @@ def _create_session(
     without: Sequence[str],
 ) -> onnxruntime.InferenceSession:
     left_out = {"disabled_optimizers": list(without)} if without else {}
-    return onnxruntime.InferenceSession(model, options, providers=list(providers), **left_out)
+    made = onnxruntime.InferenceSession(model, options, providers=list(providers), **left_out)
+    keep_in_children(made)
+    return made
 
 
 @cache

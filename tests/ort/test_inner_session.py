@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from threading import Event, Thread
@@ -115,6 +116,14 @@ def test_a_session_runs_in_a_forked_process():
     session, x = opened(scaled(), 2), np.ones(3, np.float32)
     session.run([x], [])
     assert in_child(lambda: int(session.run([x], [])[1][0]) - 4) == 0
+
+
+def test_a_forked_process_drops_a_session_without_waiting_for_its_threads():
+    """They wait for work here, and are missing there."""
+    sessions = [opened(scaled(), 2)]
+    sessions[0].run([np.ones(3, np.float32)], [])
+    time.sleep(0.2)  # until they have ended to look for work actively
+    assert in_child(lambda: sessions.clear() or gc.collect() * 0) == 0
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -19,6 +21,7 @@ from ep_nnapi.sessions.device_session import (
     writable,
 )
 from tests.ort.models import model, node, tensor
+from tests.sessions.test_forks import in_child
 
 LARGE = 1 << 14
 """Numbers in outputs that are bound instead of copied."""
@@ -33,6 +36,14 @@ def added(size: int = 3) -> DeviceModel:
 @pytest.fixture
 def python_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_session, "OPENERS", [])
+
+
+@pytest.mark.usefixtures("python_only")
+def test_a_forked_process_drops_a_session_without_waiting_for_its_threads():
+    """They wait for work here, and are missing there."""
+    sessions = [open_session(added(), Threads(2, SPIN_NEVER))]
+    time.sleep(0.2)  # until they wait
+    assert in_child(lambda: sessions.clear() or 0) == 0
 
 
 @pytest.mark.usefixtures("python_only")
