@@ -14,13 +14,15 @@ import numpy as np
 from onnx import TensorProto
 
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.host.engines.batch_normalization import batch_normalization
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, term
 from ep_nnapi.nnapi.host.engines.dynamic_quantization import dynamic_quantization
 from ep_nnapi.nnapi.host.engines.gru import gru_layers
+from ep_nnapi.nnapi.host.engines.layer_normalization import layer_norm, rms_norm
 from ep_nnapi.nnapi.host.engines.lowering.activation import SIXTH
 from ep_nnapi.nnapi.host.engines.lowering.normalization import unshifted
 from ep_nnapi.nnapi.host.engines.lowering.reduction import IMAGES, mean_of_image
-from ep_nnapi.nnapi.host.engines.polynomials import error_function, gelu
+from ep_nnapi.nnapi.host.engines.polynomials import error_function, fast_gelu, gelu
 from ep_nnapi.nnapi.host.engines.scope import Inexpressible, Scope, is_coded
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
@@ -40,22 +42,20 @@ from ep_nnapi.nnapi.spec import (
     Q8S,
     QUANTIZE,
     RESHAPE,
-    RSQRT,
     SELECT,
     SOFTMAX,
-    SQRT,
-    SUB,
     TANH,
 )
 
 
 def fusions(scope: Scope, *, int8: bool) -> list[Fusion]:
-    """The groups of a model; no operation is in two of them.
+    """The groups of a model, of as many operations as can be; no operation is in two of them.
 
     int8   quantized weights are int8, see `operation.Kernels`
     """
     found, taken = list[Fusion](), set[int]()
-    for each in _candidates(scope, int8=int8):
+    largest_first = sorted(_candidates(scope, int8=int8), key=lambda each: -len(each.members))
+    for each in largest_first:
         if taken.isdisjoint(each.members):
             found.append(each)
             taken |= each.members
@@ -75,42 +75,6 @@ def _candidates(scope: Scope, *, int8: bool) -> Iterator[Fusion]:
                 continue
             if each is not None:
                 yield each
-
-
-_CENTRED = term(SUB, "x", term(MEAN, "x", "axes", "keep"))
-_SQUARE = term(MEAN, term(MUL, _CENTRED, _CENTRED), "inner axes", "inner keep")
-_VARIANCE = term(ADD, _SQUARE, "epsilon")
-_STANDARDS = (
-    term(MUL, _CENTRED, term(RSQRT, _VARIANCE)),
-    term(DIV, _CENTRED, term(SQRT, _VARIANCE)),
-)
-_LAYER_NORM = tuple(term(ADD, term(MUL, each, "scale"), "shift") for each in _STANDARDS)
-
-
-def _layer_norm(scope: Scope, flow: Flow, n: int) -> Fusion | None:
-    """LayerNormalization of the last axes, with a scale and a shift of their shape."""
-    y = scope.model.operations[n].outputs[0]
-    found = flow.first_match(_LAYER_NORM, y)
-    if found is None or not flow.encloses(found.members, frozenset([y])):
-        return None
-    at, shape = found.operands, scope.shape(found.operands["x"])
-    epsilon, axes = flow.number(at["epsilon"]), scope.axes(at["axes"], len(shape))
-    start = len(shape) - len(axes)
-    if (
-        epsilon is None
-        or axes != tuple(range(start, len(shape)))
-        or axes != scope.axes(at["inner axes"], len(shape))
-        or not (flow.number(at["keep"]) and flow.number(at["inner keep"]))
-        or any(scope.shape(at[name]) != shape[start:] for name in ("scale", "shift"))
-    ):
-        return None
-
-    def lower(scope: Scope) -> None:
-        inputs = [scope.value(at[name], real=True) for name in ("x", "scale", "shift")]
-        value = scope.graph.node("LayerNormalization", *inputs, axis=start, epsilon=epsilon)
-        scope.define(y, value, real=False)
-
-    return Fusion(found.members, n, lower)
 
 
 _BIASED = term(ADD, term(RESHAPE, term(FULLY_CONNECTED, "x", "weights", "zeros"), "shape"), "bias")
@@ -277,9 +241,9 @@ def _only_number(scope: Scope, index: int) -> float | None:
 
 _Finder: TypeAlias = Callable[[Scope, Flow, int], Fusion | None]
 _OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
-    ADD: (_layer_norm, _biased),
+    ADD: (layer_norm, _biased, batch_normalization),
     DIV: (_hard_sigmoid,),
-    MUL: (gelu, _hard_sigmoid),
+    MUL: (gelu, fast_gelu, rms_norm, _hard_sigmoid),
     TANH: (error_function,),
 }
 _FINDERS: dict[tuple[OperationSpec, OperandCode], tuple[_Finder, ...]] = {

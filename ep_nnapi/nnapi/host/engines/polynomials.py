@@ -1,14 +1,15 @@
 """Erf and Gelu, in place of which a model has the hyperbolic tangent or sigmoid of a polynomial.
 
 The operator gives the expression's value up to the error of the polynomial: at most 3e-7, and
-3e-7 |x| for Gelu of numbers beyond 1.
+3e-7 |x| for Gelu of numbers beyond 1. Gelu's usual approximation by the hyperbolic tangent of a
+cubic polynomial is an operator of its own, FastGelu.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import erf, sqrt
+from math import erf, pi, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.polynomial.polynomial import polyval
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.engines.dataflow import Flow, Fusion, Term, term
+from ep_nnapi.nnapi.host.engines.graph import CONTRIB
 from ep_nnapi.nnapi.host.engines.scope import Scope
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
@@ -50,6 +52,13 @@ _ARITHMETIC: dict[OperationSpec, Callable[[Array, Array], Array]] = {
 }
 """Of polynomials' coefficients, the constant first: numpy's class takes ten times as long."""
 _ODD = term(MUL, "x", "factor")
+_SHARE = term(ADD, term(TANH, "inner"), "one")
+_FAST_GELUS = (
+    term(MUL, term(MUL, "x", "half"), _SHARE),
+    term(MUL, term(MUL, "x", _SHARE), "half"),
+)
+_CUBIC = sqrt(2 / pi) * np.array([0, 1, 0, 0.044715])
+"""The polynomial of FastGelu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,24 @@ def gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     if np.abs(_SAMPLES * (share - _NORMAL)).max() > _MOST_ERROR:
         return None
     return _of_one(scope, flow, n, found, "Gelu")
+
+
+def fast_gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """Half of x times 1 plus the hyperbolic tangent of a cubic polynomial of x."""
+    found = flow.first_match(_FAST_GELUS, scope.model.operations[n].outputs[0])
+    if found is None:
+        return None
+    x, half = sorted((found.operands["x"], found.operands["half"]), key=scope.constant)
+    cubic = _polynomial(flow, found.operands["inner"], x, {})
+    if (
+        cubic is None
+        or (flow.number(half), flow.number(found.operands["one"])) != (0.5, 1)
+        or len(cubic[0]) != len(_CUBIC)
+        or not np.allclose(cubic[0], _CUBIC, rtol=_MOST_ERROR, atol=0)
+    ):
+        return None
+    fused = _OfOdd(x, cubic[0], found.members | cubic[1])
+    return _of_one(scope, flow, n, fused, "FastGelu", CONTRIB)
 
 
 def _of_odd(flow: Flow, pattern: Term, index: int) -> _OfOdd | None:
@@ -138,7 +165,9 @@ def _combined(
     return computed[: degree + 1], first[1] | second[1] | {n}
 
 
-def _of_one(scope: Scope, flow: Flow, n: int, found: _OfOdd, op_type: str) -> Fusion | None:
+def _of_one(
+    scope: Scope, flow: Flow, n: int, found: _OfOdd, op_type: str, domain: str = ""
+) -> Fusion | None:
     """The fusion to a function of one operand, unless others need what is inside."""
     x, y = found.x, scope.model.operations[n].outputs[0]
     if not flow.encloses(found.members, frozenset([y])) or scope.shape(x) != scope.shape(y):
@@ -146,7 +175,7 @@ def _of_one(scope: Scope, flow: Flow, n: int, found: _OfOdd, op_type: str) -> Fu
 
     def lower(scope: Scope) -> None:
         perm = scope.layout(x)
-        value = scope.graph.node(op_type, scope.value(x, perm, real=True))
+        value = scope.graph.node(op_type, scope.value(x, perm, real=True), domain=domain)
         scope.define(y, value, perm, real=False)
 
     return Fusion(found.members, n, lower)

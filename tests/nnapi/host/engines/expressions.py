@@ -32,9 +32,12 @@ class Expression(Network):
         return self.operands[index].dimensions
 
     def two(self, row: spec.Row, a: int, b: int | float, activation: int = 0) -> int:
-        right = b if isinstance(b, int) else self.tensor(np.array([b]), F32)
+        right = b if isinstance(b, int) else self.add_constant(b)
         shape = np.broadcast_shapes(self.shape(a), self.shape(right))
         return self.operation(row, [a, right, self.scalar(activation)], Operand(F32, shape))
+
+    def add_constant(self, number: float) -> int:
+        return self.tensor(np.array([number]), F32)
 
     def one(self, row: spec.Row, a: int) -> int:
         return self.operation(row, [a], Operand(F32, self.shape(a)))

@@ -12,72 +12,10 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
-from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
 from tests.nnapi.host.engines.expressions import SHAPE, Expression, differences, operators
 from tests.nnapi.host.engines.networks import Network
-
-
-def layer_norm(
-    net: Expression,
-    axes: Sequence[int] = (-1,),
-    inner_axes: Sequence[int] | None = None,
-    scale: tuple[int, ...] = SHAPE[-1:],
-    activation: int = 0,
-    *,
-    divided: bool = False,
-) -> tuple[int, int]:
-    """The output, and the centred input; `divided`: by a root, as older exports do."""
-    centred = net.two(spec.SUB, net.x, net.mean(net.x, axes))
-    square = net.two(spec.MUL, centred, centred)
-    variance = net.mean(square, axes if inner_axes is None else inner_axes)
-    more = net.two(spec.ADD, variance, 1e-5)
-    if divided:
-        standard = net.two(spec.DIV, centred, net.one(spec.SQRT, more))
-    else:
-        standard = net.two(spec.MUL, centred, net.one(spec.RSQRT, more))
-    product = net.two(spec.MUL, standard, net.numbers(*scale))
-    return net.two(spec.ADD, product, net.numbers(*scale), activation), centred
-
-
-@pytest.mark.parametrize("divided", [False, True], ids=["inverse root", "division"])
-@pytest.mark.parametrize("axes", [(-1,), (2,), (1, 2)], ids=str)
-def test_layer_normalization_is_one_node(axes, divided):
-    net = Expression()
-    y, _ = layer_norm(net, axes, scale=SHAPE[-len(axes) :], divided=divided)
-    assert operators(net.ends(y)) == {"LayerNormalization": 1, "Identity": 1}
-    assert differences(net.ends(y)) == pytest.approx([0], abs=2e-6)  # float32 sums in another order
-
-
-def test_only_providers_with_kernels_for_groups_get_them():
-    net = Expression()
-    assert operators(net.ends(layer_norm(net)[0]), Kernels())["LayerNormalization"] == 0
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"axes": (1,), "scale": (1, 8)},
-        {"axes": (2,), "inner_axes": (1, 2)},
-        {"axes": (2,), "scale": (3, 8)},
-        {"axes": (2,), "activation": 1},
-    ],
-    ids=["not the last axis", "two kinds of axes", "another scale for each row", "activation"],
-)
-def test_what_differs_from_layer_normalization_is_computed_step_by_step(options):
-    net = Expression()
-    model = net.ends(layer_norm(net, **options)[0])
-    assert operators(model)["LayerNormalization"] == 0
-    assert differences(model) == pytest.approx([0], abs=2e-6)
-
-
-def test_a_group_keeps_what_others_read():
-    """The centred input is an output of the model too."""
-    net = Expression()
-    model = net.ends(*layer_norm(net))
-    assert operators(model)["LayerNormalization"] == 0
-    assert differences(model) == pytest.approx([0, 0], abs=2e-6)
 
 
 def biased(net: Expression, units: int, bias: int, zero: float = 0) -> int:

@@ -73,3 +73,43 @@ def test_tanh_of_a_long_sum_stays(sums: int):
     model = net.ends(net.one(spec.TANH, net.two(spec.MUL, net.x, factor)))
     assert operators(model)["Erf"] == 0
     assert operators(model)["Tanh"] == 1
+
+
+def fast_gelu(
+    net: Expression,
+    cubic: float = 0.044715,
+    slope: float = 0.7978845608,
+    half: float = 0.5,
+    one: float = 1.0,
+    *,
+    halved_last: bool = False,
+) -> int:
+    """Half of x times 1 plus tanh(slope (x + cubic x**3))."""
+    cube = net.two(spec.MUL, net.two(spec.MUL, net.x, net.x), net.x)
+    inner = net.two(spec.ADD, net.x, net.two(spec.MUL, cube, cubic))
+    share = net.two(spec.ADD, net.one(spec.TANH, net.two(spec.MUL, inner, slope)), one)
+    if halved_last:
+        return net.two(spec.MUL, net.two(spec.MUL, net.x, share), half)
+    return net.two(spec.MUL, net.two(spec.MUL, net.x, half), share)
+
+
+@pytest.mark.parametrize("halved_last", [False, True])
+@pytest.mark.parametrize("slope", [0.7978845608, 0.7978846])
+def test_gelu_by_the_hyperbolic_tangent_is_one_node(slope, halved_last):
+    net = Expression()
+    model = net.ends(fast_gelu(net, slope=slope, halved_last=halved_last))
+    assert operators(model) == {"FastGelu": 1, "Identity": 1}
+    for scale in (1, 4, 100):
+        assert max(differences(model, scale)) <= 5e-7 * scale
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"cubic": 0.0448}, {"slope": 0.797}, {"half": 0.4}, {"one": 2.0}],
+    ids=lambda options: next(iter(options)),
+)
+def test_what_differs_from_that_gelu_is_computed_step_by_step(options):
+    net = Expression()
+    model = net.ends(fast_gelu(net, **options))
+    assert operators(model)["FastGelu"] == 0
+    assert max(differences(model)) <= 5e-7
