@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
@@ -68,7 +67,6 @@ def variants(reduction: _ReductionOperator) -> Iterator[Op]:
     def by_input(n: Node) -> Iterator[Call]:
         axes = n.integers_at(1) if n.has(1) else ()
         noop = n.integer("noop_with_empty_axes", 0)
-        n.require(noop in (0, 1), Reason.ATTRIBUTE, f"noop_with_empty_axes is {noop}; use 0 or 1")
         if not axes and not noop:
             axes = tuple(range(n.input(0).rank))
         yield from _lower(n, reduction.lower, axes)
