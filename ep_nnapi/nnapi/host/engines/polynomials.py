@@ -100,20 +100,26 @@ def gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
 
 
 def fast_gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
-    """Half of x times 1 plus the hyperbolic tangent of a cubic polynomial of x."""
-    found = flow.first_match(_FAST_GELUS, scope.model.operations[n].outputs[0])
-    if found is None:
+    """Half of x times 1 plus the hyperbolic tangent of a cubic polynomial of x.
+
+    That is x times the sigmoid of twice the polynomial.
+    """
+    y = scope.model.operations[n].outputs[0]
+    if found := flow.first_match(_FAST_GELUS, y):
+        x, half = sorted((found.operands["x"], found.operands["half"]), key=scope.constant)
+        if (flow.number(half), flow.number(found.operands["one"])) != (0.5, 1):
+            return None
+        expected = _CUBIC
+    elif found := flow.match(term(MUL, "x", term(LOGISTIC, "inner")), y):
+        x, expected = found.operands["x"], 2 * _CUBIC
+    else:
         return None
-    x, half = sorted((found.operands["x"], found.operands["half"]), key=scope.constant)
-    cubic = _polynomial(flow, found.operands["inner"], x, {})
-    if (
-        cubic is None
-        or (flow.number(half), flow.number(found.operands["one"])) != (0.5, 1)
-        or len(cubic[0]) != len(_CUBIC)
-        or not np.allclose(cubic[0], _CUBIC, rtol=_MOST_ERROR, atol=0)
-    ):
+    inner = _polynomial(flow, found.operands["inner"], x, {})
+    if inner is None or len(inner[0]) != len(expected):
         return None
-    fused = _OfOdd(x, cubic[0], found.members | cubic[1])
+    if not np.allclose(inner[0], expected, rtol=_MOST_ERROR, atol=0):
+        return None
+    fused = _OfOdd(x, inner[0], found.members | inner[1])
     return _of_one(scope, flow, n, fused, "FastGelu", CONTRIB)
 
 

@@ -113,3 +113,14 @@ def test_what_differs_from_that_gelu_is_computed_step_by_step(options):
     model = net.ends(fast_gelu(net, **options))
     assert operators(model)["FastGelu"] == 0
     assert max(differences(model)) <= 5e-7
+
+
+@pytest.mark.parametrize(("factor", "nodes"), [(2.0, 1), (1.0, 0)], ids=["twice", "once"])
+def test_that_gelu_by_the_sigmoid_of_twice_the_polynomial_is_one_node(factor, nodes):
+    net = Expression()
+    cube = net.two(spec.MUL, net.two(spec.MUL, net.x, net.x), net.x)
+    inner = net.two(spec.ADD, net.x, net.two(spec.MUL, cube, 0.044715))
+    share = net.one(spec.LOGISTIC, net.two(spec.MUL, inner, factor * 0.7978845608))
+    model = net.ends(net.two(spec.MUL, net.x, share))
+    assert operators(model)["FastGelu"] == nodes
+    assert max(differences(model)) <= 5e-7
