@@ -1,6 +1,8 @@
-"""Paddings and fill values that only a run has, on host-cpu."""
+"""Joined tensors of several scales, paddings and fill values that only a run has, on host-cpu."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,41 @@ from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.engines.convert import obstacles
 from ep_nnapi.nnapi.host.engines.device import CpuDevice
+from ep_nnapi.nnapi.host.engines.operation import Kernels
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
-from tests.nnapi.host.engines.networks import Network
+from tests.nnapi.host.engines.expressions import operators
+from tests.nnapi.host.engines.networks import Network, feed
 
 RUNTIME = HostRuntime((CpuDevice(threads=1),))
 (HOST_CPU,) = RUNTIME.devices()
+
+
+def joined(code: OperandCode, *quantizations: tuple[float, int]) -> Model:
+    """CONCATENATION of [2, 3] along axis 1; the last scale and zero point are the output's."""
+    net = Network()
+    *parts, out = [Operand(code, (2, 3), scale=s, zero_point=z) for s, z in quantizations]
+    inputs = [net.add(part) for part in parts]
+    whole = replace(out, dimensions=(2, 3 * len(parts)))
+    return net.model(inputs, [net.operation(spec.CONCATENATION, [*inputs, net.scalar(1)], whole)])
+
+
+@pytest.mark.parametrize(
+    ("others", "operator"),
+    [([(0.5, 7)], "Concat"), ([(0.5, 8)], "QLinearConcat"), ([(0.25, 7)], "QLinearConcat")],
+    ids=["one scale", "two zero points", "two scales"],
+)
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+def test_images_of_several_scales_are_joined_in_one_node(code, others, operator):
+    """Within a quantum of real numbers: NNAPI rounds ties away from zero, the node to even."""
+    model = joined(code, (0.5, 7), *others, (0.5, 7))
+    assert operators(model)[operator] == 1
+    assert operators(model, Kernels())["Concat"] == 1
+    arrays = feed(model)
+    real = [(a.astype(int) - z) * s for a, (s, z) in zip(arrays, [(0.5, 7), *others], strict=True)]
+    info = np.iinfo(code.numpy)
+    wanted = np.clip(np.concatenate(real, 1) / 0.5 + 7, info.min, info.max)
+    assert np.abs(run(model, *arrays) - wanted).max() <= 0.5
 
 
 def padded(code: OperandCode, *dims: int) -> Model:

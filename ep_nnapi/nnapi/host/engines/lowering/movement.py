@@ -75,15 +75,22 @@ def concatenation(op: Op) -> None:
     axis = op.axis("axis", op.rank("output"))
     indexes = op.indexes("inputs")
     perm = _joined_layout(op, indexes)
-    parts = []
-    for index in indexes:
-        operand = op.scope.operand(index)
-        if is_coded(output) and _quantization(operand) != _quantization(output):
-            real = op.scope.value(index, perm, real=True)
-            parts.append(op.scope.quantized(real, output))
-        else:
-            parts.append(op.scope.value(index, perm, real=False))
-    op.keep(op.node("Concat", *parts, axis=perm.index(axis)), perm)
+    at = perm.index(axis)
+    alike = [_quantization(op.scope.operand(i)) == _quantization(output) for i in indexes]
+    if not is_coded(output) or all(alike):
+        parts = [op.scope.value(index, perm, real=False) for index in indexes]
+        op.keep(op.node("Concat", *parts, axis=at), perm)
+    elif op.kernels.fused:  # tables of 256 numbers
+        given = list(op.scope.quantization(output))
+        for index in indexes:
+            given.append(op.scope.value(index, perm, real=False))
+            given += op.scope.quantization(op.scope.operand(index))
+        op.keep(op.contrib("QLinearConcat", *given, axis=at), perm)
+    else:
+        pairs = zip(indexes, alike, strict=True)
+        values = [(same, op.scope.value(index, perm, real=not same)) for index, same in pairs]
+        parts = [v if same else op.scope.quantized(v, output) for same, v in values]
+        op.keep(op.node("Concat", *parts, axis=at), perm)
 
 
 def pad(op: Op) -> None:
