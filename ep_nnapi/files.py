@@ -63,6 +63,11 @@ def _stays(path: str | Path) -> bool:
     return link or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)
 
 
+def why_no_file(path: Path, missing: str = "no such file") -> str:
+    """Return why a model cannot be read from `path`, which is no file: `missing`, or what it is."""
+    return "it is no regular file; copy the model into one" if path.exists() else missing
+
+
 def require_name(path: Path) -> None:
     """Raises ModelError if no file can be at `path`, or ONNX Runtime can open none there."""
     name = str(path)

@@ -13,7 +13,13 @@ import pytest
 
 from ep_nnapi import files
 from ep_nnapi.errors import ModelError, printable
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, write_atomically
+from ep_nnapi.files import (
+    TEMPORARY_PREFIX,
+    digest_of,
+    require_name,
+    why_no_file,
+    write_atomically,
+)
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -106,6 +112,14 @@ def test_names_that_no_model_may_have(tmp_path: Path) -> None:
     for name, sentence in refused.items():
         with pytest.raises(ModelError, match=sentence):
             require_name(tmp_path / name)
+
+
+def test_what_is_no_file_is_missing_or_of_another_kind(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/null")):
+        assert why_no_file(path) == "it is no regular file; copy the model into one"
+    assert why_no_file(tmp_path / "nothing") == "no such file"
+    assert why_no_file(tmp_path / "nothing", "nowhere") == "nowhere"
 
 
 def test_digests(tmp_path: Path) -> None:

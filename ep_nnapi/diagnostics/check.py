@@ -15,7 +15,7 @@ from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.files import require_name
+from ep_nnapi.files import require_name, why_no_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
@@ -113,7 +113,7 @@ def source(model: ModelSource) -> str | bytes:
             f"{path} is a directory; give one .onnx or .ort file (`prepare` takes directories)"
         )
     if not path.is_file():
-        raise ModelError(f"{path}: no such file")
+        raise ModelError(f"{path}: {why_no_file(path)}")
     if path.stat().st_size == 0:
         raise ModelError(f"{path}: the file is empty")
     return str(path)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.errors import ModelError, OptionError
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, why_no_file
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
@@ -157,7 +157,7 @@ def _outputs_of(source: Path, target: Path, job: Job) -> tuple[_Output, list[tup
     if source.is_dir():
         return _outputs_of_directory(source, target, job)
     if not source.is_file():
-        raise ModelError(f"{source}: no such file or directory")
+        raise ModelError(f"{source}: {why_no_file(source, 'no such file or directory')}")
     folder, name = _Output(target), f"{source.stem}{job.suffix}"
     if _names_file(target):
         folder, name = _Output(target.parent, f"{target.stem}."), target.name

@@ -29,6 +29,7 @@ def one_sentence(error: BaseException) -> bool:
     [
         ("nowhere.onnx", "nowhere.onnx: no such file"),
         (Path("nowhere.onnx"), "nowhere.onnx: no such file"),
+        ("/dev/null", "/dev/null: it is no regular file; copy the model into one"),
         ("no\0where.onnx", "which has a NUL character"),
         ("n" * 256, "n: File name too long"),
         (b"", "the model is empty"),
@@ -37,7 +38,18 @@ def one_sentence(error: BaseException) -> bool:
         (CONTENT[:-1], "the model: ONNX Runtime cannot load it"),
         (CONTENT.replace(b"image", b"imag\xb2"), r"the name b'imag\xb2' is not UTF-8; rename it"),
     ],
-    ids=["missing", "missing path", "NUL", "long", "empty", "text", "half", "cut", "not UTF-8"],
+    ids=[
+        "missing",
+        "missing path",
+        "device",
+        "NUL",
+        "long",
+        "empty",
+        "text",
+        "half",
+        "cut",
+        "not UTF-8",
+    ],
 )
 def test_models_that_cannot_be_loaded(ask, model, says: str):
     with pytest.raises(ep_nnapi.ModelError) as caught:
