@@ -241,11 +241,14 @@ def _shape_tensor(value: Value) -> TensorProto | None:
 
 def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     """The outputs, folded to constants where possible."""
-    if node.domain or node.op_type not in _FOLDABLE or not all(map(_is_small_enough, outputs)):
+    large = any(is_sized(v) and v.size > _MAX_FOLDED for v in outputs)  # unknown ones are not
+    if node.domain or node.op_type not in _FOLDABLE or large:
         return outputs
     if node.op_type not in _READ_SHAPES_ONLY and not _has_constant_inputs(node):
         return outputs
     try:
+        if node.op_type == "GatherElements" and not _indices_fit(node):
+            return outputs
         with np.errstate(all="ignore"):  # a result of a division by zero may be unused
             arrays = _evaluate(node)
     except Exception:  # invalid for the current sizes: the error is left to the run
@@ -256,11 +259,6 @@ def _fold(node: GraphNode, outputs: Sequence[Value]) -> Sequence[Value]:
     return [replace(v, dims=a.shape, constant=Constant.of(a), folded=True) for v, a in pairs]
 
 
-def _is_small_enough(value: Value) -> bool:
-    """True if an output is small enough to fold; one of unknown size counts as small."""
-    return not is_sized(value) or value.size <= _MAX_FOLDED
-
-
 def _has_constant_inputs(node: GraphNode) -> bool:
     given = [v for v in node.inputs if v is not None]
     if node.op_type == "Range" and any(v.dtype is DType.FLOAT for v in given):
@@ -269,6 +267,14 @@ def _has_constant_inputs(node: GraphNode) -> bool:
         v.constant is not None and v.dtype.readable and prod(v.constant.shape) <= _MAX_FOLDED
         for v in given
     )
+
+
+def _indices_fit(node: GraphNode) -> bool:
+    """True if all indices are within the data: numpy counts others down to it, one by one."""
+    data, indices = (_input_array(v, node) for v in node.inputs if v is not None)
+    axis = node.attributes.get("axis", 0)
+    size = data.shape[axis] if isinstance(axis, int) else 0
+    return bool(np.all((-size <= indices) & (indices < size)))
 
 
 def _evaluate(node: GraphNode) -> list[Array]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
+import onnx.defs
 
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import GraphNode
@@ -60,11 +61,24 @@ class Assumption:
 def _can_run(node: GraphNode) -> bool:
     """True if all inputs have static shapes and numpy types, and no subgraph reads outer values."""
     inputs = inputs_of(node)
-    if node.implicit or not all(map(is_sized, inputs)):
+    if node.implicit or not all(map(is_sized, inputs)) or _lacks_inputs(node):
         return False
     known = all(v.dtype.readable for v in inputs)
     tensors = all(v.dtype is not DType.UNDEFINED for v in outputs_of(node))
     return known and tensors and sum(map(bytes_of, inputs)) <= _MAX_INPUT_BYTES
+
+
+def _lacks_inputs(node: GraphNode) -> bool:
+    """True if an input is omitted that is not optional: ONNX Runtime's kernels may read it."""
+    omitted = [i for i, value in enumerate(node.inputs) if value is None]
+    if not omitted:
+        return False
+    try:
+        inputs = onnx.defs.get_schema(node.op_type, node.since, node.domain).inputs
+    except onnx.defs.SchemaError:
+        return True
+    optional = onnx.defs.OpSchema.FormalParameterOption.Optional
+    return any(i >= len(inputs) or inputs[i].option != optional for i in omitted)
 
 
 def _trial_run(node: GraphNode, opsets: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:

@@ -104,6 +104,19 @@ def test_numbers_past_the_limit_are_not_computed(monkeypatch: pytest.MonkeyPatch
     assert not values["places"].folded
 
 
+@pytest.mark.parametrize(
+    ("index", "folded"), [(-3, True), (2, True), (3, False), (-(2**63), False)]
+)
+def test_elements_out_of_range_are_not_gathered(index: int, folded: bool) -> None:
+    """The reference evaluation would take as many steps as the index is away from the data."""
+    node = helper.make_node("GatherElements", ["data", "at"], ["y"])
+    data, at = int64("data", 5, 6, 7), int64("at", index)
+    y = helper.make_tensor_value_info("y", TensorProto.INT64, [1])
+    whole = helper.make_graph([node], "g", [], [y], [data, at])
+    made = graph_of(helper.make_model(whole, opset_imports=[helper.make_opsetid("", 17)]))
+    assert outputs(bind_shapes(made, {}))["y"].folded == folded
+
+
 def test_sizes_that_contradict_each_other_stay_unknown() -> None:
     """x cannot expand to sizes that are one larger, unless its own are 1."""
     nodes = [
