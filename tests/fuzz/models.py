@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import suppress
-
-from onnx import ModelProto
-from onnx.utils import Extractor
 
 from tests.fuzz.mutation import mutated
-from tests.fuzz.trial import Ended, Result, judged, limit_memory, on_cpu
+from tests.fuzz.trial import Result, alone_of, judged, limit_memory
 from tests.random_graphs.trial import Subject, draw
 
 
@@ -29,19 +24,7 @@ def attempt(seed: int) -> Result:
 
 
 def alone(seed: int) -> Result:
-    """The same model without ours; if it is refused for a node, each of its outputs by itself."""
+    """The same model without ours."""
     limit_memory()
     model, subject = made(seed)
-    refused = on_cpu(model, subject.feeds)
-    for part in _outputs_alone(model) if refused else ():
-        on_cpu(part, subject.feeds)
-    return Result(Ended.REFUSED, refused or "")
-
-
-def _outputs_alone(model: bytes) -> Iterator[bytes]:
-    """What computes one output of a model, for each output of which that can be extracted."""
-    with suppress(Exception):  # of a damaged model
-        whole = ModelProto.FromString(model)
-        inputs = [value.name for value in whole.graph.input]
-        for value in whole.graph.output:
-            yield Extractor(whole).extract_model(inputs, [value.name]).SerializeToString()
+    return alone_of(model, subject.feeds)

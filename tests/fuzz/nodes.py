@@ -16,7 +16,7 @@ from onnx import ModelProto
 
 from ep_nnapi.ops import VARIANTS
 from tests.fuzz.misuses import add_qdq, misused
-from tests.fuzz.trial import Ended, Result, judged, limit_memory, on_cpu
+from tests.fuzz.trial import Result, alone_of, judged, limit_memory
 from tests.onnx_backend.cases import node_cases
 from tests.random_graphs.trial import draw
 
@@ -67,4 +67,4 @@ def alone(seed: int) -> Result:
     """The same model without ours."""
     limit_memory()
     model, feeds, _ = made(seed)
-    return Result(Ended.REFUSED, on_cpu(model, feeds) or "")
+    return alone_of(model, feeds)

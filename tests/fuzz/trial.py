@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import resource
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 import onnxruntime
+from onnx import ModelProto
+from onnx.utils import Extractor
 
 import ep_nnapi
 from ep_nnapi.errors import ModelError, NnapiError
@@ -90,6 +93,24 @@ def on_cpu(
     except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
         return line(error)
     return None
+
+
+def alone_of(model: bytes, feeds: Feeds) -> Result:
+    """The model on the CPU provider; if it is refused for a node, what leads to each value."""
+    refused = on_cpu(model, feeds)
+    for part in _parts(model) if refused else ():
+        on_cpu(part, feeds)
+    return Result(Ended.REFUSED, refused or "")
+
+
+def _parts(model: bytes) -> Iterator[bytes]:
+    """What computes one value of a model, for each value of which that can be extracted."""
+    with suppress(Exception):  # of a damaged model
+        whole = ModelProto.FromString(model)
+        inputs = [value.name for value in whole.graph.input]
+        for name in dict.fromkeys(name for node in whole.graph.node for name in node.output):
+            with suppress(Exception):
+                yield Extractor(whole).extract_model(inputs, [name]).SerializeToString()
 
 
 class _Errors(logging.Handler):
