@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.call import Call, Row
 from ep_nnapi.nnapi.spec import (
+    ADD,
     EQUAL,
+    FILL,
     GREATER,
     GREATER_EQUAL,
     LESS,
@@ -47,7 +49,7 @@ TABLE = (
 )
 
 
-@op("Where", since=9, emits=(SELECT, LOGICAL_OR))
+@op("Where", since=9, emits=(SELECT, FILL, ADD, LOGICAL_OR))
 def where(n: Node) -> Iterator[Call]:
     """X where the condition holds, else Y; SELECT takes equal shapes, so they are broadcast first.
 

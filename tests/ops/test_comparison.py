@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.errors import Reason
+from ep_nnapi.ops.lib.emit import MAX_FILL_CONSTANT
 from tests.oracle import (
     FL2,
     FL3,
@@ -71,6 +72,27 @@ WHERES = {
 def test_where_matches(shapes, given):
     condition, a, b = shapes
     matches(node("Where", boolean(*condition), given(*a), given(*b)), FL8)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "number", "size", "target", "expected"),
+    [
+        (np.float32, -1e4, MAX_FILL_CONSTANT, FL8, ["SELECT"]),
+        (np.float32, -1e4, MAX_FILL_CONSTANT + 1, FL8, ["FILL", "SELECT"]),
+        (np.float32, -np.inf, MAX_FILL_CONSTANT, FL8, ["SELECT"]),
+        (np.float32, -np.inf, MAX_FILL_CONSTANT + 1, FL8, ["FILL", "ADD", "SELECT"]),
+        (np.float16, 2.5, MAX_FILL_CONSTANT + 1, FL8, ["FILL", "SELECT"]),
+        (np.int32, 7, MAX_FILL_CONSTANT + 1, FL8, ["FILL", "SELECT"]),
+        (np.float32, -1e4, MAX_FILL_CONSTANT + 1, FL3, ["SELECT"]),
+    ],
+    ids=["small", "large", "small infinite", "large infinite", "half", "integer", "without FILL"],
+)
+def test_a_number_in_a_large_where_takes_no_memory(dtype, number, size, target, expected):
+    """A masked attention has one for every pair of positions; FILL takes no infinite number."""
+    given = {np.float32: f32, np.float16: f16, np.int32: i32}[dtype]
+    case = node("Where", boolean(1, size), given(1, size), np.array(number, dtype))
+    assert emitted(case, target) == expected
+    matches(case, target)
 
 
 def test_where_with_constants_matches():

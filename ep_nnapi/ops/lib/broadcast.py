@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
+from math import isfinite, prod
 
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
-from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
+from ep_nnapi.nnapi.spec import ADD, LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.lib.emit import (
     Computed,
     compute,
     each,
+    full,
     of_any_type,
     output_or_temp,
     reshape,
@@ -99,5 +100,23 @@ def tile(
 
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `a` where `condition` is true, else `b`; all three are broadcast to `y`."""
-    parts = yield from each(expanded(n, part, y.shape) for part in (condition, a, b))
+    parts = yield from each(_side(n, part, y.shape) for part in (condition, a, b))
     yield SELECT(*parts, out=y)
+
+
+_FILLABLE = (DType.FLOAT, DType.FLOAT16, DType.INT32)
+
+
+def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
+    """Return `x` broadcast to `shape`; a single number takes no memory in the model if it can."""
+    if x.constant is None or x.size != 1 or x.dtype not in _FILLABLE or len(shape) > MAX_RANK:
+        return (yield from expanded(n, x, shape))
+    if x.quantization is not None:
+        return (yield from expanded(n, x, shape))
+    number = x.constant.array.item()
+    if isfinite(number):
+        return (yield from full(n, number, shape, x.dtype))
+    zeros = yield from full(n, 0, shape, x.dtype)  # FILL takes no infinite number
+    if zeros.constant is not None:
+        return (yield from expanded(n, x, shape))
+    return (yield from compute(n, ADD, zeros, x, shape=shape))
