@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
@@ -25,6 +26,8 @@ from ep_nnapi.sessions.device_session import (
     open_session,
 )
 
+_LEFT_OUT = (("optimization.disable_specified_optimizers", "SkipLayerNormFusion"),)
+"""ONNX Runtime's sum and layer normalization in one kernel takes longer than both one by one."""
 _SETTINGS = {Spin.ALWAYS: SPIN_ALWAYS, Spin.IN_RUNS: SPIN_IN_RUNS, Spin.NEVER: SPIN_NEVER}
 
 
@@ -55,5 +58,6 @@ def kernels(chosen: bool | None) -> Kernels:
 def _session(chosen: bool | None, threads: Threads, model: Model) -> PreparedSession:
     """Convert a model and open a session for it."""
     found = convert(model, kernels(chosen))
+    threads = replace(threads, settings=(*threads.settings, *_LEFT_OUT))
     with CONCURRENT_RUNS.without_blas:
         return PreparedSession(open_session(found.model(), threads), found.loops)

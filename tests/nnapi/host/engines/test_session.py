@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from ep_nnapi.nnapi import spec
@@ -16,9 +20,10 @@ from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin
 from ep_nnapi.nnapi.spec import F32, I32
-from ep_nnapi.sessions.cpu import saturates
+from ep_nnapi.sessions.cpu import saturates, session_of
 from ep_nnapi.sessions.device_session import SPIN_ALWAYS, SPIN_IN_RUNS, SPIN_NEVER, Threads
 from tests.nnapi.host.engines.networks import Network, chain, feed
+from tests.ort.models import model, node, tensor
 
 
 def test_weights_are_int8_only_where_their_products_do_not_saturate():
@@ -38,8 +43,33 @@ def test_a_session_gives_the_references_results():
 def test_threads_are_those_asked_for(monkeypatch: pytest.MonkeyPatch):
     asked: list[Threads] = []
     monkeypatch.setattr(session, "open_session", lambda _, threads: asked.append(threads))
-    open_model(chain(), None, Threads(2))
-    assert asked == [Threads(2)]
+    open_model(chain(), None, Threads(2, SPIN_NEVER))
+    assert [threads.count for threads in asked] == [2]
+    assert asked[0].settings[: len(SPIN_NEVER)] == SPIN_NEVER
+
+
+def test_sums_and_layer_normalizations_stay_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ONNX Runtime reads the setting by its name; without it the two are one node."""
+    asked: list[Threads] = []
+    monkeypatch.setattr(session, "open_session", lambda _, threads: asked.append(threads))
+    open_model(chain(), None, Threads(1, ()))
+    nodes = [node("Add", "x x", "a"), node("LayerNormalization", "a s s", "y")]
+    ends = [tensor("x", (1, 4, 8))], [tensor("y", (1, 4, 8))]
+    content = model(nodes, *ends, {"s": np.ones(8, np.float32)})
+    for settings, expected in ((asked[0].settings, ["Add", "LayerNormalization"]), ((), [_SKIP])):
+        options = onnxruntime.SessionOptions()
+        options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+        options.log_severity_level = 4
+        for entry in settings:
+            options.add_session_config_entry(*entry)
+        session_of(content, options)
+        graph = onnx.load(tmp_path / "optimized.onnx").graph
+        assert [n.op_type for n in graph.node] == expected
+
+
+_SKIP = "SkipLayerNormalization"
 
 
 @pytest.mark.parametrize(
