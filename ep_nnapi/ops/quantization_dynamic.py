@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
+from ep_nnapi.errors import SHAPE_ADVICE, Reason, Reject
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
@@ -33,7 +33,7 @@ from ep_nnapi.nnapi.spec import (
     SUB,
 )
 from ep_nnapi.ops.lib.conv_2d import convolve
-from ep_nnapi.ops.lib.emit import Computed, compute
+from ep_nnapi.ops.lib.emit import Computed, compute, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
 from ep_nnapi.ops.lib.node import Node, op
@@ -87,8 +87,8 @@ def matmul_integer(n: Node) -> Iterator[Call]:
         Reason.RANK,
         f"{a.name} or {b.name} is a vector; use a matrix with one row or column",
     )
-    lhs = yield from _centred(n, a, 2)
-    rhs = yield from _centred(n, b, 3)
+    lhs = yield from _centred(n, a, 2, axis=a.rank - 2)
+    rhs = yield from _centred(n, b, 3, axis=b.rank - 1)
     total = n.temp(y, dtype=DType.FLOAT)
     yield from product(n, lhs, rhs, total)
     yield CAST(total, out=y)
@@ -101,7 +101,7 @@ def conv_integer(n: Node) -> Iterator[Call]:
     Source: ONNX ConvInteger-10; NDK ANEURALNETWORKS_CONV_2D.
     """
     x, w, y = n.input(0), n.input(1), n.output()
-    image = yield from _centred(n, x, 2)
+    image = yield from _centred(n, x, 2, axis=None)
     taps = yield from _centred(n, w, 3, axis=0)
     total = n.temp(y, dtype=DType.FLOAT)
     inner = replace(n.node, inputs=(image, taps), outputs=(total,))
@@ -109,10 +109,10 @@ def conv_integer(n: Node) -> Iterator[Call]:
     yield CAST(total, out=y)
 
 
-def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Computed:
+def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
     """Return the stored numbers of `x` minus the zero point in input `index`, as floats.
 
-    axis   the axis of `x` of per-channel zero points; None: the last
+    axis   the axis of `x` that a vector of zero points is along; None: one zero point only
     """
     n.require(
         x.dtype in EIGHT_BIT and x.quantization is not None,
@@ -123,16 +123,32 @@ def _centred(n: Node, x: Value, index: int, axis: int | None = None) -> Computed
     if not n.has(index):
         return numbers
     zero = n.input(index)
-    shape = zero.shape
-    if axis is not None and zero.size > 1:
-        shape = tuple(-1 if i == axis else 1 for i in range(x.rank))
-        n.require(zero.constant is not None, Reason.CONSTANT, f"{zero.name} must be constant")
-    less = yield from _as_floats(n, zero)
+    shape = _beside(n, x, zero, axis)
+    less = yield from reshaped(n, (yield from _as_floats(n, zero)), shape)
     if numbers.constant is None or less.constant is None:
         return (yield from compute(n, SUB, numbers, less, shape=x.shape))
     whole, minus = numbers.constant, less.constant
-    centred = whole.map(x.shape, lambda a: a - minus.array.reshape(shape).astype(np.float32))
+    centred = whole.map(x.shape, lambda a: a - minus.array.astype(np.float32))
     return replace(numbers, name=f"{x.name} centred", constant=centred)
+
+
+def _beside(n: Node, x: Value, zero: Value, axis: int | None) -> tuple[int, ...]:
+    """Return the shape in which the zero points of `x` broadcast to it; refuse other sizes."""
+    if zero.size == 1:
+        return (1,)
+    allowed = "one number"
+    if axis is not None:
+        if zero.shape == (x.shape[axis],):
+            return (*zero.shape, *[1] * (x.rank - 1 - axis))
+        if zero.rank == x.rank and all(map(_broadcasts, zero.shape, x.shape)):
+            return zero.shape
+        allowed += f" or {x.shape[axis]}"
+    detail = f"{zero.name} is {list(zero.shape)}; {x.name} takes {allowed}; {SHAPE_ADVICE}"
+    raise Reject(Reason.SHAPE, detail)
+
+
+def _broadcasts(size: int, to: int) -> bool:
+    return size in (1, to)
 
 
 def _as_floats(n: Node, x: Value) -> Computed:

@@ -102,7 +102,7 @@ MISUSED = [
     ("no quantization parameters", "QuantizeLinear", X(2, 3), ONE, np.zeros(3, np.uint8), {}),
     ("no quantization parameters", "DequantizeLinear", u8(2, 3), f(4), np.zeros(4, np.uint8), {}),
     (
-        "do not broadcast",
+        "takes one number or 2",
         "MatMulInteger",
         u8(2, 3),
         np.ones((3, 2), np.uint8),

@@ -95,3 +95,34 @@ def test_matmul_integer_of_a_vector_is_refused():
     (refused,) = ep_nnapi.check(model.SerializeToString()).rejections
     assert refused.reason == "RANK"
     assert "vector" in refused.detail
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1)])
+def test_matmul_integer_with_a_zero_point_a_row_matches(shape):
+    """ONNX Runtime has one zero point for the left side; the reference is ONNX's evaluator."""
+    zeros = np.array([1, 2, 250], U8).reshape(shape)
+    given = [0, np.arange(15, dtype=U8).reshape(3, 5), zeros]
+    model = one("MatMulInteger", [(U8, (3, 3))], given, TensorProto.INT32)
+    numbers = feeds(model)
+    x = numbers["x0"].astype(np.int64)
+    want = (x - zeros.astype(np.int64).reshape(3, 1)) @ np.arange(15).reshape(3, 5)
+    np.testing.assert_array_equal(q.on_nnapi(model, numbers)[0], want)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "x", "w", "index", "count"),
+    [
+        ("MatMulInteger", (3, 2), (2, 5), 3, 0),
+        ("MatMulInteger", (3, 2), (2, 5), 3, 2),
+        ("MatMulInteger", (3, 2), (2, 5), 2, 2),
+        ("ConvInteger", (1, 2, 6, 6), (3, 2, 3, 3), 3, 2),
+        ("ConvInteger", (2, 2, 6, 6), (3, 2, 3, 3), 2, 2),
+    ],
+)
+def test_zero_points_of_another_size_are_refused(op_type, x, w, index, count):
+    given = [0, np.zeros(w, U8), U8(1), U8(1)]
+    given[index] = np.zeros(count, U8)
+    model = one(op_type, [(U8, x)], given, TensorProto.INT32)
+    (refused,) = ep_nnapi.check(model.SerializeToString()).rejections
+    assert refused.reason == "SHAPE"
+    assert f"is [{count}]; " in refused.detail
