@@ -114,7 +114,7 @@ class _Product:
             given.append(scope.value(self.bias, real=True))
         value = scope.graph.node("MatMulIntegerToFloat", *given, domain=CONTRIB)
         if self.reshaped:
-            value = scope.graph.node("Reshape", value, scope.graph.ints(self.shape))
+            value = scope.graph.reshape(value, self.shape)
         if self.activation is FuseCode.RELU:
             value = scope.graph.node("Relu", value)
         scope.define(self.result, value, real=False)
@@ -145,7 +145,7 @@ class _Group:
         scope.define(self.at["stored"], stored, layout, real=False)
         for name, value in (("scale", scale), ("zero point", zero)):
             if self.at[name] in self.read:
-                shaped = graph.node("Reshape", value, graph.ints(scope.shape(self.at[name])))
+                shaped = graph.reshape(value, scope.shape(self.at[name]))
                 scope.define(self.at[name], shaped, real=False)
         for product in self.products:
             rows = scope.value(self.at["stored"], real=False)

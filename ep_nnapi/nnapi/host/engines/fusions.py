@@ -101,8 +101,7 @@ def _biased(scope: Scope, flow: Flow, n: int) -> Fusion | None:
     def lower(scope: Scope) -> None:
         inputs = [scope.value(at[name], real=True) for name in ("x", "weights", "bias")]
         product = scope.graph.node("Gemm", *inputs, transB=1)
-        shape = scope.graph.ints(scope.shape(y))
-        scope.define(y, scope.graph.node("Reshape", product, shape), real=False)
+        scope.define(y, scope.graph.reshape(product, scope.shape(y)), real=False)
 
     return Fusion(found.members, n, lower)
 

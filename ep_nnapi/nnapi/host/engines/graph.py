@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -85,13 +85,37 @@ def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
         node.attribute.append(helper.make_attribute(name, value))
 
 
+def _without_unread_reshapes(nodes: Sequence[NodeProto], outputs: Set[str]) -> list[NodeProto]:
+    """The nodes but for reshapes whose readers read what was reshaped."""
+    kept, read = [], set(outputs)
+    for node in reversed(nodes):
+        if node.op_type != "Reshape" or node.output[0] in read:
+            kept.append(node)
+            read.update(_read(node))
+    return kept[::-1]
+
+
+def _read(node: NodeProto) -> Iterator[str]:
+    """Names of the values that a node reads, in its subgraphs too."""
+    yield from node.input
+    for graph in (a.g for a in node.attribute if a.type == AttributeProto.GRAPH):
+        yield from (value.name for value in graph.output)
+        for inner in graph.node:
+            yield from _read(inner)
+
+
 class OnnxGraph:
-    """A graph to which nodes are added in topological order; subgraphs share its constants."""
+    """A graph to which nodes are added in topological order; subgraphs share its constants.
+
+    shapes   of values, as far as they are known
+    """
 
     def __init__(self, parent: OnnxGraph | None = None) -> None:
         """Create an empty graph; `parent` is the graph that contains the node of a subgraph."""
         self.nodes: list[NodeProto] = []
         self.constants: Constants = parent.constants if parent else Constants()
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._sources: dict[str, str] = {}
         self._counter: list[int] = parent._counter if parent else [0]
 
     def name(self) -> str:
@@ -119,6 +143,18 @@ class OnnxGraph:
         self.nodes.append(node)
         return names
 
+    def reshape(self, value: str, sizes: Sequence[int]) -> str:
+        """Return `value` in another shape: what it was reshaped from, or a new node on that.
+
+        sizes   as Reshape takes them: 0 copies a size of `value`, -1 stands for what is left
+        """
+        source = self._sources.get(value, value) if min(sizes, default=1) > 0 else value
+        if self.shapes.get(source) == tuple(sizes):
+            return source
+        name = self.node("Reshape", source, self.ints(sizes))
+        self._sources[name] = source
+        return name
+
     def ints(self, values: Sequence[int]) -> str:
         """Name of an int64 constant [n]: shapes, axes and the like."""
         return self.constants.array(np.array(values, np.int64))
@@ -127,7 +163,8 @@ class OnnxGraph:
         self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]
     ) -> GraphProto:
         """The graph without initializers, as a subgraph has it."""
-        return helper.make_graph(self.nodes, "nnapi", list(inputs), list(outputs))
+        nodes = _without_unread_reshapes(self.nodes, {value.name for value in outputs})
+        return helper.make_graph(nodes, "nnapi", list(inputs), list(outputs))
 
     def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
         """The whole model."""

@@ -115,13 +115,11 @@ class _Layer:
         start = ""
         if self.start is not None:
             state = scope.value(self.start, real=True)
-            start = graph.node("Reshape", state, graph.ints((1, batches, units)))
+            start = graph.reshape(state, (1, batches, units))
         outputs, last = graph.many(
             "GRU",
             2,
-            graph.node(
-                "Reshape", scope.value(self.x, real=True), graph.ints((times, batches, size))
-            ),
+            graph.reshape(scope.value(self.x, real=True), (times, batches, size)),
             scope.stacked(self.weights),
             scope.stacked(self.recurrent),
             scope.stacked((*self.biases, *self.recurrent_biases)),
@@ -131,11 +129,11 @@ class _Layer:
             direction="reverse" if self.backward else "forward",
             linear_before_reset=self.linear_before_reset,
         )
-        shape = graph.ints((batches, units))
-        scope.define(self.last, graph.node("Reshape", last, shape), real=False)
+        graph.shapes[last] = (1, batches, units)
+        scope.define(self.last, graph.reshape(last, (batches, units)), real=False)
         if self.joined is not None:
-            shape = graph.ints((times * batches, units))
-            scope.define(self.joined, graph.node("Reshape", outputs, shape), real=False)
+            rows = graph.reshape(outputs, (times * batches, units))
+            scope.define(self.joined, rows, real=False)
 
 
 def gru_layers(scope: Scope, flow: Flow) -> Iterator[Fusion]:

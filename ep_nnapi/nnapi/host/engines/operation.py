@@ -174,6 +174,10 @@ class Op(OperandAccess):
         """Add an ONNX node with one output; returns the output's name."""
         return self.scope.graph.node(op_type, *inputs, domain="", **attributes)
 
+    def reshape(self, value: str, sizes: Sequence[int]) -> str:
+        """Return `value` in another shape, see `OnnxGraph.reshape`."""
+        return self.scope.graph.reshape(value, sizes)
+
     def contrib(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
         """Add a node of ONNX Runtime's own domain."""
         return self.scope.graph.node(op_type, *inputs, domain=CONTRIB, **attributes)
@@ -282,5 +286,5 @@ class Op(OperandAccess):
         if not missing:
             return self.scope.value(index, perm, real=real)
         value = self.scope.value(index, real=real)
-        wide = self.node("Reshape", value, self.sizes((1,) * missing + shape))
+        wide = self.reshape(value, (1,) * missing + shape)
         return self.node("Transpose", wide, perm=perm)

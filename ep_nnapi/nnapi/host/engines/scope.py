@@ -146,6 +146,9 @@ class Scope(OperandFacts):
         """Record the ONNX value of an operand."""
         at = identity(self.rank(index)) if perm is None else perm
         self._values.setdefault(index, {})[at, real or not is_coded(self.operand(index))] = value
+        sizes = [size for size in self.dims.get(index, ()) if size]
+        if len(sizes) == len(at):
+            self.graph.shapes.setdefault(value, permuted(sizes, at))
 
     def value(self, index: int, perm: Perm | None = None, *, real: bool) -> str:
         """The ONNX value of an operand in a layout, as real numbers or as stored.

@@ -92,3 +92,43 @@ def test_attributes_are_those_of_onnx(attribute):
     graph = OnnxGraph()
     graph.node("Any", "x", given=attribute)
     assert list(graph.nodes[0].attribute) == [helper.make_attribute("given", attribute)]
+
+
+def reshapes(graph: OnnxGraph, *outputs: str) -> list[tuple[str, str]]:
+    """What the reshapes of the built model read and write."""
+    built = graph.build([], [value(name, TensorProto.FLOAT, 6) for name in outputs])
+    return [(n.input[0], n.output[0]) for n in built.proto.graph.node if n.op_type == "Reshape"]
+
+
+def test_a_reshape_of_a_reshape_reads_what_the_first_read():
+    graph = OnnxGraph()
+    first = graph.reshape("x", (3, 2))
+    second = graph.reshape(first, (6,))
+    assert reshapes(graph, second) == [("x", second)]
+    assert reshapes(graph, first, second) == [("x", first), ("x", second)]
+
+
+def test_a_reshape_to_the_shape_that_a_value_has_is_none():
+    graph = OnnxGraph()
+    graph.shapes["x"] = (2, 3)
+    assert graph.reshape(graph.reshape("x", (6,)), (2, 3)) == "x"
+    assert graph.reshape("y", (2, 3)) != "y"  # of unknown shape
+    assert reshapes(graph) == []
+
+
+@pytest.mark.parametrize("sizes", [(0, 2), (-1, 6), (0, -1)])
+def test_sizes_that_depend_on_the_value_are_taken_from_it(sizes):
+    graph = OnnxGraph()
+    first = graph.reshape("x", (3, 2))
+    second = graph.reshape(first, sizes)
+    assert reshapes(graph, second) == [("x", first), (first, second)]
+
+
+def test_a_reshape_that_a_subgraph_reads_stays():
+    graph = OnnxGraph()
+    rows, columns = graph.reshape("x", (3, 2)), graph.reshape("x", (2, 3))
+    inner = OnnxGraph(graph)
+    body = inner.proto([], [value(inner.node("Relu", rows), TensorProto.FLOAT, 3, 2)])
+    other = OnnxGraph(graph).proto([], [value(columns, TensorProto.FLOAT, 2, 3)])
+    chosen = graph.node("If", "condition", then_branch=body, else_branch=other)
+    assert reshapes(graph, chosen) == [("x", rows), ("x", columns)]

@@ -33,8 +33,8 @@ def _rearranged(
     op: Op, value: str, split: Sequence[int], order: Perm, result: Sequence[int]
 ) -> str:
     """Reshape, transpose and reshape again."""
-    wide = op.node("Reshape", value, op.sizes(split))
-    return op.node("Reshape", op.node("Transpose", wide, perm=order), op.sizes(result))
+    wide = op.reshape(value, split)
+    return op.reshape(op.node("Transpose", wide, perm=order), result)
 
 
 def depth_to_space(op: Op) -> None:

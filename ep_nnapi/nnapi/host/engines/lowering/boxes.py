@@ -22,8 +22,8 @@ def axis_aligned_bbox_transform(op: Op) -> None:
     Source: NDK ANEURALNETWORKS_AXIS_ALIGNED_BBOX_TRANSFORM.
     """
     boxes, count = op.shape("rois")[0], op.shape("deltas")[1] // 4
-    rois = op.node("Reshape", checked_boxes(op, "rois"), op.sizes((boxes, 1, 4)))
-    deltas = op.node("Reshape", op.real("deltas"), op.sizes((boxes, count, 4)))
+    rois = op.reshape(checked_boxes(op, "rois"), (boxes, 1, 4))
+    deltas = op.reshape(op.real("deltas"), (boxes, count, 4))
     low, high = op.columns(rois, 0, 2), op.columns(rois, 2, 4)
     size, two = op.node("Sub", high, low), op.array(2)
     grown = op.node("Mul", op.node("Exp", op.columns(deltas, 2, 4)), size)
@@ -34,9 +34,9 @@ def axis_aligned_bbox_transform(op: Op) -> None:
     moved = op.node("Concat", *ends, axis=2)
     sizes = op.node("Gather", coordinates(op, "image_info"), checked_batches(op, "image_info"))
     limits = op.node("Gather", sizes, op.array([1, 0, 1, 0], np.int64), axis=1)
-    limits = op.node("Reshape", limits, op.sizes((boxes, 1, 4)))
+    limits = op.reshape(limits, (boxes, 1, 4))
     clipped = op.node("Min", op.node("Max", moved, op.array(0)), limits)
-    deliver_boxes(op, op.node("Reshape", clipped, op.sizes(op.shape("output"))), "output")
+    deliver_boxes(op, op.reshape(clipped, op.shape("output")), "output")
 
 
 def coordinates(op: Op, name: str) -> str:

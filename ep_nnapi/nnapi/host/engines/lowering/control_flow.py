@@ -113,7 +113,7 @@ def _leave(op: Op, index: int, value: str, found: Dims) -> None:
     if declared != found and None not in declared:
         require(None in found, "the result of the loop has another shape than its output")
         require(found.count(None) == 1, "a tensor changes several of its sizes in the loop")
-        value = op.node("Reshape", value, op.sizes([size or 0 for size in declared]))
+        value = op.reshape(value, [size or 0 for size in declared])
     op.scope.define(index, value, real=False)
 
 
@@ -127,7 +127,7 @@ def _model(op: Op, name: str) -> Model:
 
 def _flag(graph: OnnxGraph, value: str) -> str:
     """A condition, stored as BOOL8 [1], as ONNX takes it: of rank 0."""
-    return graph.node("Reshape", value, graph.ints(()))
+    return graph.reshape(value, ())
 
 
 def _declared(op: Op, index: int, name: str, dims: Dims) -> ValueInfoProto:

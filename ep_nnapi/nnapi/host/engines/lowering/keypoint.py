@@ -23,7 +23,7 @@ def heatmap_max_keypoint(op: Op) -> None:
     maps = op.real("heatmap", identity(4) if op.scalar("layout") else TO_NCHW)
     size = op.shape("heatmap")[2]
     require(size > 1, "heatmaps of one pixel")
-    pixels = op.node("Reshape", maps, op.sizes((boxes, points, size * size)))
+    pixels = op.reshape(maps, (boxes, points, size * size))
     at = op.node("ArgMax", pixels, axis=2, keepdims=1)
     y = op.node("Div", at, op.array(size, np.int64))
     x = op.node("Mod", at, op.array(size, np.int64))
@@ -33,7 +33,7 @@ def heatmap_max_keypoint(op: Op) -> None:
     )
     shift_x, shift_y, score = fit.maximum()
     op.deliver(op.node("Cast", score, to=TensorProto.FLOAT), output="output_scores")
-    corners = op.node("Reshape", checked_boxes(op, "boxes"), op.sizes((boxes, 1, 4)))
+    corners = op.reshape(checked_boxes(op, "boxes"), (boxes, 1, 4))
     places = [_position(op, *each, size) for each in ((x, shift_x), (y, shift_y))]
     low, high = op.columns(corners, 0, 2), op.columns(corners, 2, 4)
     extent = op.node("Cast", op.node("Sub", high, low), to=TensorProto.DOUBLE)

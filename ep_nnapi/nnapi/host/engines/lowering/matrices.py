@@ -16,7 +16,7 @@ def _rows(op: Op, value: str) -> str:
     shape, size = op.shape("input"), op.shape("weights")[1]
     if len(shape) == 2 and shape[1] == size:
         return value
-    return op.node("Reshape", value, op.sizes((prod(shape) // size, size)))
+    return op.reshape(value, (prod(shape) // size, size))
 
 
 def fully_connected(op: Op) -> None:

@@ -27,7 +27,7 @@ from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
 
 def reshape(op: Op) -> None:
     """The same elements in another shape. Source: NDK ANEURALNETWORKS_RESHAPE, SQUEEZE."""
-    op.keep(op.node("Reshape", op.stored("input"), op.sizes(op.shape("output"))))
+    op.keep(op.reshape(op.stored("input"), op.shape("output")))
 
 
 def transpose(op: Op) -> None:
@@ -120,7 +120,7 @@ def _pad_by_input(op: Op, filler: str) -> None:
     pairs = op.node("Cast", op.stored("paddings"), to=TensorProto.INT64)
     some = op.node("GreaterOrEqual", pairs, op.array(0, np.int64))
     pairs = op.checked(pairs, [some], "paddings are negative")
-    ends = op.node("Reshape", op.node("Transpose", pairs, perm=(1, 0)), op.sizes([-1]))
+    ends = op.reshape(op.node("Transpose", pairs, perm=(1, 0)), [-1])
     padded = op.node("Pad", op.stored("input"), ends, filler)
     same = op.node("Equal", op.node("Shape", padded), op.sizes(op.shape("output")))
     op.keep(op.checked(padded, [same], "paddings give another shape than the output's"))
@@ -194,9 +194,9 @@ def channel_shuffle(op: Op) -> None:
     groups = op.number("num_groups")
     split_shape = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
     order = (*range(at), at + 1, at, *range(at + 2, len(split_shape)))
-    value = op.node("Reshape", op.stored("input", layout), op.sizes(split_shape))
+    value = op.reshape(op.stored("input", layout), split_shape)
     mixed = op.node("Transpose", value, perm=order)
-    op.keep(op.node("Reshape", mixed, op.sizes(shape)), layout)
+    op.keep(op.reshape(mixed, shape), layout)
 
 
 _DATA = (F32, F16, Q8, Q8S)

@@ -67,7 +67,7 @@ def _keep_last(op: Op, state: State, names: Sequence[str]) -> None:
     """Define the outputs for the last state, if the operation has them."""
     for value, name in zip(state, names, strict=True):
         if op.indexes(name):
-            op.keep(op.node("Reshape", value, op.sizes(op.shape(name))), output=name)
+            op.keep(op.reshape(value, op.shape(name)), output=name)
 
 
 def _both_ways(op: Op, kind: type[RnnCell] | type[LstmCell], last: Sequence[str]) -> None:

@@ -207,13 +207,14 @@ class LstmCell(Cell):
             self.joined([RECURRENT[gate] for gate in _ONNX_GATES]),
             bias,
             "",
-            *(op.node("Reshape", x, op.sizes((1, batches, units))) for x in self.start),
+            *(op.reshape(x, (1, batches, units)) for x in self.start),
             *([self.joined(peepholes)] if self.given(PEEPHOLE[0]) else []),
             hidden_size=units,
             direction="reverse" if backward else "forward",
             activations=("Sigmoid", inner, inner),
         )
-        joined = op.node("Reshape", outputs, op.sizes((times, batches, units)))
+        op.scope.graph.shapes |= dict.fromkeys(last, (1, batches, units))
+        joined = op.reshape(outputs, (times, batches, units))
         return Pass(joined, tuple(last))
 
     def joined(self, names: Sequence[str], zeros: int = 0) -> str:
@@ -241,7 +242,7 @@ def unrolled(cell: AnyCell, inputs: str, shape: Sequence[int], *, backward: bool
     op, (times, batches, size) = cell.op, shape
     require(times <= _MOST_STEPS, f"a sequence of {times} steps")
     weights, bias = cell.read
-    rows = op.node("Reshape", inputs, op.sizes((times * batches, size)))
+    rows = op.reshape(inputs, (times * batches, size))
     arguments = (rows, weights, bias) if bias else (rows, weights)
     sums = op.node("Gemm", *arguments, transB=1)
     steps = op.scope.graph.many("Split", times, sums, op.sizes([batches] * times), axis=0)

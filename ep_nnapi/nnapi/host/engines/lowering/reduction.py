@@ -36,7 +36,7 @@ def _reduced(op: Op, op_type: str, value: str, axes: tuple[int, ...], layout: Pe
     keep = bool(op.scalar("keep_dims"))
     found = op.node(op_type, value, op.sizes(stored_axes), keepdims=int(keep))
     if not keep and len(axes) == len(layout):
-        return op.node("Reshape", found, op.sizes(op.shape("output")))
+        return op.reshape(found, op.shape("output"))
     return found
 
 
@@ -71,7 +71,7 @@ def mean(op: Op) -> None:
     if keep:
         op.deliver(pooled, layout)
     else:
-        op.deliver(op.node("Reshape", pooled, op.sizes(op.shape("output"))))
+        op.deliver(op.reshape(pooled, op.shape("output")))
 
 
 def mean_quantized(op: Op) -> None:
@@ -98,8 +98,7 @@ def mean_of_image(scope: Scope, x: int, y: int, axes: tuple[int, ...]) -> None:
     if scope.rank(y) == len(perm):
         scope.define(y, pooled, perm, real=False)
     else:
-        shape = scope.graph.ints(scope.shape(y))
-        scope.define(y, scope.graph.node("Reshape", pooled, shape), real=False)
+        scope.define(y, scope.graph.reshape(pooled, scope.shape(y)), real=False)
 
 
 def _pixels(perm: Perm, axes: tuple[int, ...]) -> list[int]:
@@ -130,7 +129,7 @@ def _arg(op_type: str) -> Lowering:
             value = op.node("Cast", value, to=TensorProto.INT32)
         found = op.node(op_type, value, axis=axis, keepdims=0)
         numbers = op.node("Cast", found, to=TensorProto.INT32)
-        op.keep(op.node("Reshape", numbers, op.sizes(op.shape("output"))))
+        op.keep(op.reshape(numbers, op.shape("output")))
 
     return lower
 

@@ -21,7 +21,7 @@ def slice_(op: Op) -> None:
     begin = op.node("Cast", op.stored("begin"), to=TensorProto.INT64)
     ends = op.node("Add", begin, op.sizes(op.shape("output")))
     found = op.node("Slice", op.stored("input"), begin, ends)
-    op.keep(op.node("Reshape", found, op.sizes(op.shape("output"))))  # fails if it was clamped
+    op.keep(op.reshape(found, op.shape("output")))  # fails if it was clamped
 
 
 def strided_slice(op: Op) -> None:
@@ -38,7 +38,7 @@ def strided_slice(op: Op) -> None:
         op.sizes(range(len(shape))),
         op.sizes([r.step for r in taken]),
     )
-    op.keep(op.node("Reshape", value, op.sizes(op.shape("output"))))
+    op.keep(op.reshape(value, op.shape("output")))
 
 
 def gather(op: Op) -> None:

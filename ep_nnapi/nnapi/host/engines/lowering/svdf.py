@@ -21,13 +21,13 @@ def svdf(op: Op) -> None:
     batches = op.shape("input")[0]
     units, cell = op.number("rank"), Cell(op)
     results = op.node("Gemm", op.real("input"), op.real("weights_feature"), transB=1)
-    new = op.node("Reshape", results, op.sizes((batches, filters, 1)))
-    before = op.node("Reshape", op.real("state_in"), op.sizes((batches, filters, memory)))
+    new = op.reshape(results, (batches, filters, 1))
+    before = op.reshape(op.real("state_in"), (batches, filters, memory))
     older = op.node("Slice", before, op.sizes([0]), op.sizes([memory - 1]), op.sizes([2]))
     latest = op.node("Concat", older, new, axis=2) if memory > 1 else new
     products = op.node("Mul", latest, op.real("weights_time"))
     sums = op.node("ReduceSum", products, op.sizes([2]), keepdims=0)
-    split = op.node("Reshape", sums, op.sizes((batches, filters // units, units)))
+    split = op.reshape(sums, (batches, filters // units, units))
     total = op.node("ReduceSum", split, op.sizes([2]), keepdims=0)
     if op.given("bias"):
         total = op.node("Add", total, op.real("bias"))
@@ -35,7 +35,7 @@ def svdf(op: Op) -> None:
     zero = op.array(np.zeros((batches, filters, 1)))
     moved = op.node("Slice", latest, op.sizes([1]), op.sizes([memory]), op.sizes([2]))
     state = op.node("Concat", moved, zero, axis=2)
-    op.keep(op.node("Reshape", state, op.sizes(op.shape("state_in"))), output="state_out")
+    op.keep(op.reshape(state, op.shape("state_in")), output="state_out")
 
 
 ROWS = (row(spec.SVDF, svdf, F32, F16),)
