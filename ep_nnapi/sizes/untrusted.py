@@ -55,10 +55,13 @@ def unverified_tensors(graph: Graph) -> frozenset[str]:
     """Names of the tensors whose shapes depend on declarations that cannot be verified.
 
     These are outputs of nodes with subgraphs, with inputs that are not tensors, or of unknown
-    domains, the inputs of a subgraph, inputs declared as scalars, whose rank ONNX Runtime does not
-    check, and all values that depend on these.
+    domains, what enters a subgraph as input or from outside, inputs declared as scalars, whose rank
+    ONNX Runtime does not check, and all values that depend on these.
     """
     names = {v.name for v in graph.inputs if graph.key or v.dims == ()}
+    if graph.key:
+        made = {v.name for node in graph.nodes for v in outputs_of(node)}
+        names |= {v.name for node in graph.nodes for v in inputs_of(node)} - made
     for node in graph.nodes:
         if _reads(node, names) or any(is_unverifiable(part) for part in node.originals):
             names |= {v.name for v in outputs_of(node)}

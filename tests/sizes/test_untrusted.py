@@ -1,6 +1,9 @@
 """Declared sizes of intermediates are not trusted where they cannot be right."""
 
+from functools import partial
+
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -187,3 +190,45 @@ def test_what_is_declared_of_an_operator_with_an_input_of_unknown_shape(op_type:
     got, want = (session(model, nnapi=n).run(["y"], feeds)[0] for n in (True, False))
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, atol=CLOSE)
+
+
+def in_a_loop() -> onnx.ModelProto:
+    """Three rounds of: if `on`, state + 1 by way of float, else state.
+
+    The branch reads the state from the body of the loop, which declares it as a scalar.
+    """
+    scalar = partial(helper.make_tensor_value_info, elem_type=TensorProto.INT64, shape=[])
+    flag = partial(helper.make_tensor_value_info, elem_type=TensorProto.BOOL, shape=[])
+    nodes = [
+        helper.make_node("Cast", ["state"], ["real"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["real", "one"], ["more"]),
+        helper.make_node("Cast", ["more"], ["grown"], to=TensorProto.INT64),
+    ]
+    one = numpy_helper.from_array(np.float32(1), "one")
+    then = helper.make_graph(nodes, "then", [], [scalar("grown")], [one])
+    same = [helper.make_node("Identity", ["state"], ["kept"])]
+    otherwise = helper.make_graph(same, "otherwise", [], [scalar("kept")])
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["again"]),
+            helper.make_node("If", ["on"], ["next"], then_branch=then, else_branch=otherwise),
+        ],
+        "body",
+        [scalar("i"), flag("go"), scalar("state")],
+        [flag("again"), scalar("next")],
+    )
+    loop = helper.make_node("Loop", ["rounds", "", "x"], ["y"], body=body)
+    rounds = numpy_helper.from_array(np.array(3), "rounds")
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.INT64, s) for n, s in (("x", [1]), ("y", None))
+    )
+    graph = helper.make_graph([loop], "g", [x, flag("on")], [y], [rounds])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_what_a_branch_reads_from_outside_may_have_other_sizes(on: bool) -> None:
+    model = in_a_loop().SerializeToString()
+    feeds = {"x": np.array([4]), "on": np.array(on)}
+    (got,), (want,) = (session(model, nnapi=n).run(None, feeds) for n in (True, False))
+    assert got.tolist() == want.tolist() == [7 if on else 4]
