@@ -116,6 +116,7 @@ class OnnxGraph:
         self.constants: Constants = parent.constants if parent else Constants()
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._sources: dict[str, str] = {}
+        self._free: set[str] = set()
         self._counter: list[int] = parent._counter if parent else [0]
 
     def name(self) -> str:
@@ -141,6 +142,7 @@ class OnnxGraph:
         for key, value in attributes.items():
             _add_attribute(node, key, value)
         self.nodes.append(node)
+        self._free.update(names)
         return names
 
     def reshape(self, value: str, sizes: Sequence[int]) -> str:
@@ -154,6 +156,17 @@ class OnnxGraph:
         name = self.node("Reshape", source, self.ints(sizes))
         self._sources[name] = source
         return name
+
+    def output(self, value: str) -> str:
+        """Return a name for `value` as an output of the graph: its own, if a node gave it that.
+
+        Two outputs have two names. Each further Identity is one that EliminateIdentity may remove
+        while GemmTransposeFusion still reads its name, which ends the creation of the session.
+        """
+        if value not in self._free:
+            return self.node("Identity", value)
+        self._free.remove(value)
+        return value
 
     def ints(self, values: Sequence[int]) -> str:
         """Name of an int64 constant [n]: shapes, axes and the like."""

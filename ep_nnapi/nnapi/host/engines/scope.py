@@ -245,7 +245,7 @@ class Scope(OperandFacts):
             return self.graph.node("Cast", value, to=TensorProto.FLOAT16)
         if code is Q8S:
             return self.graph.node("Cast", self._flipped(value), to=TensorProto.INT8)
-        return self.graph.node("Identity", value)
+        return self.graph.output(value)
 
     def as_unsigned(self, value: str) -> str:
         """Numbers in int8 as uint8, greater by 128."""

@@ -132,3 +132,12 @@ def test_a_reshape_that_a_subgraph_reads_stays():
     other = OnnxGraph(graph).proto([], [value(columns, TensorProto.FLOAT, 2, 3)])
     chosen = graph.node("If", "condition", then_branch=body, else_branch=other)
     assert reshapes(graph, chosen) == [("x", rows), ("x", columns)]
+
+
+def test_outputs_have_names_of_their_own():
+    graph = OnnxGraph()
+    y = graph.node("Relu", "x")
+    names = [graph.output(value) for value in (y, y, "x")]
+    assert names[0] == y
+    assert len({*names, "x"}) == 4
+    assert [n.op_type for n in graph.nodes] == ["Relu", "Identity", "Identity"]

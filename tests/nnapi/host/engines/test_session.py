@@ -112,3 +112,20 @@ def test_models_of_other_operations_are_refused():
     y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
     with pytest.raises(Inexpressible, match=f"of {OperandCode.TENSOR_FLOAT32.name}"):
         open_model(net.model([x], [y]), None, Threads(1))
+
+
+def test_an_output_may_be_a_factor_of_a_product_with_transposed_weights() -> None:
+    """ONNX Runtime 1.32 creates no session for it if the output is an Identity of the factor."""
+    net = Network()
+    a, b, c = (net.add(Operand(F32, shape)) for shape in ((2, 3), (3, 4), (4,)))
+    none = net.scalar(0)
+    y = net.operation(spec.ADD, [a, a, none], Operand(F32, (2, 3)))
+    order = net.tensor(np.array([1, 0]), I32)
+    across = net.operation(spec.TRANSPOSE, [b, order], Operand(F32, (4, 3)))
+    z = net.operation(spec.FULLY_CONNECTED, [y, across, c, none], Operand(F32, (2, 4)))
+    x, w, bias = (np.arange(n, dtype=np.float32) for n in (6, 12, 4))
+    x, w = x.reshape(2, 3), w.reshape(3, 4)
+    prepared = open_model(net.model([a, b, c], [y, z]), None, Threads(1))
+    results = prepared.execute((x, w, bias), (), RunOptions())
+    for result, expected in zip(results, (2 * x, 2 * x @ w + bias), strict=True):
+        np.testing.assert_array_equal(result, expected)  # whole numbers below 2^24
