@@ -138,7 +138,7 @@ def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> I
     """Emit MIRROR_PAD for mode reflect; for other modes and lower levels, a GATHER on each axis."""
     known = ("reflect", "edge", "wrap")
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
-    if mode == "reflect" and x.rank <= MAX_RANK and min(min(p) for p in paddings) >= 0:
+    if mode == "reflect" and 0 < x.rank <= MAX_RANK and min(map(min, paddings)) >= 0:
         rows = Constant.of(np.array(paddings, np.int32))
         call = MIRROR_PAD(x, paddings=rows, mode=_REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))

@@ -64,6 +64,12 @@ def test_pad_along_some_axes_matches():
     matches(node("Pad", f32(2, 3, 4), ints(1, 2, 0, 1), None, axes, opset=18), FL2)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_scalar_has_nothing_to_pad(mode):
+    case = node("Pad", f32(), ints(), mode=mode)  # the CPU provider refuses to run it
+    matches(case, FL8, reference=[case.draw()["x0"]])
+
+
 def test_pad_levels():
     zeros = node("Pad", f32(2, 3), ints(1, 0, 2, 1))
     assert emitted(zeros, FL2) == ["PAD"]

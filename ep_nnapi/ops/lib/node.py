@@ -111,6 +111,16 @@ class Node:
         given = self._attribute(name, tuple(default) if default is not None else None)
         return tuple(int(i) for i in given)  # type: ignore[union-attr]
 
+    def each(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        """An attribute of as many integers as `default` has.
+
+        Raises Reject(ATTRIBUTE) for another number of them.
+        """
+        found = self.integers(name, default)
+        detail = f"{name} has {len(found)} numbers, where {len(default)} are needed"
+        self.require(len(found) == len(default), Reason.ATTRIBUTE, detail)
+        return found
+
     def reals(self, name: str, default: Sequence[float] | None = None) -> tuple[float, ...]:
         """An attribute of floats."""
         given = self._attribute(name, tuple(default) if default is not None else None)

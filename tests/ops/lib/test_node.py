@@ -20,6 +20,18 @@ def test_attributes_have_defaults():
     assert (n.has_attribute("k"), n.has_attribute("j")) == (True, False)
 
 
+def test_an_attribute_for_each_axis_has_as_many_numbers():
+    assert node([X], strides=(3, 2)).each("strides", (1, 1)) == (3, 2)
+    assert node([X]).each("strides", (1, 1)) == (1, 1)
+
+
+@pytest.mark.parametrize("strides", [(), (3,), (3, 2, 1)])
+def test_another_number_of_them_is_refused(strides: tuple[int, ...]):
+    with pytest.raises(Reject, match=f"strides has {len(strides)} numbers") as caught:
+        node([X], strides=strides).each("strides", (1, 1))
+    assert caught.value.reason is Reason.ATTRIBUTE
+
+
 def test_an_attribute_without_default_is_required():
     with pytest.raises(Reject, match="alpha") as caught:
         node([X]).real("alpha")
