@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
 from ep_nnapi.errors import Reason
 from tests.oracle import (
@@ -133,6 +133,13 @@ def test_upsample_matches(scales, mode):
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_other_axes_and_ranks_match(mode, shape, scales):
     matches(resized(f32(*shape), scales=scales, mode=mode), FL8, atol=WEIGHTS)
+
+
+def test_an_empty_list_of_axes_is_all_of_them():
+    case = resized(f32(1, 2, 6, 8), scales=[1.0, 1.0, 0.5, 2.0], mode="linear")
+    (made,) = case.model.graph.node
+    made.attribute.append(helper.make_attribute("axes", [], attr_type=AttributeProto.INTS))
+    matches(case, FL8, oracle=on_cpu, atol=WEIGHTS)
 
 
 def test_axes_and_policies_match():

@@ -107,9 +107,9 @@ class Node:
         return str(self._attribute(name, default))
 
     def integers(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """An attribute of integers."""
+        """An attribute of integers; an empty list is as good as none, as in ONNX Runtime."""
         given = self._attribute(name, tuple(default) if default is not None else None)
-        return tuple(int(i) for i in given)  # type: ignore[union-attr]
+        return tuple(int(i) for i in given or default or ())  # type: ignore[union-attr]
 
     def each(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """An attribute of as many integers as `default` has.
