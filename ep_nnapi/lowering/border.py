@@ -49,7 +49,7 @@ class Crossing:
 
     @property
     def narrowed(self) -> bool:
-        """True if the operand has the numbers of an INT64 tensor as INT32."""
+        """True if the operand has the numbers of an INT64 tensor as INT32, in the same layout."""
         narrows = self.dtype is DType.INT64 and self.nnapi_dtype == np.int32
         return narrows and self.perm is None
 
@@ -106,7 +106,7 @@ class Border:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Position of an ONNX tensor, and its shape; an INT64 input that is INT32 is `narrowed`.
+    """Position of an ONNX tensor, and its shape; an INT64 tensor that is INT32 is `narrowed`.
 
     contents  the bytes that it must have; None: any
     """
@@ -119,7 +119,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Unconverted:
-    """A border without conversions other than of INT64 inputs to INT32.
+    """A border without conversions other than between INT64 and INT32.
 
     It has the ONNX tensor of each input and output of the model.
     """
@@ -151,19 +151,17 @@ class BoundBorder:
     def unconverted(self) -> Unconverted | None:
         """The tensors by operand; None where one is not one operand of its shape and bytes.
 
-        INT64 inputs may be INT32 operands.
+        INT64 tensors may be INT32 operands.
         """
-        entering = [crossing for _, crossing in self.inputs]
-        alike = all(c.plain or c.narrowed for c in entering) and all(c.plain for c in self.outputs)
-        for crossings in (entering, self.outputs):
+        for crossings in ([crossing for _, crossing in self.inputs], self.outputs):
             operands = sorted(c.operand for c in crossings)
-            same_shapes = all(c.shape == c.nnapi_shape for c in crossings)
-            if not alike or not same_shapes or operands != list(range(len(operands))):
+            alike = all((c.plain or c.narrowed) and c.shape == c.nnapi_shape for c in crossings)
+            if not alike or operands != list(range(len(operands))):
                 return None
         leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
         return Unconverted(
             tuple(Place(position, c.shape, c.narrowed) for position, c in self.inputs),
-            tuple(Place(position, c.shape) for position, c in leaving),
+            tuple(Place(position, c.shape, c.narrowed) for position, c in leaving),
         )
 
     @cached_property

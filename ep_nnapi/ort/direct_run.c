@@ -49,69 +49,97 @@ static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int
   return NULL;
 }
 
-/* An INT64 tensor's numbers as INT32, which wrap around as numpy's do, and a value over them. */
+/* An INT64 tensor that is INT32 in the session, and a value over the INT32 numbers. */
 typedef struct {
   OrtValue *value;
   int32_t *numbers;
+  int64_t *wide;
+  size_t count;
 } Narrowed;
 
 static OrtStatus *narrow(const InnerSession *session, const OrtValue *value, Narrowed *made) {
   enum { INT32 = 6 };
-  const int64_t *wide;
   Tensor tensor;
-  size_t i, count;
   TRY(read_tensor(value, &tensor));
-  wide = tensor.data;
-  count = tensor.bytes / sizeof *wide;
-  tensor.bytes = count * sizeof *made->numbers;
+  made->wide = (int64_t *)tensor.data;
+  made->count = tensor.bytes / sizeof *made->wide;
+  tensor.bytes = made->count * sizeof *made->numbers;
   made->numbers = malloc(tensor.bytes + 1);
   if (made->numbers == NULL) return create_status("ep_nnapi: out of memory");
-  for (i = 0; i < count; i++) made->numbers[i] = (int32_t)wide[i];
   tensor.data = made->numbers;
   tensor.dtype = INT32;
   return tensor_over(session, &tensor, &made->value);
 }
 
+static void release_narrowed(Narrowed *narrowed, size_t count) {
+  size_t i;
+  for (i = 0; i < count; i++) {
+    if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
+    free(narrowed[i].numbers);
+  }
+}
+
+/* Numbers beyond INT32 wrap around as numpy's do. */
 static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
                               const OrtValue **inputs, Narrowed *narrowed) {
   const DirectTensor *tensor;
-  size_t i;
+  size_t i, k;
   for (i = 0; i < run->input_count; i++) {
     tensor = &run->inputs[i];
     TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
     if (!tensor->narrowed) continue;
     TRY(narrow(run->session, inputs[i], &narrowed[i]));
+    for (k = 0; k < narrowed[i].count; k++)
+      narrowed[i].numbers[k] = (int32_t)narrowed[i].wide[k];
     inputs[i] = narrowed[i].value;
   }
   return NULL;
 }
 
-static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
-                                const OrtValue *const *inputs) {
-  OrtValue *outputs[MOST_DIRECT_TENSORS];
+static OrtStatus *make_outputs(const DirectRun *run, OrtKernelContext *context, OrtValue **outputs,
+                               Narrowed *narrowed) {
   const DirectTensor *tensor;
   size_t i;
   for (i = 0; i < run->output_count; i++) {
     tensor = &run->outputs[i];
     TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
                                      &outputs[i]));
+    if (!tensor->narrowed) continue;
+    TRY(narrow(run->session, outputs[i], &narrowed[i]));
+    outputs[i] = narrowed[i].value;
   }
-  return api->Run(run->session->session, run_options, run->input_names, inputs, run->input_count,
-                  run->output_names, run->output_count, outputs);
+  return NULL;
+}
+
+static void widen_outputs(const Narrowed *narrowed, size_t count) {
+  size_t i, k;
+  for (i = 0; i < count; i++)
+    for (k = 0; k < narrowed[i].count; k++) narrowed[i].wide[k] = narrowed[i].numbers[k];
+}
+
+static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
+                                const OrtValue *const *inputs) {
+  OrtValue *outputs[MOST_DIRECT_TENSORS];
+  Narrowed narrowed[MOST_DIRECT_TENSORS];
+  OrtStatus *status;
+  memset(narrowed, 0, run->output_count * sizeof *narrowed);
+  status = make_outputs(run, context, outputs, narrowed);
+  if (status == NULL)
+    status = api->Run(run->session->session, run_options, run->input_names, inputs,
+                      run->input_count, run->output_names, run->output_count, outputs);
+  if (status == NULL) widen_outputs(narrowed, run->output_count);
+  release_narrowed(narrowed, run->output_count);
+  return status;
 }
 
 static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context) {
   const OrtValue *inputs[MOST_DIRECT_TENSORS];
   Narrowed narrowed[MOST_DIRECT_TENSORS];
   OrtStatus *status;
-  size_t i;
   memset(narrowed, 0, run->input_count * sizeof *narrowed);
   status = read_inputs(run, context, inputs, narrowed);
   if (status == NULL) status = run_on_inputs(run, context, inputs);
-  for (i = 0; i < run->input_count; i++) {
-    if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
-    free(narrowed[i].numbers);
-  }
+  release_narrowed(narrowed, run->input_count);
   return status;
 }
 

@@ -29,8 +29,8 @@ def direct_run(
 ) -> DirectRun | None:
     """Returns what computes the cluster, as long as the compiler's options stay as they are.
 
-    None if the border converts more than INT64 inputs, or if runs are measured, limited or listened
-    to.
+    None if the border converts more than INT64 to INT32 and back, or if runs are measured, limited
+    or listened to.
     """
     tensors = border.unconverted
     if (

@@ -69,11 +69,30 @@ def test_bound_outputs_are_written(calls: list[str]):
 
 
 def test_tensors_that_are_converted_need_python(calls: list[str]):
-    """INT64 is INT32 inside: ArgMax gives positions."""
-    nodes = [node("Abs", "x", "a"), node("ArgMax", "a", "y", axis=1, keepdims=0)]
-    session = start(model(nodes, [tensor("x")], [tensor("y", (2,), np.int64)]))
-    repeat(lambda: session.run(None, {"x": X}), np.abs(X).argmax(1))
+    """A scalar has one axis inside."""
+    nodes = [node("Abs", "s", "a"), node("Add", "x a", "y")]
+    session = start(model(nodes, [tensor("x"), tensor("s", ())], [tensor("y")]))
+    repeat(lambda: session.run(None, {"x": X, "s": np.array(-1, np.float32)}), X + 1)
     assert calls == ["run"] * 3
+
+
+def test_int64_outputs_need_no_python(calls: list[str]):
+    """They are INT32 inside: positions of extremes, and their distance, which may be negative."""
+    nodes = [
+        node("Abs", "x", "a"),
+        node("ArgMax", "a", "high", axis=1, keepdims=0),
+        node("ArgMin", "a", "low", axis=1, keepdims=0),
+        node("Sub", "high low", "y"),
+    ]
+    ends = [tensor("y", (2,), np.int64), tensor("a"), tensor("low", (2,), np.int64)]
+    session = start(model(nodes, [tensor("x")], ends))
+    for x in (X, X[::-1].copy(), X[:, ::-1].copy()):
+        y, a, low = session.run(None, {"x": x})
+        assert (y.dtype, low.dtype) == (np.int64, np.int64)
+        np.testing.assert_array_equal(y, np.abs(x).argmax(1) - np.abs(x).argmin(1))
+        np.testing.assert_array_equal(low, np.abs(x).argmin(1))
+        np.testing.assert_array_equal(a, np.abs(x))
+    assert calls == ["run"]
 
 
 def test_int64_inputs_need_no_python(calls: list[str]):
