@@ -11,6 +11,7 @@ from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
 from ep_nnapi.sizes.trial_runs import Assumption, RunCache
+from ep_nnapi.sizes.weight_sizes import sizes_by_weights
 
 _DEFAULT_SIZES = ((64, 32), (96, 32))
 """First size and step of the samples for free dimensions, for each of the two samples.
@@ -32,6 +33,8 @@ _Sizes: TypeAlias = Mapping[Dim, int]
 
 def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
     """The graph bound to sample sizes: one sample if `fixed` determines all sizes, else two.
+
+    A dimension that the weights determine has its size in both.
 
     assume   give data-dependent dimensions the sample size of unnamed dimensions; False leaves them
              unknown
@@ -74,7 +77,7 @@ class _SampleSearch:
     def of(graph: Graph, fixed: Shapes, assume: bool) -> _SampleSearch:
         """Creates the trial of `graph`; raises OptionError as `sample_graphs` does."""
         inputs = graph_inputs(graph)
-        known = fixed_symbols(inputs, fixed)
+        known = {**sizes_by_weights(graph), **fixed_symbols(inputs, fixed)}
         dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
         named = sorted(d for d in dims if isinstance(d, str) and d not in known)
         free = (*named, None) if None in dims else tuple(named)

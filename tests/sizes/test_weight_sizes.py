@@ -1,0 +1,51 @@
+"""Symbolic dimensions that have to be as large as the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from ep_nnapi.graph.graph import Graph
+from ep_nnapi.sizes.trial_sizes import sample_graphs
+from ep_nnapi.sizes.weight_sizes import sizes_by_weights
+from tests.onnx_graph import graph_of
+from tests.ort.models import OPSET, graph, node, tensor
+
+Shape = tuple[int | str, ...]
+
+
+def reading(shape: Shape, op_type: str, *weights: Shape, **attributes: object) -> Graph:
+    """A graph of one node that reads x of this shape and constants, or x twice."""
+    constants = {f"w{i}": np.ones(size, np.float32) for i, size in enumerate(weights)}
+    made = node(op_type, " ".join(["x", *(constants or "x")]), "y", **attributes)
+    whole = graph([made], [tensor("x", shape)], [tensor("y", None)], constants)
+    return graph_of(helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)]))
+
+
+CASES = {
+    "matrix": (("n", "k"), "MatMul", [(5, 7)], {}, {"k": 5}),
+    "vector": (("n", "k"), "MatMul", [(5,)], {}, {"k": 5}),
+    "stack": (("n", "m", "k"), "MatMul", [(2, 5, 7)], {}, {"k": 5}),
+    "Gemm": (("n", "k"), "Gemm", [(5, 7)], {}, {"k": 5}),
+    "Gemm, transposed": (("k", "n"), "Gemm", [(7, 5)], {"transA": 1, "transB": 1}, {"k": 5}),
+    "Conv": (("n", "c", "h", "w"), "Conv", [(8, 3, 1, 1)], {"group": 2}, {"c": 6}),
+    "RNN": (("t", "n", "k"), "RNN", [(1, 4, 5), (1, 4, 4)], {"hidden_size": 4}, {"k": 5}),
+    "static": (("n", 5), "MatMul", [(5, 7)], {}, {}),
+    "no weights": (("n", "k"), "MatMul", [], {}, {}),
+    "another operator": (("n", "k"), "Add", [(5,)], {}, {}),
+}
+
+
+@pytest.mark.parametrize(
+    ("shape", "op_type", "weights", "attributes", "expected"), CASES.values(), ids=CASES
+)
+def test_symbols_are_as_large_as_the_weights(shape, op_type, weights, attributes, expected) -> None:
+    assert sizes_by_weights(reading(shape, op_type, *weights, **attributes)) == expected
+
+
+def test_samples_have_these_sizes_unless_others_are_fixed() -> None:
+    seen = reading(("n", "k"), "MatMul", (5, 7))
+    assert [sample.inputs[0].shape[1] for sample in sample_graphs(seen, {})] == [5, 5]
+    assert len({sample.inputs[0].shape[0] for sample in sample_graphs(seen, {})}) == 2
+    assert sample_graphs(seen, {"k": (6,)})[0].inputs[0].shape[1] == 6
