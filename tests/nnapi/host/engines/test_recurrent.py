@@ -1,4 +1,4 @@
-"""LSTMs over sequences: one node where ONNX has what the cell has, else step by step."""
+"""LSTMs and RNNs over sequences: one node where ONNX has what the cell has, else step by step."""
 
 from __future__ import annotations
 
@@ -120,6 +120,50 @@ def test_both_directions_are_two_nodes(merged):
         computed(model, sequence()), [*expected, *ahead[1:], *back[1:]], strict=True
     ):
         np.testing.assert_allclose(ours, theirs, 0, ATOL)
+
+
+def rnn(salt: int = 0) -> dict[str, np.ndarray]:
+    """Weights and the state in of a basic cell."""
+    shapes = {"weights": (UNITS, INPUTS), "recurrent_weights": (UNITS, UNITS), "bias": (UNITS,)}
+    shapes["hidden_state_in"] = (BATCHES, UNITS)
+    return {name: drawn(*s, salt=salt + i) for i, (name, s) in enumerate(shapes.items())}
+
+
+def rnn_steps(w: dict[str, np.ndarray], inputs: np.ndarray, activation: int) -> np.ndarray:
+    """The states by the NDK's equation in float64."""
+    function = {1: lambda x: np.maximum(x, 0), 3: lambda x: np.clip(x, 0, 6)}
+    function |= {4: np.tanh, 6: lambda x: 1 / (1 + np.exp(-x))}
+    wide = {name: array.astype(np.float64) for name, array in w.items()}
+    state, states = wide["hidden_state_in"], []
+    for x in inputs.astype(np.float64):
+        sums = x @ wide["weights"].T + state @ wide["recurrent_weights"].T + wide["bias"]
+        state = function[activation](sums)
+        states.append(state)
+    return np.stack(states)
+
+
+@pytest.mark.parametrize("activation", [1, 4, 6], ids=["relu", "tanh", "sigmoid"])
+def test_an_rnn_is_one_node(activation):
+    tensors, scalars = rnn(), {"activation": activation, "time_major": 1}
+    model = model_of(spec.UNIDIRECTIONAL_SEQUENCE_RNN, tensors, scalars, WHOLE, STATES[0])
+    assert (operators(model)["RNN"], operators(model)["Gemm"]) == (1, 0)
+    expected = rnn_steps(tensors, sequence(), activation)
+    outputs, last = computed(model, sequence())
+    np.testing.assert_allclose(outputs, expected, 0, ATOL)
+    np.testing.assert_allclose(last, expected[-1], 0, ATOL)
+
+
+def test_an_rnn_with_a_clip_or_computed_weights_takes_steps():
+    row, scalars = spec.UNIDIRECTIONAL_SEQUENCE_RNN, {"activation": 3, "time_major": 1}
+    clipped = model_of(row, rnn(), scalars, WHOLE)
+    assert operators(clipped)["RNN"] == 0
+    (ours,) = computed(clipped, sequence())
+    np.testing.assert_allclose(ours, rnn_steps(rnn(), sequence(), 3), 0, ATOL)
+    scalars["activation"] = 4
+    given = model_of(row, rnn(), scalars, WHOLE, computed=("weights",))
+    assert operators(given)["RNN"] == 0
+    (ours,) = computed(given, sequence(), rnn()["weights"])
+    np.testing.assert_allclose(ours, rnn_steps(rnn(), sequence(), 4), 0, ATOL)
 
 
 @pytest.mark.parametrize(

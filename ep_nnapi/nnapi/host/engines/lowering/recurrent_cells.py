@@ -1,6 +1,6 @@
 """Cells of recurrent operations, and passes of a cell over a sequence.
 
-ONNX's LSTM computes an LSTM over a sequence where a provider has it and the cell has constant
+ONNX's LSTM and RNN compute one over a sequence where a provider has them and the cell has constant
 weights and none of what only NNAPI's has. All else is matrix products, gates and activations of
 each step.
 """
@@ -36,6 +36,9 @@ _NAMES = {FuseCode.RELU: "Relu", _TANH: "Tanh", _SIGMOID: "Sigmoid"}
 """ONNX operators of activations."""
 _ONNX_GATES = (0, 3, 1, 2)
 """NNAPI's gates (input, forget, cell, output) in ONNX's order: input, output, forget, cell."""
+
+_RNN_WEIGHTS = ("weights", "recurrent_weights", "bias")
+"""Operands of an RNN: weights of the inputs, of the state, and the bias."""
 
 State: TypeAlias = tuple[str, ...]
 """Values passed to the next step; the first one is the step's output."""
@@ -92,6 +95,48 @@ class Cell:
             return value
         return self.op.node("Clip", value, self.op.array(-threshold), self.op.array(threshold))
 
+    def fits(self, weights: Sequence[str]) -> bool:
+        """True if a provider's node may have these weights, as constants, and the activation."""
+        op = self.op
+        constant = all(op.scope.constant(op.index(self.prefix + name)) for name in weights)
+        return op.kernels.fused and constant and op.number("activation") in _NAMES
+
+    def joined(self, names: Sequence[str], zeros: int = 0) -> str:
+        """The constant operands of these names, as `Scope.stacked`."""
+        return self.op.scope.stacked([self.op.index(self.prefix + n) for n in names], zeros)
+
+    def in_one_node(
+        self,
+        op_type: str,
+        arguments: Sequence[str],
+        start: State,
+        shape: Sequence[int],
+        *,
+        backward: bool,
+        peepholes: Sequence[str] = (),
+    ) -> Pass:
+        """A pass as one node.
+
+        arguments   inputs, weights, recurrent weights and bias, as ONNX has them
+        shape       [times, batches, units]
+        """
+        op, (_, batches, units) = self.op, shape
+        inner = _NAMES[op.number("activation")]
+        state = (1, batches, units)
+        outputs, *last = op.scope.graph.many(
+            op_type,
+            1 + len(start),
+            *arguments,
+            "",
+            *(op.reshape(x, state) for x in start),
+            *peepholes,
+            hidden_size=units,
+            direction="reverse" if backward else "forward",
+            activations=("Sigmoid", inner, inner) if op_type == "LSTM" else (inner,),
+        )
+        op.scope.graph.shapes |= dict.fromkeys(last, state)
+        return Pass(op.reshape(outputs, shape), tuple(last))
+
 
 @dataclass(frozen=True, slots=True)
 class RnnCell(Cell):
@@ -114,6 +159,19 @@ class RnnCell(Cell):
         """The next output, which is the state."""
         recurrent = self.real("recurrent_weights")
         return (self.activated(self.op.node("Gemm", state[0], recurrent, sums, transB=1)),)
+
+    @property
+    def whole(self) -> bool:
+        """True if one RNN node computes a sequence."""
+        return not self.given("aux_weights") and self.fits(_RNN_WEIGHTS)
+
+    def sequence(self, inputs: str, shape: Sequence[int], *, backward: bool) -> Pass:
+        """A pass as one RNN node. Source: ONNX RNN-14."""
+        units = self.op.shape(self.prefix + _RNN_WEIGHTS[1])[0]
+        parts = [self.joined([name]) for name in _RNN_WEIGHTS[:2]]
+        arguments = (inputs, *parts, self.joined(["bias"], zeros=units))
+        ends = (*shape[:2], units)
+        return self.in_one_node("RNN", arguments, self.start, ends, backward=backward)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,47 +237,35 @@ class LstmCell(Cell):
     @property
     def whole(self) -> bool:
         """True if one LSTM node computes a sequence."""
-        op, peepholes = self.op, [self.given(name) for name in PEEPHOLE]
+        peepholes = [self.given(name) for name in PEEPHOLE]
         more = (*AUXILIARY, *NORM, *PROJECTION)
         weights = [name for name in (*INPUT, *RECURRENT, *BIASES, *PEEPHOLE) if self.given(name)]
         return (
-            op.kernels.fused
-            and not self.coupled
+            not self.coupled
             and not any(map(self.given, more))
             and any(peepholes) == all(peepholes)
-            and all(op.scope.constant(op.index(self.prefix + name)) for name in weights)
-            and op.number("activation") in _NAMES
-            and not op.scalar("cell_clip")
+            and self.fits(weights)
+            and not self.op.scalar("cell_clip")
         )
 
     def sequence(self, inputs: str, shape: Sequence[int], *, backward: bool) -> Pass:
         """A pass as one LSTM node. Source: ONNX LSTM-14."""
-        op, (times, batches, _) = self.op, shape
-        units = op.shape(self.prefix + RECURRENT[1])[0]
-        inner = _NAMES[op.number("activation")]
-        bias = self.joined([BIASES[gate] for gate in _ONNX_GATES], zeros=4 * units)
-        peepholes = [PEEPHOLE[i] for i in (0, 2, 1)]
-        outputs, *last = op.scope.graph.many(
-            "LSTM",
-            3,
+        units = self.op.shape(self.prefix + RECURRENT[1])[0]
+        arguments = (
             inputs,
             self.joined([INPUT[gate] for gate in _ONNX_GATES]),
             self.joined([RECURRENT[gate] for gate in _ONNX_GATES]),
-            bias,
-            "",
-            *(op.reshape(x, (1, batches, units)) for x in self.start),
-            *([self.joined(peepholes)] if self.given(PEEPHOLE[0]) else []),
-            hidden_size=units,
-            direction="reverse" if backward else "forward",
-            activations=("Sigmoid", inner, inner),
+            self.joined([BIASES[gate] for gate in _ONNX_GATES], zeros=4 * units),
         )
-        op.scope.graph.shapes |= dict.fromkeys(last, (1, batches, units))
-        joined = op.reshape(outputs, (times, batches, units))
-        return Pass(joined, tuple(last))
-
-    def joined(self, names: Sequence[str], zeros: int = 0) -> str:
-        """The constant operands of these names, as `Scope.stacked`."""
-        return self.op.scope.stacked([self.op.index(self.prefix + n) for n in names], zeros)
+        looking = self.given(PEEPHOLE[0])
+        return self.in_one_node(
+            "LSTM",
+            arguments,
+            self.start,
+            (*shape[:2], units),
+            backward=backward,
+            peepholes=[self.joined([PEEPHOLE[i] for i in (0, 2, 1)])] if looking else (),
+        )
 
 
 AnyCell: TypeAlias = RnnCell | LstmCell
@@ -227,7 +273,7 @@ AnyCell: TypeAlias = RnnCell | LstmCell
 
 def passed(cell: AnyCell, inputs: str, shape: Sequence[int], *, backward: bool) -> Pass:
     """One pass over `inputs`, [times, batches, size], of that shape."""
-    if isinstance(cell, LstmCell) and cell.whole:
+    if cell.whole:
         return cell.sequence(inputs, shape, backward=backward)
     op, states = cell.op, unrolled(cell, inputs, shape, backward=backward)
     parts = [op.node("Unsqueeze", state[0], op.sizes([0])) for state in states]
