@@ -119,7 +119,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Unconverted:
-    """A border without conversions other than between INT64 and INT32.
+    """A border without conversions other than between INT64 and INT32, and of scalars to one axis.
 
     It has the ONNX tensor of each input and output of the model.
     """
@@ -151,12 +151,13 @@ class BoundBorder:
     def unconverted(self) -> Unconverted | None:
         """The tensors by operand; None where one is not one operand of its shape and bytes.
 
-        INT64 tensors may be INT32 operands.
+        INT64 tensors may be INT32 operands, and scalars operands of one axis.
         """
         for crossings in ([crossing for _, crossing in self.inputs], self.outputs):
             operands = sorted(c.operand for c in crossings)
-            alike = all((c.plain or c.narrowed) and c.shape == c.nnapi_shape for c in crossings)
-            if not alike or operands != list(range(len(operands))):
+            alike = all(c.plain or c.narrowed for c in crossings)
+            shaped = all((c.shape or (1,)) == c.nnapi_shape for c in crossings)
+            if not alike or not shaped or operands != list(range(len(operands))):
                 return None
         leaving = sorted(enumerate(self.outputs), key=lambda output: output[1].operand)
         return Unconverted(

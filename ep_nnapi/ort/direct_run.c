@@ -49,97 +49,116 @@ static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int
   return NULL;
 }
 
-/* An INT64 tensor that is INT32 in the session, and a value over the INT32 numbers. */
+/* A tensor that is another one in the session, and a value of that one.
+ *
+ * numbers   of an INT64 tensor, `wide`, as INT32
+ * count     how many they are */
 typedef struct {
   OrtValue *value;
   int32_t *numbers;
   int64_t *wide;
   size_t count;
-} Narrowed;
+} Converted;
 
-static OrtStatus *narrow(const InnerSession *session, const OrtValue *value, Narrowed *made) {
+/* A scalar has one axis in the session, as NNAPI's tensors have. */
+static int is_converted(const DirectTensor *tensor) {
+  return tensor->narrowed || tensor->rank == 0;
+}
+
+static OrtStatus *narrow(Tensor *tensor, Converted *made) {
   enum { INT32 = 6 };
+  made->wide = (int64_t *)tensor->data;
+  made->count = tensor->bytes / sizeof *made->wide;
+  tensor->bytes = made->count * sizeof *made->numbers;
+  made->numbers = malloc(tensor->bytes + 1);
+  if (made->numbers == NULL) return create_status("ep_nnapi: out of memory");
+  tensor->data = made->numbers;
+  tensor->dtype = INT32;
+  return NULL;
+}
+
+static OrtStatus *convert(const InnerSession *session, const DirectTensor *wanted,
+                          const OrtValue *value, Converted *made) {
+  static const int64_t one = 1;
   Tensor tensor;
   TRY(read_tensor(value, &tensor));
-  made->wide = (int64_t *)tensor.data;
-  made->count = tensor.bytes / sizeof *made->wide;
-  tensor.bytes = made->count * sizeof *made->numbers;
-  made->numbers = malloc(tensor.bytes + 1);
-  if (made->numbers == NULL) return create_status("ep_nnapi: out of memory");
-  tensor.data = made->numbers;
-  tensor.dtype = INT32;
+  if (wanted->narrowed) TRY(narrow(&tensor, made));
+  if (wanted->rank == 0) {
+    tensor.dims = &one;
+    tensor.rank = 1;
+  }
   return tensor_over(session, &tensor, &made->value);
 }
 
-static void release_narrowed(Narrowed *narrowed, size_t count) {
+static void release_converted(Converted *converted, size_t count) {
   size_t i;
   for (i = 0; i < count; i++) {
-    if (narrowed[i].value != NULL) api->ReleaseValue(narrowed[i].value);
-    free(narrowed[i].numbers);
+    if (converted[i].value != NULL) api->ReleaseValue(converted[i].value);
+    free(converted[i].numbers);
   }
 }
 
 /* Numbers beyond INT32 wrap around as numpy's do. */
 static OrtStatus *read_inputs(const DirectRun *run, OrtKernelContext *context,
-                              const OrtValue **inputs, Narrowed *narrowed) {
+                              const OrtValue **inputs, Converted *converted) {
   const DirectTensor *tensor;
   size_t i, k;
   for (i = 0; i < run->input_count; i++) {
     tensor = &run->inputs[i];
     TRY(api->KernelContext_GetInput(context, tensor->position, &inputs[i]));
-    if (!tensor->narrowed) continue;
-    TRY(narrow(run->session, inputs[i], &narrowed[i]));
-    for (k = 0; k < narrowed[i].count; k++)
-      narrowed[i].numbers[k] = (int32_t)narrowed[i].wide[k];
-    inputs[i] = narrowed[i].value;
+    if (!is_converted(tensor)) continue;
+    TRY(convert(run->session, tensor, inputs[i], &converted[i]));
+    for (k = 0; k < converted[i].count; k++)
+      converted[i].numbers[k] = (int32_t)converted[i].wide[k];
+    inputs[i] = converted[i].value;
   }
   return NULL;
 }
 
 static OrtStatus *make_outputs(const DirectRun *run, OrtKernelContext *context, OrtValue **outputs,
-                               Narrowed *narrowed) {
+                               Converted *converted) {
   const DirectTensor *tensor;
   size_t i;
   for (i = 0; i < run->output_count; i++) {
     tensor = &run->outputs[i];
     TRY(api->KernelContext_GetOutput(context, tensor->position, tensor->dims, tensor->rank,
                                      &outputs[i]));
-    if (!tensor->narrowed) continue;
-    TRY(narrow(run->session, outputs[i], &narrowed[i]));
-    outputs[i] = narrowed[i].value;
+    if (!is_converted(tensor)) continue;
+    TRY(convert(run->session, tensor, outputs[i], &converted[i]));
+    outputs[i] = converted[i].value;
   }
   return NULL;
 }
 
-static void widen_outputs(const Narrowed *narrowed, size_t count) {
+static void widen_outputs(const Converted *converted, size_t count) {
   size_t i, k;
   for (i = 0; i < count; i++)
-    for (k = 0; k < narrowed[i].count; k++) narrowed[i].wide[k] = narrowed[i].numbers[k];
+    for (k = 0; k < converted[i].count; k++) converted[i].wide[k] = converted[i].numbers[k];
 }
 
 static OrtStatus *run_on_inputs(const DirectRun *run, OrtKernelContext *context,
                                 const OrtValue *const *inputs) {
   OrtValue *outputs[MOST_DIRECT_TENSORS];
-  Narrowed narrowed[MOST_DIRECT_TENSORS];
+  Converted converted[MOST_DIRECT_TENSORS];
   OrtStatus *status;
-  memset(narrowed, 0, run->output_count * sizeof *narrowed);
-  status = make_outputs(run, context, outputs, narrowed);
+  memset(converted, 0, run->output_count * sizeof *converted);
+  status = make_outputs(run, context, outputs, converted);
   if (status == NULL)
     status = api->Run(run->session->session, run_options, run->input_names, inputs,
                       run->input_count, run->output_names, run->output_count, outputs);
-  if (status == NULL) widen_outputs(narrowed, run->output_count);
-  release_narrowed(narrowed, run->output_count);
+  if (status == NULL) widen_outputs(converted, run->output_count);
+  release_converted(converted, run->output_count);
   return status;
 }
 
 static OrtStatus *run_on_tensors(const DirectRun *run, OrtKernelContext *context) {
   const OrtValue *inputs[MOST_DIRECT_TENSORS];
-  Narrowed narrowed[MOST_DIRECT_TENSORS];
+  Converted converted[MOST_DIRECT_TENSORS];
   OrtStatus *status;
-  memset(narrowed, 0, run->input_count * sizeof *narrowed);
-  status = read_inputs(run, context, inputs, narrowed);
+  memset(converted, 0, run->input_count * sizeof *converted);
+  status = read_inputs(run, context, inputs, converted);
   if (status == NULL) status = run_on_inputs(run, context, inputs);
-  release_narrowed(narrowed, run->input_count);
+  release_converted(converted, run->input_count);
   return status;
 }
 

@@ -123,7 +123,8 @@ typedef struct {
 } InnerModel;
 
 /* An input or output of a fused node: its position, the only shape that it may have and, unless
- * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session. */
+ * NULL, the only contents. One that is `narrowed` is INT64, and INT32 in the session; a scalar
+ * has one axis there. */
 typedef struct {
   size_t position, rank;
   const int64_t *dims;

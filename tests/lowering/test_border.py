@@ -1,6 +1,7 @@
 """Permutes, casts and reshapes of the host at a cluster's border."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -156,18 +157,19 @@ def test_other_sizes_than_the_declared_ones_are_said():
 
 
 def test_a_border_without_conversions_names_its_tensors():
-    """INT64 tensors may be INT32 operands: that is done without Python too."""
+    """INT64 may be INT32, a scalar have one axis: that is done without Python too."""
     entering = (plain("x", (2, 3), 1), integers("i", (4,)))
-    bound = Border(entering, (integers("j", (2,)),)).bind(["x", "i"], ["j"])
+    leaving = (integers("j", (2,)), plain("y", (), 1))
+    bound = Border(entering, leaving).bind(["x", "i"], ["j", "y"])
     inputs = (Place(1, (4,), narrowed=True), Place(0, (2, 3)))
-    assert bound.unconverted == Unconverted(inputs, (Place(0, (2,), narrowed=True),))
+    assert bound.unconverted == Unconverted(inputs, (Place(0, (2,), narrowed=True), Place(1, ())))
 
 
 @pytest.mark.parametrize(
     ("entering", "leaving"),
     [
         (image("x", (1, 2, 3, 4)), plain("y", (2,))),
-        (plain("x", ()), plain("y", (2,))),
+        (replace(plain("x", (1, 2)), nnapi_shape=(2,)), plain("y", (2,))),
         (plain("x", (2,), 1), plain("y", (2,))),
     ],
     ids=["permuted", "reshaped", "two operands"],

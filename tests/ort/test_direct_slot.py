@@ -68,12 +68,38 @@ def test_bound_outputs_are_written(calls: list[str]):
     assert calls == ["run"]
 
 
-def test_tensors_that_are_converted_need_python(calls: list[str]):
-    """A scalar has one axis inside."""
-    nodes = [node("Abs", "s", "a"), node("Add", "x a", "y")]
-    session = start(model(nodes, [tensor("x"), tensor("s", ())], [tensor("y")]))
-    repeat(lambda: session.run(None, {"x": X, "s": np.array(-1, np.float32)}), X + 1)
+def test_tensors_that_are_permuted_need_python(calls: list[str]):
+    """At feature level 1 NNAPI has no TRANSPOSE, so the images change their layout outside."""
+    options, x = settings(), np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
+    nnapi.append_execution_provider(options, device="host-cpu", feature_level=1)
+    constants = {"w": np.ones((1, 2, 1, 1), np.float32)}
+    ends = [tensor("x", (1, 2, 4, 4))], [tensor("y", (1, 1, 4, 4))]
+    content = model([node("Conv", "x w", "y")], *ends, constants)
+    session = onnxruntime.InferenceSession(content, options)
+    repeat(lambda: session.run(None, {"x": x}), x.sum(1, keepdims=True))
     assert calls == ["run"] * 3
+
+
+def test_scalars_need_no_python(calls: list[str]):
+    """They have one axis inside; INT64 ones are INT32 too."""
+    nodes = [
+        node("Abs", "s", "a"),
+        node("Add", "x a", "y"),
+        node("ReduceMax", "y", "most", keepdims=0),
+        node("Reshape", "y", "r", name="flat"),
+        node("ArgMax", "r", "place", keepdims=0),
+    ]
+    nodes[3].input.append("all")
+    outputs = [tensor("y"), tensor("most", ()), tensor("place", (), np.int64)]
+    given = [tensor("x"), tensor("s", ())]
+    session = start(model(nodes, given, outputs, {"all": np.array([6])}))
+    for number in (-1, 2, -3):
+        feeds = {"x": X, "s": np.array(number, np.float32)}
+        y, most, place = session.run(None, feeds)
+        np.testing.assert_array_equal(y, X + abs(number))
+        assert (most.shape, most) == ((), 6 + abs(number))
+        assert (place.shape, place.dtype, place) == ((), np.int64, 5)
+    assert calls == ["run"]
 
 
 def test_int64_outputs_need_no_python(calls: list[str]):
