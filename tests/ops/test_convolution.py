@@ -184,6 +184,16 @@ def test_conv_transpose_by_a_computed_filter_matches():
     matches(node("ConvTranspose", f32(1, 4, 5, 6), f32(4, 3, 2, 2)), FL3, **SUMS)
 
 
+@pytest.mark.parametrize("shape", [(), (2,), (4, 1)])
+@pytest.mark.parametrize(
+    ("op_type", "filters"), [("Conv", (4, 1, 3, 3)), ("ConvTranspose", (2, 2, 3, 3))]
+)
+def test_a_bias_of_another_shape_is_refused(op_type, filters, shape):
+    """Shape inference does not look at it."""
+    case = node(op_type, f32(1, 2, 5, 6), drawn(*filters), drawn(*shape), group=2)
+    rejects(case, FL8, Reason.SHAPE, f"x2 is {list(shape)}; the bias of x1 is [4]")
+
+
 def test_conv_transpose_refusals():
     x, w = f32(1, 2, 5, 6), drawn(2, 3, 3, 3)
     plain = node("ConvTranspose", x, w)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.errors import SHAPE_ADVICE, Reason, Reject
 from ep_nnapi.graph.value import Array, Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD
@@ -148,9 +148,12 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
     If quantized, it is INT32 with scale = scale of `x` * scale of `weights`, or 0 if these are per
     channel. A float bias, or one with another scale, is requantized to that, an error of at most
     half a step. The weights of a transposed convolution have the scales of one group, which are
-    repeated for each group. Raises Reject(QUANTIZATION).
+    repeated for each group. Raises Reject, also for a bias of another shape.
     Source: NDK ANEURALNETWORKS_CONV_2D, ANEURALNETWORKS_FULLY_CONNECTED, operand bias.
     """
+    if given is not None and given.shape != (units,):
+        detail = f"{given.name} is {list(given.shape)}; the bias of {weights.name} is [{units}]"
+        raise Reject(Reason.SHAPE, f"{detail}; {SHAPE_ADVICE}")
     q, w = x.quantization, weights.quantization
     if q is None or w is None:
         return given or Value("no bias", x.dtype, (units,), constant=zeros(units, x.dtype))
