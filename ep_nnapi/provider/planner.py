@@ -221,9 +221,10 @@ class Planner:
         if shape_inputs or is_dynamic(
             (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         ):
+            device = self.compiler.place(lowered[-1])[1]  # a device still has its conversion
             return DynamicCluster(
                 ids,
-                replace(report, device=self.compiler.place(lowered[0])[1].name),
+                replace(report, device=device.name),
                 copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
