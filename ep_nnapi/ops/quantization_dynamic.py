@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import SHAPE_ADVICE, Reason, Reject
+from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import (
@@ -123,7 +123,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
     if not n.has(index):
         return numbers
     zero = n.input(index)
-    shape = _beside(n, x, zero, axis)
+    shape = _zero_point_shape(x, zero, axis)
     less = yield from reshaped(n, (yield from _as_floats(n, zero)), shape)
     if numbers.constant is None or less.constant is None:
         return (yield from compute(n, SUB, numbers, less, shape=x.shape))
@@ -132,7 +132,7 @@ def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:
     return replace(numbers, name=f"{x.name} centred", constant=centred)
 
 
-def _beside(n: Node, x: Value, zero: Value, axis: int | None) -> tuple[int, ...]:
+def _zero_point_shape(x: Value, zero: Value, axis: int | None) -> tuple[int, ...]:
     """Return the shape in which the zero points of `x` broadcast to it; refuse other sizes."""
     if zero.size == 1:
         return (1,)
@@ -140,15 +140,11 @@ def _beside(n: Node, x: Value, zero: Value, axis: int | None) -> tuple[int, ...]
     if axis is not None:
         if zero.shape == (x.shape[axis],):
             return (*zero.shape, *[1] * (x.rank - 1 - axis))
-        if zero.rank == x.rank and all(map(_broadcasts, zero.shape, x.shape)):
+        pairs = zip(zero.shape, x.shape, strict=False)
+        if zero.rank == x.rank and all(size in (1, to) for size, to in pairs):
             return zero.shape
         allowed += f" or {x.shape[axis]}"
-    detail = f"{zero.name} is {list(zero.shape)}; {x.name} takes {allowed}; {SHAPE_ADVICE}"
-    raise Reject(Reason.SHAPE, detail)
-
-
-def _broadcasts(size: int, to: int) -> bool:
-    return size in (1, to)
+    raise Reject(Reason.SHAPE, f"{zero.name} is {list(zero.shape)}; {x.name} takes {allowed}")
 
 
 def _as_floats(n: Node, x: Value) -> Computed:

@@ -49,7 +49,7 @@ static OrtStatus *match_all(const DirectRun *run, OrtKernelContext *context, int
   return NULL;
 }
 
-/* A tensor that is another one in the session, and a value of that one.
+/* A tensor whose type or rank is another one in the session, and the value that the session has.
  *
  * numbers   of an INT64 tensor, `wide`, as INT32
  * count     how many they are */

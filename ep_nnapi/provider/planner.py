@@ -221,7 +221,7 @@ class Planner:
         if shape_inputs or is_dynamic(
             (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
         ):
-            device = self.compiler.place(lowered[-1])[1]  # a device still has its conversion
+            device = self.compiler.place(lowered[-1])[1]  # its conversion is cached
             return DynamicCluster(
                 ids,
                 replace(report, device=device.name),

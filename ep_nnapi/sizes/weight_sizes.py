@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Dim
+from ep_nnapi.graph.value import Dim, Value
 
 Sized: TypeAlias = tuple[int, int, int]
 """Position of an input, one of its axes, and the size that the weights have there."""
@@ -71,14 +71,18 @@ _OPERATORS: Mapping[str, Callable[[GraphNode], Iterator[Sized]]] = {
 }
 
 
+def _input(node: GraphNode, index: int) -> Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
 def _weights(node: GraphNode, index: int) -> tuple[int, ...]:
     """Returns the shape of a constant input; () where there is none."""
-    value = node.inputs[index] if index < len(node.inputs) else None
+    value = _input(node, index)
     return () if value is None or value.constant is None else value.constant.shape
 
 
 def _dim(node: GraphNode, index: int, axis: int) -> Dim:
     """Returns a dimension of an input; None where it has none."""
-    value = node.inputs[index] if index < len(node.inputs) else None
+    value = _input(node, index)
     dims = () if value is None or value.dims is None else value.dims
     return dims[axis] if -len(dims) <= axis < len(dims) else None

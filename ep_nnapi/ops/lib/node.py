@@ -111,7 +111,7 @@ class Node:
         given = self._attribute(name, tuple(default) if default is not None else None)
         return tuple(int(i) for i in given or default or ())  # type: ignore[union-attr]
 
-    def each(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    def integers_like(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         """An attribute of as many integers as `default` has.
 
         Raises Reject(ATTRIBUTE) for another number of them.

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import SHAPE_ADVICE, Reason, Reject
+from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Array, Constant, DType, Quantization, Value
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD
@@ -153,7 +153,7 @@ def bias(x: Value, weights: Value, given: Value | None, units: int) -> Value:
     """
     if given is not None and given.shape != (units,):
         detail = f"{given.name} is {list(given.shape)}; the bias of {weights.name} is [{units}]"
-        raise Reject(Reason.SHAPE, f"{detail}; {SHAPE_ADVICE}")
+        raise Reject(Reason.SHAPE, detail)
     q, w = x.quantization, weights.quantization
     if q is None or w is None:
         return given or Value("no bias", x.dtype, (units,), constant=zeros(units, x.dtype))

@@ -117,7 +117,7 @@ def axis_windows(n: Node, x: Value, y: Value) -> list[AxisWindow]:
         Reason.ATTRIBUTE,
         f"kernel_shape is {list(kernel)} for {x.name} of rank {x.rank}",
     )
-    strides, dilations = (n.each(name, (1,) * axes) for name in ("strides", "dilations"))
+    strides, dilations = (n.integers_like(name, (1,) * axes) for name in ("strides", "dilations"))
     size, out = x.shape[2:], y.shape[2:]
     around = pads(n, size, kernel, strides, dilations)
     given = zip(size, out, kernel, strides, dilations, around[:axes], around[axes:], strict=True)

@@ -81,9 +81,9 @@ def _window_axes(n: Node, x: Value, w: Value, y: Value) -> tuple[_TransposedAxis
     """Windows of height and width; pads are derived from the output's shape where not given."""
     axes = x.rank - 2
     ones, none = (1,) * axes, (0,) * axes
-    strides, dilations = n.each("strides", ones), n.each("dilations", ones)
-    more = n.each("output_padding", none)
-    begins = n.each("pads", none * 2)[:axes]
+    strides, dilations = n.integers_like("strides", ones), n.integers_like("dilations", ones)
+    more = n.integers_like("output_padding", none)
+    begins = n.integers_like("pads", none * 2)[:axes]
     auto = n.text("auto_pad", "NOTSET")
     found = []
     for i, (stride, dilation) in enumerate(zip(strides, dilations, strict=True)):

@@ -98,7 +98,7 @@ def window(n: Node, kernel: tuple[int, ...]) -> Window:
         f"{x.name} has rank {x.rank}, NNAPI's windows are two-dimensional (rank 4, or 3)",
     )
     size, ones = x.shape[2:], (1,) * axes
-    strides, dilations = n.each("strides", ones), n.each("dilations", ones)
+    strides, dilations = n.integers_like("strides", ones), n.integers_like("dilations", ones)
     around = pads(n, size, kernel, strides, dilations)
     top, left = planar(around[:axes], 0)
     bottom, right = planar(around[axes:], 0)
@@ -144,7 +144,7 @@ def pads(
             for axis in zip(size, kernel, strides, dilations, strict=True)
         ]
         return tuple(p[0] for p in per_axis) + tuple(p[1] for p in per_axis)
-    given = n.each("pads", (0,) * 2 * len(kernel))
+    given = n.integers_like("pads", (0,) * 2 * len(kernel))
     n.require(
         min(given) >= 0,
         Reason.ATTRIBUTE,

@@ -26,14 +26,14 @@ def test_an_empty_list_is_as_good_as_none():
 
 
 def test_an_attribute_for_each_axis_has_as_many_numbers():
-    assert node([X], strides=(3, 2)).each("strides", (1, 1)) == (3, 2)
-    assert node([X]).each("strides", (1, 1)) == (1, 1)
+    assert node([X], strides=(3, 2)).integers_like("strides", (1, 1)) == (3, 2)
+    assert node([X]).integers_like("strides", (1, 1)) == (1, 1)
 
 
 @pytest.mark.parametrize("strides", [(3,), (3, 2, 1)])
 def test_another_number_of_them_is_refused(strides: tuple[int, ...]):
     with pytest.raises(Reject, match=f"strides has {len(strides)} numbers") as caught:
-        node([X], strides=strides).each("strides", (1, 1))
+        node([X], strides=strides).integers_like("strides", (1, 1))
     assert caught.value.reason is Reason.ATTRIBUTE
 
 

@@ -86,7 +86,7 @@ def _add_attribute(node: NodeProto, name: str, value: Attribute) -> None:
 
 
 def _without_unread_reshapes(nodes: Sequence[NodeProto], outputs: Set[str]) -> list[NodeProto]:
-    """The nodes but for reshapes whose readers read what was reshaped."""
+    """The nodes without reshapes whose results nothing reads."""
     kept, read = [], set(outputs)
     for node in reversed(nodes):
         if node.op_type != "Reshape" or node.output[0] in read:
@@ -116,7 +116,7 @@ class OnnxGraph:
         self.constants: Constants = parent.constants if parent else Constants()
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._sources: dict[str, str] = {}
-        self._free: set[str] = set()
+        self._inner: set[str] = set()  # results of nodes that are no outputs of the graph
         self._counter: list[int] = parent._counter if parent else [0]
 
     def name(self) -> str:
@@ -142,11 +142,13 @@ class OnnxGraph:
         for key, value in attributes.items():
             _add_attribute(node, key, value)
         self.nodes.append(node)
-        self._free.update(names)
+        self._inner.update(names)
         return names
 
     def reshape(self, value: str, sizes: Sequence[int]) -> str:
-        """Return `value` in another shape: what it was reshaped from, or a new node on that.
+        """Return `value` in another shape.
+
+        Of several reshapes in a row only the last one is a node, and none is if the shape stays.
 
         sizes   as Reshape takes them: 0 copies a size of `value`, -1 stands for what is left
         """
@@ -158,14 +160,14 @@ class OnnxGraph:
         return name
 
     def output(self, value: str) -> str:
-        """Return a name for `value` as an output of the graph: its own, if a node gave it that.
+        """Return the name of an output of the graph that has this value; outputs differ in name.
 
-        Two outputs have two names. Each further Identity is one that EliminateIdentity may remove
-        while GemmTransposeFusion still reads its name, which ends the creation of the session.
+        It is an Identity's only where the value is an input, a constant or already an output: ONNX
+        Runtime 1.32 creates no session if EliminateIdentity renames what GemmTransposeFusion reads.
         """
-        if value not in self._free:
+        if value not in self._inner:
             return self.node("Identity", value)
-        self._free.remove(value)
+        self._inner.remove(value)
         return value
 
     def ints(self, values: Sequence[int]) -> str:
