@@ -20,7 +20,7 @@ from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
-from ep_nnapi.provider.provider import Provider
+from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
@@ -88,6 +88,40 @@ def test_the_first_device_that_takes_a_cluster_runs_it(options, device):
 @pytest.mark.fast_devices
 def test_a_cluster_that_the_first_declines_goes_whole_to_the_next():
     assert devices_of(division_model()) == ["nnapi-reference"]
+
+
+def rms_norm_model() -> onnx.ModelProto:
+    """RMS normalization of dequantized numbers, by a reciprocal, as dynamic quantization has it."""
+    constants = {"two": 2, "eps": 1e-5, "scale": 0.05}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("Pow", ["d", "two"], ["p"]),
+        helper.make_node("ReduceMean", ["p"], ["m"], axes=[-1]),
+        helper.make_node("Add", ["m", "eps"], ["a"]),
+        helper.make_node("Sqrt", ["a"], ["r"]),
+        helper.make_node("Reciprocal", ["r"], ["c"]),
+        helper.make_node("Mul", ["d", "c"], ["y"]),
+    ]
+    given = [numpy_helper.from_array(np.float32(v), k) for k, v in constants.items()]
+    zero = numpy_helper.from_array(np.uint8(128), "zero")
+    return model(nodes, TensorProto.FLOAT, [(1, 4, 16)] * 2, *given, zero)
+
+
+@pytest.mark.fast_devices
+def test_an_rms_normalization_of_dequantized_numbers_runs_on_host_cpu():
+    """DivMulFusion of ONNX Runtime 1.32 makes an invalid model where it meets an Identity."""
+    content = rms_norm_model().SerializeToString()
+    options = onnxruntime.SessionOptions()
+    provider = Provider(parse({}))
+    ep_nnapi.register()
+    with handed_over(provider) as strings:
+        providers = [(ep_nnapi.get_ep_name(), strings), "CPUExecutionProvider"]
+        session = onnxruntime.InferenceSession(content, options, providers=providers)
+    assert [cluster.device for cluster in provider.report.clusters] == ["host-cpu"]
+    x = {"x": np.random.default_rng(3).standard_normal((1, 4, 16)).astype(np.float32)}
+    (ours,), (theirs,) = (s.run(None, x) for s in (session, session_of(content)))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)  # float32 sums in another order
 
 
 @pytest.mark.fast_devices

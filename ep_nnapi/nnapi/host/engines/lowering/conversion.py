@@ -22,7 +22,7 @@ def cast(op: Op) -> None:
     layout = op.layout("input")
     value = op.stored("input", layout)
     if before == after or (before in _REALS and after in _REALS):
-        op.keep(op.node("Identity", value), layout)
+        op.keep(value, layout)
         return
     if after is Q8 and before is not BOOL8:
         ends = (op.array(end, np.int32 if before is I32 else np.float32) for end in (0, 255))
@@ -43,7 +43,7 @@ def quantize(op: Op) -> None:
 def dequantize(op: Op) -> None:
     """Dequantizes. Source: NDK ANEURALNETWORKS_DEQUANTIZE."""
     layout = op.layout("input")
-    op.keep(op.node("Identity", op.real("input", layout)), layout)
+    op.keep(op.real("input", layout), layout)
 
 
 def dequantize_symmetric(op: Op) -> None:
@@ -64,7 +64,7 @@ def fill(op: Op) -> None:
 def rank(op: Op) -> None:
     """Number of dimensions. Source: NDK ANEURALNETWORKS_RANK."""
     count = op.array(len(op.shape("input")), np.int32)
-    op.scope.define(op.index("output"), op.node("Identity", count), (), real=False)
+    op.scope.define(op.index("output"), count, (), real=False)
 
 
 ROWS = (

@@ -142,7 +142,7 @@ def mirror_pad(op: Op) -> None:
             else:
                 order = np.pad(every, around, mode="symmetric")
             value = op.node("Gather", value, op.array(order, np.int64), axis=axis)
-    op.keep(op.node("Identity", value))
+    op.keep(value)
 
 
 def reverse(op: Op) -> None:

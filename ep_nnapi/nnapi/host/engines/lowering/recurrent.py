@@ -31,7 +31,7 @@ def rnn(op: Op) -> None:
     """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
     (hidden,) = _single(op, RnnCell(op))
     op.keep(hidden, output="hidden_state_out")
-    op.keep(op.node("Identity", hidden))
+    op.keep(hidden)
 
 
 def lstm(op: Op) -> None:
@@ -41,7 +41,7 @@ def lstm(op: Op) -> None:
     op.keep(scratch, output="scratch_buffer")
     op.keep(hidden, output="output_state_out")
     op.keep(cell, output="cell_state_out")
-    op.keep(op.node("Identity", hidden))
+    op.keep(hidden)
 
 
 def _sequence(op: Op, name: str) -> tuple[str, tuple[int, ...]]:
