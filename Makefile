@@ -46,18 +46,18 @@ test-torch: $(READY)
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
-	$(BIN)/python -m pytest $(SPREAD) tests/nnapi/host/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
+	$(BIN)/python -m pytest $(SPREAD) tests/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
 
 # The device host-gpu on a software Vulkan (VULKAN=system: on this machine's GPU), with the conformance
 # cases, each of which compiles shaders; ONLY= a part of the tests' names.
 test-gpu: $(READY)
 	$(PIP) --editable ".[webgpu]"
-	tests/gpu/run.sh $(BIN)/python -m pytest tests/nnapi/host/engines/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
+	tests/gpu/run.sh $(BIN)/python -m pytest tests/ort_devices/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
 
 # The device host-openvino, on a processor of Intel's.
 test-openvino: $(READY)
 	$(PIP) --editable ".[openvino]"
-	$(BIN)/python -m pytest tests/nnapi/host/engines/test_openvino.py
+	$(BIN)/python -m pytest tests/ort_devices/test_openvino.py
 
 # The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)

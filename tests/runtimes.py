@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 import ep_nnapi
-from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.runtime import Runtime
 

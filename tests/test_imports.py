@@ -33,6 +33,9 @@ ALLOWED = {
     "options": "errors option_parsers option_values settings target",
     "report_html": "errors",
     "report": "errors report_html",
+    # devices
+    "ort_devices": "errors graph.value nnapi sessions numpy onnx onnxruntime",
+    "litert": "errors graph.value nnapi ort_devices numpy",
     # a graph and what is known of it
     "graph": "errors google networkx numpy onnx onnxruntime",
     "sessions": "errors graph.value numpy onnx onnxruntime",
@@ -53,6 +56,7 @@ ALLOWED = {
     "costs": "errors files graph nnapi.runtime options target partitioner",
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi.codes nnapi.forks"
+    " ort_devices"
     " nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
@@ -60,12 +64,12 @@ ALLOWED = {
     " report sessions settings target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
-    "diagnostics": "costs epcontext errors files graph lowering nnapi.host.litert nnapi.profile"
+    "diagnostics": "costs epcontext errors files graph lowering litert nnapi.profile"
     " nnapi.runtime"
     " option_parsers option_values options ort provider quantization report sessions sizes target"
     " PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors files graph lowering.border nnapi.host.engines"
-    " nnapi.host.litert nnapi.runtime option_values options ort provider report sessions settings"
+    "preparation": "diagnostics epcontext errors files graph lowering.border ort_devices"
+    " litert nnapi.runtime option_values options ort provider report sessions settings"
     " sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext errors files graph target google numpy onnx",
     "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
@@ -91,8 +95,6 @@ ALLOWED = {
     " nnapi.signature nnapi.spec nnapi.validate numpy threadpoolctl",
     "nnapi.library": "errors graph.value nnapi.codes nnapi.digest nnapi.forks nnapi.functions"
     " nnapi.model nnapi.result nnapi.run_arguments nnapi.runtime nnapi.validate numpy",
-    "nnapi.host.litert": "errors graph.value nnapi numpy",
-    "nnapi.host.engines": "errors graph.value nnapi sessions numpy onnx onnxruntime",
     "nnapi.profile": "errors files graph.value nnapi.codes nnapi.digest nnapi.host nnapi.model"
     " nnapi.operand nnapi.params nnapi.runtime nnapi.shapes nnapi.signature nnapi.spec"
     " nnapi.validate numpy",
@@ -204,10 +206,10 @@ def test_families_do_not_import_one_another():
 
 
 def test_nnapi_stays_apart():
-    """No row of NNAPI reaches outside its world, but for the devices on ONNX Runtime."""
+    """No row of NNAPI reaches outside its world."""
     world = [*NNAPI_WORLD.split(), "cffi", "setuptools", "threadpoolctl"]
     for name, entries in ALLOWED.items():
-        if within(name, "nnapi") and name != "nnapi.host.engines":
+        if within(name, "nnapi"):
             assert all(any(within(e, w) for w in world) for e in entries.split()), name
 
 

@@ -19,8 +19,8 @@ FOLDERS = {
     # tested operation by operation; operations that share code share a file
     "ep_nnapi/nnapi/host/kernels": "tests/nnapi/host",
     # tested operation by operation too: conversions of a family through the device host-cpu
-    "ep_nnapi/nnapi/host/engines/lowering": "tests/nnapi/host/engines",
-    "ep_nnapi/nnapi/host/litert/lowering": "tests/nnapi/host/litert",
+    "ep_nnapi/ort_devices/lowering": "tests/ort_devices",
+    "ep_nnapi/litert/lowering": "tests/litert",
 }
 """Packages whose tests are in another folder, with files of other names."""
 

@@ -20,7 +20,7 @@ from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
 from ep_nnapi.diagnostics.reference_run import read_model
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
-from ep_nnapi.nnapi.host.litert.device import LiteRtRuntime
+from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.custom_ops import custom_ops

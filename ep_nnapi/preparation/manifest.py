@@ -95,7 +95,7 @@ def versions_of(job: Job) -> dict[str, str]:
     """
     names = ["ep-nnapi", "onnxruntime", "onnx"]
     if job.format is Format.TFLITE:
-        from ep_nnapi.nnapi.host.litert import extra  # slow to import
+        from ep_nnapi.litert import extra  # slow to import
 
         extra.require_installed()
         names.append(extra.PACKAGE)

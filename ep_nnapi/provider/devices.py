@@ -8,15 +8,15 @@ from pathlib import Path
 
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
-from ep_nnapi.nnapi.host.engines.device import HOST_CPU
-from ep_nnapi.nnapi.host.engines.plugin import is_plugin
-from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.library import LibraryRuntime, load
 from ep_nnapi.nnapi.profile.device import ProfiledRuntime
 from ep_nnapi.nnapi.profile.file import read
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import DEFAULT_RUNTIME, HOST, Options
+from ep_nnapi.ort_devices.device import HOST_CPU
+from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.target import NnapiFlag
 
@@ -50,7 +50,7 @@ def runtime_of(options: Options) -> Runtime:
     """
     if options.device_profile is None:
         if options.runtime == HOST and options.device is not None and is_plugin(options.device):
-            return host_runtime(plugins=(options.device,))
+            return host_runtime(names=(options.device,))
         return open_runtime(options.runtime)
     if options.runtime not in (HOST, DEFAULT_RUNTIME):
         raise OptionError(

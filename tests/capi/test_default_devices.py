@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.capi.default_devices import LARGE, default_devices, work
+from ep_nnapi.nnapi.capi.default_devices import default_devices, work
 from ep_nnapi.nnapi.capi.library_state import runtime
 from ep_nnapi.nnapi.capi.registry import COMPILATIONS
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32
+from ep_nnapi.ort_devices.device import LARGE
 from tests.capi.world import World
-from tests.nnapi.host.engines.networks import Network
+from tests.ort_devices.networks import Network
 
 
 def convolution(size: int) -> Model:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ep_nnapi.nnapi.capi.entry import LOG_VARIABLE, implementation
 from ep_nnapi.nnapi.capi.library_state import DEVICES_VARIABLE, LEVEL_VARIABLE
 from ep_nnapi.nnapi.functions import FUNCTIONS
-from ep_nnapi.nnapi.host.engines.plugin import LIBRARIES_VARIABLE
+from ep_nnapi.ort_devices.plugin import LIBRARIES_VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs" / "capi.md"

@@ -18,9 +18,9 @@ from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.inner_session import InnerSession
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster
-from tests.nnapi.host.engines.test_prepared import in_child
 from tests.ort.conftest import settings
 from tests.ort.models import abs_add, model, node, tensor
+from tests.ort_devices.test_prepared import in_child
 from tests.runtimes import host_only
 
 pytestmark = [host_only, pytest.mark.usefixtures("no_run_is_long")]

@@ -15,7 +15,7 @@ import ep_nnapi
 from bench.prepare import cost
 from ep_nnapi.preparation.external_data import external_data_of
 from ep_nnapi.preparation.job import Format
-from tests.nnapi.host.litert.needs import LITERT
+from tests.litert.needs import LITERT
 
 
 def weights(name: str, shape: tuple[int, ...], **place: str) -> TensorProto:

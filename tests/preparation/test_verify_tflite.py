@@ -13,7 +13,7 @@ from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import record
 from ep_nnapi.preparation.verify_tflite import compare_flatbuffers
 from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
-from tests.nnapi.host.litert.needs import LITERT
+from tests.litert.needs import LITERT
 from tests.preparation.test_batch import tiny
 
 pytestmark = LITERT

@@ -11,12 +11,12 @@ from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
 from ep_nnapi.errors import ModelError, OptionError
-from ep_nnapi.nnapi.host.litert import extra
-from ep_nnapi.nnapi.host.litert.interpreter import load
+from ep_nnapi.litert import extra
+from ep_nnapi.litert.interpreter import load
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
 from models import zoo
-from tests.nnapi.host.litert.needs import LITERT
+from tests.litert.needs import LITERT
 from tests.preparation.test_batch import tiny
 from tests.provider.test_planner import SHAPE, model
 

@@ -11,7 +11,7 @@ import pytest
 
 from ep_nnapi.graph.value import Constant
 from ep_nnapi.lowering.border import Place
-from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.options import parse
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, DynamicRunner, copy_constants

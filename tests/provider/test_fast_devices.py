@@ -13,11 +13,11 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.device import PreparedModel
-from ep_nnapi.nnapi.host.engines import convert
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.options import parse
+from ep_nnapi.ort_devices import convert
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider, handed_over

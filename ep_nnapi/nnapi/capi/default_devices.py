@@ -1,21 +1,17 @@
 """Devices for compilations whose client names none, first to last.
 
-Small models stay on nnapi-reference: it takes less time for them than a session of ONNX Runtime
-takes to be created, and forks of the process wait for single operations only.
+Small models stay on nnapi-reference: it takes less time for them than a faster device takes to
+start, and forks of the process wait for single operations only.
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.engines.device import HOST_CPU
-from ep_nnapi.nnapi.host.engines.plugin import is_plugin
+from ep_nnapi.nnapi.host.registry import least_work
 from ep_nnapi.nnapi.model import Data, Model, Operation
 from ep_nnapi.nnapi.runtime import Device
-
-LARGE = 100_000
-"""Work from which on a model runs on host-cpu: nnapi-reference takes some 0.2 ms for it."""
 
 _CHANNELS = {
     spec.CONV_2D.code: 0,
@@ -30,14 +26,15 @@ _CHANNELS = {
 def default_devices(model: Model | None, devices: tuple[Device, ...]) -> tuple[Device, ...]:
     """Return a runtime's devices in the order in which they are tried for a model.
 
-    Those on other providers of ONNX Runtime are first: they are there because the user names them.
+    Those that are there because the user names them are first.
 
     model   None if it has a vendor's operation
     """
-    large = model is not None and work(model) >= LARGE
+    amount = work(model) if model is not None else 0
 
-    def place(device: Device) -> int:
-        return 0 if is_plugin(device.name) else 1 if large and device.name == HOST_CPU else 2
+    def place(device: Device) -> float:
+        least = least_work(device.name)
+        return least if least <= amount else inf
 
     return tuple(sorted(devices, key=place))
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.handles import Handles
-from ep_nnapi.nnapi.host.engines.plugin import EXTRAS, PREFIX, is_plugin
-from ep_nnapi.nnapi.host.engines.runtime import host_runtime
+from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, sources
 from ep_nnapi.nnapi.runtime import Device, Runtime
 
 if TYPE_CHECKING:
@@ -46,8 +45,8 @@ def runtime() -> Runtime:
         raise OptionError(f"{LEVEL_VARIABLE} is {level!r}, not a number")
     names = tuple(filter(None, os.environ.get(DEVICES_VARIABLE, "").split(",")))
     for name in names:
-        if not is_plugin(name):
-            known = ", ".join((*EXTRAS, f"{PREFIX}NAME"))
+        if not is_named_only(name):
+            known = ", ".join(n for source in sources() for n in source.names)
             raise OptionError(f"{DEVICES_VARIABLE} names {name!r}, which is none of {known}")
     return host_runtime(int(level), names)
 

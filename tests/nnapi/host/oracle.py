@@ -16,10 +16,10 @@ import numpy as np
 from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.engines.device import CpuDevice
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.params import align
+from ep_nnapi.ort_devices.device import CpuDevice
 
 F32 = OperandCode.TENSOR_FLOAT32
 F16 = OperandCode.TENSOR_FLOAT16

@@ -1,0 +1,222 @@
+"""A LiteRT model under construction, with the classes of LiteRT's own schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ep_nnapi.graph.value import Array
+from ep_nnapi.litert.extra import flatbuffers, schema
+from ep_nnapi.litert.versions import Signature, version
+from ep_nnapi.ort_devices.scope import require
+
+_SCHEMA_VERSION = 3
+_IDENTIFIER = b"TFL3"
+_MAX_BYTES = (1 << 31) - 1
+"""Largest flatbuffer: its offsets are signed 32-bit numbers."""
+SIGNATURE = "serving_default"
+"""Name of the signature, by which runners find inputs and outputs; TensorFlow's own default."""
+_TYPES = {
+    np.dtype(np.float32): "FLOAT32",
+    np.dtype(np.float64): "FLOAT64",
+    np.dtype(np.int32): "INT32",
+    np.dtype(np.int64): "INT64",
+    np.dtype(np.uint8): "UINT8",
+    np.dtype(np.int8): "INT8",
+    np.dtype(np.bool_): "BOOL",
+}
+"""Element types that this module writes, by their names in the schema."""
+
+Option: TypeAlias = int | float | bool | Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Quantization parameters of a tensor: one scale, or one for each index along `axis`."""
+
+    scales: tuple[float, ...]
+    zero_point: int = 0
+    axis: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Element type, shape and quantization of a tensor."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    parameters: Parameters | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    """An operator; `code` is the index of its builtin operator and version."""
+
+    code: int
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    options: tuple[str, Mapping[str, Option]] | None
+
+    def packed(self) -> object:
+        """The operator as an object of the schema."""
+        made = schema().OperatorT()
+        made.opcodeIndex, made.inputs, made.outputs = self.code, self.inputs, self.outputs
+        if self.options is not None:
+            kind, fields = self.options
+            made.builtinOptionsType = getattr(schema().BuiltinOptions, f"{kind}Options")
+            made.builtinOptions = _options(f"{kind}OptionsT", fields)
+        return made
+
+
+@dataclass(slots=True)
+class FlatGraph:
+    """Tensors and operators; tensors are named by their index.
+
+    Only `build` needs the extra.
+    """
+
+    tensors: list[Tensor] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+    _buffers: list[Callable[[], Array] | None] = field(default_factory=list)
+    _operators: list[_Operator] = field(default_factory=list)
+    _codes: dict[tuple[str, int], int] = field(default_factory=dict)
+    _constants: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def tensor(self, tensor: Tensor, name: str | None = None) -> int:
+        """Add a tensor that an operator computes, or an input."""
+        return self._add(tensor, name, None)
+
+    def constant(self, tensor: Tensor, key: tuple[object, ...], load: Callable[[], Array]) -> int:
+        """Add a constant, whose elements are read when the model is written.
+
+        key   equal for equal constants, of which there is one tensor
+        """
+        every = (tensor, *key)
+        if every not in self._constants:
+            self._constants[every] = self._add(tensor, None, load)
+        return self._constants[every]
+
+    def array(self, array: Array) -> int:
+        """Add a small constant."""
+        fixed = np.ascontiguousarray(array).reshape(array.shape)
+        return self.constant(Tensor(fixed.dtype, fixed.shape), (fixed.tobytes(),), lambda: fixed)
+
+    def ints(self, values: Sequence[int]) -> int:
+        """Add an int32 constant [n]: shapes, axes and the like."""
+        return self.array(np.array(values, np.int32).reshape(-1))
+
+    def operator(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: tuple[str, Mapping[str, Option]] | None = None,
+    ) -> None:
+        """Add an operator.
+
+        name      of the builtin operator in the schema
+        inputs    tensors, -1 for an optional one that is left out
+        options   name of the options' table without "Options", and its fields
+        """
+        given = options[1] if options else {}
+        types = tuple(self.tensors[i] for i in (*inputs, *outputs) if i >= 0)
+        numbered = version(Signature(name, types, len(inputs), given))
+        code = self._codes.setdefault((name, numbered), len(self._codes))
+        self._operators.append(_Operator(code, tuple(inputs), tuple(outputs), options))
+
+    def rename(self, tensor: int, name: str) -> None:
+        """Give a tensor a name in the flatbuffer."""
+        self._names[tensor] = name
+
+    def build(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> bytearray:
+        """Return the flatbuffer.
+
+        inputs, outputs   tensors by the names of the signature
+        """
+        made = schema()
+        model = made.ModelT()
+        model.version, model.description = _SCHEMA_VERSION, "written by ep-nnapi"
+        arrays = [load() if load else None for load in self._buffers]
+        model.buffers = [made.BufferT(), *(_buffer(a) for a in arrays if a is not None)]
+        model.operatorCodes = [_code(name, number) for name, number in self._codes]
+        graph = made.SubGraphT()
+        graph.name, graph.operators = "main", [each.packed() for each in self._operators]
+        graph.inputs, graph.outputs = [*inputs.values()], [*outputs.values()]
+        numbers = iter(range(1, len(model.buffers)))
+        graph.tensors = [
+            _tensor(t, name, 0 if array is None else next(numbers))
+            for t, name, array in zip(self.tensors, self._names, arrays, strict=True)
+        ]
+        model.subgraphs = [graph]
+        model.signatureDefs = [_signature(inputs, outputs)]
+        weight = sum(a.nbytes for a in arrays if a is not None)
+        require(weight < _MAX_BYTES, f"{weight} bytes of weights do not fit one flatbuffer")
+        builder = flatbuffers().Builder(weight + 4096 + 1024 * len(self.tensors))
+        builder.Finish(model.Pack(builder), _IDENTIFIER)
+        packed: bytearray = builder.Output()
+        return packed
+
+    def _add(self, tensor: Tensor, name: str | None, load: Callable[[], Array] | None) -> int:
+        require(tensor.dtype in _TYPES, f"LiteRT has no kernels for {tensor.dtype}")
+        self.tensors.append(tensor)
+        self._names.append(f"t{len(self._names)}" if name is None else name)
+        self._buffers.append(load)
+        return len(self.tensors) - 1
+
+
+def _options(kind: str, fields: Mapping[str, Option]) -> object:
+    made = getattr(schema(), kind)()
+    for name, value in fields.items():
+        if not hasattr(made, name):
+            raise ValueError(f"{kind} has no field {name}")
+        setattr(made, name, value)
+    return made
+
+
+def _code(name: str, number: int) -> object:
+    made = schema().OperatorCodeT()
+    made.builtinCode = getattr(schema().BuiltinOperator, name)
+    # readers of before 2020 know the old field only, which holds codes up to 127
+    made.deprecatedBuiltinCode = min(made.builtinCode, 127)
+    made.version = number
+    return made
+
+
+def _buffer(array: Array) -> object:
+    made = schema().BufferT()
+    made.data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return made
+
+
+def _tensor(tensor: Tensor, name: str, buffer: int) -> object:
+    made = schema().TensorT()
+    made.name, made.buffer, made.shape = name, buffer, list(tensor.shape)
+    made.type = getattr(schema().TensorType, _TYPES[tensor.dtype])
+    made.hasRank = True
+    given = tensor.parameters
+    if given is not None:
+        quantized = schema().QuantizationParametersT()
+        quantized.scale = np.array(given.scales, np.float32)
+        quantized.zeroPoint = np.full(len(given.scales), given.zero_point, np.int64)
+        quantized.quantizedDimension = given.axis
+        made.quantization = quantized
+    return made
+
+
+def _signature(inputs: Mapping[str, int], outputs: Mapping[str, int]) -> object:
+    made = schema().SignatureDefT()
+    made.signatureKey, made.subgraphIndex = SIGNATURE, 0
+    made.inputs, made.outputs = _map(inputs), _map(outputs)
+    return made
+
+
+def _map(tensors: Mapping[str, int]) -> list[object]:
+    found = []
+    for name, index in tensors.items():
+        entry = schema().TensorMapT()
+        entry.name, entry.tensorIndex = name, index
+        found.append(entry)
+    return found

@@ -1,0 +1,184 @@
+"""Operations that move elements without computing on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.litert.scope import is_signed, stored
+from ep_nnapi.litert.windows import filler
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.scope import is_coded, require
+
+
+def reshape(op: FlatOp) -> None:
+    """The same elements in another shape.
+
+    Source: NDK ANEURALNETWORKS_RESHAPE, ANEURALNETWORKS_SQUEEZE, ANEURALNETWORKS_EXPAND_DIMS.
+    """
+    op.same_quantization("input")
+    signed = op.signed("input")
+    shape = op.shape("output")
+    op.finish(op.reshaped(op.tensor("input", signed=signed), shape), signed=signed)
+
+
+def transpose(op: FlatOp) -> None:
+    """Permutes the axes. Source: NDK ANEURALNETWORKS_TRANSPOSE."""
+    rank = op.rank("input")
+    perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
+    signed = op.signed("input")
+    inputs = [op.tensor("input", signed=signed), op.graph.ints(perm)]
+    op.graph.operator("TRANSPOSE", inputs, [op.out(signed=signed)], ("Transpose", {}))
+
+
+def concatenation(op: FlatOp) -> None:
+    """Concatenates along an axis; quantized inputs unlike the output are requantized.
+
+    Source: NDK ANEURALNETWORKS_CONCATENATION.
+    """
+    output = op.operand("output")
+    signed = op.signed("inputs")
+    axis = op.axis("axis", op.rank("output"))
+    parts = []
+    for index in op.indexes("inputs"):
+        operand, value = op.scope.operand(index), op.scope.value(index, signed=signed)
+        if is_coded(output) and (operand.scale, operand.zero_point) != (
+            output.scale,
+            output.zero_point,
+        ):
+            wanted = replace(op.described(signed=signed), shape=op.scope.shape(index))
+            value = op.computed("QUANTIZE", [value], wanted, "Quantize")
+        parts.append(value)
+    out = [op.out(signed=signed)]
+    op.graph.operator("CONCATENATION", parts, out, ("Concatenation", {"axis": axis}))
+
+
+def pad(op: FlatOp) -> None:
+    """Pads with zeros. Source: NDK ANEURALNETWORKS_PAD."""
+    op.same_quantization("input")
+    op.run("PAD", ["input", "paddings"], "Pad")
+
+
+def pad_v2(op: FlatOp) -> None:
+    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    op.same_quantization("input")
+    signed, operand = op.signed("input"), op.operand("input")
+    value = op.tensor("input", signed=signed)
+    number = np.array([op.scalar("pad_value")], operand.type.numpy)
+    fill = filler(op, value, stored(number, operand.type, signed=signed).item())
+    op.graph.operator(
+        "PADV2", [value, op.tensor("paddings"), fill], [op.out(signed=signed)], ("PadV2", {})
+    )
+
+
+def mirror_pad(op: FlatOp) -> None:
+    """Pads by mirroring the input at its edges. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+    op.run("MIRROR_PAD", ["input", "paddings"], "MirrorPad", mode=op.number("mode"))
+
+
+def reverse(op: FlatOp) -> None:
+    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
+    op.run("REVERSE_V2", ["input", "axis"], "ReverseV2")
+
+
+def tile(op: FlatOp) -> None:
+    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
+    op.run("TILE", ["input", "multiples"], "Tile")
+
+
+def pack(op: FlatOp) -> None:
+    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    signed = op.signed("inputs")
+    parts = [op.scope.value(index, signed=signed) for index in op.indexes("inputs")]
+    fields = {"axis": op.axis("axis", op.rank("output")), "valuesCount": len(parts)}
+    op.graph.operator("PACK", parts, [op.out(signed=signed)], ("Pack", fields))
+
+
+def split(op: FlatOp) -> None:
+    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    signed = op.signed("input")
+    axis = op.graph.ints([op.axis("axis", op.rank("input"))])
+    parts = []
+    for index in op.indexes("outputs"):
+        parts.append(op.graph.tensor(op.scope.described(index, signed=signed)))
+        op.scope.define(index, parts[-1], signed=signed)
+    inputs = [axis, op.tensor("input", signed=signed)]
+    op.graph.operator("SPLIT", inputs, parts, ("Split", {"numSplits": len(parts)}))
+
+
+def channel_shuffle(op: FlatOp) -> None:
+    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    op.same_quantization("input")
+    shape, signed = op.shape("input"), op.signed("input")
+    at, groups = op.axis("axis", len(shape)), op.number("num_groups")
+    wide = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
+    order = (*range(at), at + 1, at, *range(at + 2, len(wide)))
+    value = op.reshaped(op.tensor("input", signed=signed), wide)
+    op.finish(op.reshaped(op.transposed(value, order), shape), signed=signed)
+
+
+def _blocks(operator: str, kind: str) -> FlatLowering:
+    """DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        signed = op.signed("input")
+        image = op.image("input", signed=signed)
+        block = op.number("block_size")
+        op.finish_image(operator, [image], kind, signed=signed, blockSize=block)
+
+    return lower
+
+
+def _batches(operator: str, kind: str, *names: str) -> FlatLowering:
+    """BATCH_TO_SPACE_ND, whose crops are 0, and SPACE_TO_BATCH_ND."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        signed = op.signed("input")
+        ends = [op.tensor(name) for name in names]
+        if not ends:
+            ends = [op.graph.array(np.zeros((2, 2), np.int32))]
+        inputs = [op.image("input", signed=signed), op.tensor("block_sizes"), *ends]
+        op.finish_image(operator, inputs, kind, signed=signed)
+
+    return lower
+
+
+def fill(op: FlatOp) -> None:
+    """A tensor of one number. Source: NDK ANEURALNETWORKS_FILL."""
+    require(not is_signed(op.operand("output").type), "LiteRT fills no quantized tensors here")
+    value = op.graph.array(np.array(op.scalar("value"), op.operand("output").type.numpy))
+    op.graph.operator("FILL", [op.tensor("dims"), value], [op.out()], ("Fill", {}))
+
+
+_DATA = (F32, Q8, Q8S)
+_NUMBERS = (*_DATA, I32)
+ROWS = (
+    row(spec.RESHAPE, reshape, *_NUMBERS),
+    row(spec.SQUEEZE, reshape, *_DATA),
+    row(spec.EXPAND_DIMS, reshape, *_NUMBERS),
+    row(spec.TRANSPOSE, transpose, *_DATA),
+    row(spec.CONCATENATION, concatenation, *_DATA),
+    row(spec.PAD, pad, *_DATA),
+    row(spec.PAD_V2, pad_v2, *_DATA),
+    row(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
+    row(spec.REVERSE, reverse, *_NUMBERS),
+    row(spec.TILE, tile, *_NUMBERS),
+    row(spec.PACK, pack, *_NUMBERS),
+    row(spec.SPLIT, split, *_NUMBERS),
+    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
+    row(spec.DEPTH_TO_SPACE, _blocks("DEPTH_TO_SPACE", "DepthToSpace"), *_DATA),
+    row(spec.SPACE_TO_DEPTH, _blocks("SPACE_TO_DEPTH", "SpaceToDepth"), *_DATA),
+    row(spec.BATCH_TO_SPACE_ND, _batches("BATCH_TO_SPACE_ND", "BatchToSpaceND"), *_DATA),
+    row(
+        spec.SPACE_TO_BATCH_ND,
+        _batches("SPACE_TO_BATCH_ND", "SpaceToBatchND", "paddings"),
+        *_DATA,
+    ),
+    row(spec.FILL, fill, F32, I32),
+)

@@ -1,0 +1,94 @@
+"""Normalizations and softmax."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ep_nnapi.litert.flat_graph import Option
+from ep_nnapi.litert.operation import FlatOp
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.spec import F32, Q8, Q8S
+from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.scope import Perm, inverse, require
+
+
+def softmax(op: FlatOp) -> None:
+    """Softmax of beta * x along an axis. Source: NDK ANEURALNETWORKS_SOFTMAX."""
+    beta = float(op.scalar("beta"))
+    require(beta > 0, "beta is not positive")
+    _along_last(op, "SOFTMAX", "Softmax", beta=beta)
+
+
+def log_softmax(op: FlatOp) -> None:
+    """Logarithm of softmax; LiteRT's has no beta. Source: NDK ANEURALNETWORKS_LOG_SOFTMAX."""
+    beta = float(op.scalar("beta"))
+    require(beta == 1.0, f"beta is {beta:g}, LiteRT's LOG_SOFTMAX has 1")
+    _along_last(op, "LOG_SOFTMAX", "LogSoftmax")
+
+
+def l2_normalization(op: FlatOp) -> None:
+    """Divides by the L2 norm along an axis. Source: NDK ANEURALNETWORKS_L2_NORMALIZATION."""
+    _along_last(op, "L2_NORMALIZATION", "L2Norm")
+
+
+def local_response_normalization(op: FlatOp) -> None:
+    """Computes x * (bias + alpha * (sum of squares within `radius`)) ** -beta.
+
+    Source: NDK ANEURALNETWORKS_LOCAL_RESPONSE_NORMALIZATION.
+    """
+    require(op.rank("input") == 4, "LiteRT normalizes tensors of rank 4 only")
+    fields = {name: float(op.scalar(name)) for name in ("bias", "alpha", "beta")}
+    operator = "LOCAL_RESPONSE_NORMALIZATION"
+    _along_last(op, operator, "LocalResponseNormalization", radius=op.number("radius"), **fields)
+
+
+def _along_last(op: FlatOp, operator: str, kind: str, **fields: Option) -> None:
+    """Add an operator along the operation's axis, moved to the end if it is not there."""
+    rank = op.rank("input")
+    axis = op.axis("axis", rank, -1)
+    if axis == rank - 1:
+        op.run(operator, ["input"], kind, **fields)
+        return
+    signed = op.signed("input")
+    perm: Perm = (*(i for i in range(rank) if i != axis), axis)
+    moved = op.transposed(op.tensor("input", signed=signed), perm)
+    result = op.described(signed=signed)
+    wanted = replace(result, shape=tuple(result.shape[i] for i in perm))
+    value = op.computed(operator, [moved], wanted, kind, **fields)
+    op.finish(op.transposed(value, inverse(perm)), signed=signed)
+
+
+def instance_normalization(op: FlatOp) -> None:
+    """Normalizes each channel of each image to mean beta and standard deviation gamma.
+
+    Source: NDK ANEURALNETWORKS_INSTANCE_NORMALIZATION.
+    """
+    x, whole = op.tensor("input"), op.described(signed=False)
+    axes = (2, 3) if op.nchw else (1, 2)
+    each = replace(whole, shape=tuple(1 if i in axes else n for i, n in enumerate(whole.shape)))
+    reduced = op.graph.ints(axes)
+
+    def constant(name: str) -> int:
+        return op.graph.array(np.array([op.scalar(name)], np.float32))
+
+    mean = op.computed("MEAN", [x, reduced], each, "Reducer", keepDims=True)
+    centred = op.computed("SUB", [x, mean], whole, "Sub")
+    squares = op.computed("MUL", [centred, centred], whole, "Mul")
+    variance = op.computed("MEAN", [squares, reduced], each, "Reducer", keepDims=True)
+    shifted = op.computed("ADD", [variance, constant("epsilon")], each, "Add")
+    factor = op.computed("RSQRT", [shifted], each)
+    scaled = op.computed("MUL", [factor, constant("gamma")], each, "Mul")
+    product = op.computed("MUL", [centred, scaled], whole, "Mul")
+    op.graph.operator("ADD", [product, constant("beta")], [op.out()], ("Add", {}))
+
+
+_DATA = (F32, Q8, Q8S)
+ROWS = (
+    row(spec.SOFTMAX, softmax, *_DATA),
+    row(spec.LOG_SOFTMAX, log_softmax, F32),
+    row(spec.L2_NORMALIZATION, l2_normalization, *_DATA),
+    row(spec.LOCAL_RESPONSE_NORMALIZATION, local_response_normalization, F32),
+    row(spec.INSTANCE_NORMALIZATION, instance_normalization, F32),
+)

@@ -1,0 +1,71 @@
+"""Reductions along axes, and products of matrices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.shapes.operands import axes_of
+from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.row import BINARY, row
+
+
+def _reduction(operator: str) -> FlatLowering:
+    """Reductions; the output has its declared shape, also if no axis remains."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        signed = op.signed("input")
+        axes = axes_of(op.ints("axes"), op.rank("input"))
+        inputs = [op.tensor("input", signed=signed), op.graph.ints(axes)]
+        keep = bool(op.scalar("keep_dims"))
+        if not keep and len(axes) == op.rank("input"):
+            ones = replace(op.described(signed=signed), shape=(1,) * op.rank("input"))
+            whole = op.computed(operator, inputs, ones, "Reducer", keepDims=True)
+            op.finish(op.reshaped(whole, op.shape("output")), signed=signed)
+            return
+        out = [op.out(signed=signed)]
+        op.graph.operator(operator, inputs, out, ("Reducer", {"keepDims": keep}))
+
+    return lower
+
+
+def _arg(operator: str, kind: str) -> FlatLowering:
+    """Index of the extreme element, the first of equal ones."""
+
+    def lower(op: FlatOp) -> None:
+        axis = op.graph.ints([op.axis("axis", op.rank("input"))])
+        signed = op.signed("input")
+        fields = {"outputType": _INT32}
+        value = op.tensor("input", signed=signed)
+        shape = op.shape("input")
+        if len(shape) == 1:
+            value = op.reshaped(value, (1, *shape))
+            axis = op.graph.ints([1])
+        op.graph.operator(operator, [value, axis], [op.out()], (kind, fields))
+
+    return lower
+
+
+def batch_matmul(op: FlatOp) -> None:
+    """Products of matrices of two batches. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
+    flags = {name: bool(op.scalar(name, default=False)) for name in ("adj_x", "adj_y")}
+    op.run("BATCH_MATMUL", BINARY, "BatchMatMul", adjX=flags["adj_x"], adjY=flags["adj_y"])
+
+
+_INT32 = 2
+"""Type of indexes. Source: LiteRT's schema, TensorType."""
+_DATA = (F32, Q8, Q8S)
+ROWS = (
+    row(spec.MEAN, _reduction("MEAN"), *_DATA),
+    row(spec.REDUCE_SUM, _reduction("SUM"), F32),
+    row(spec.REDUCE_PROD, _reduction("REDUCE_PROD"), F32),
+    row(spec.REDUCE_MAX, _reduction("REDUCE_MAX"), *_DATA),
+    row(spec.REDUCE_MIN, _reduction("REDUCE_MIN"), *_DATA),
+    row(spec.REDUCE_ALL, _reduction("REDUCE_ALL"), BOOL8),
+    row(spec.REDUCE_ANY, _reduction("REDUCE_ANY"), BOOL8),
+    row(spec.ARGMAX, _arg("ARG_MAX", "ArgMax"), *_DATA, I32),
+    row(spec.ARGMIN, _arg("ARG_MIN", "ArgMin"), *_DATA, I32),
+    row(spec.BATCH_MATMUL, batch_matmul, F32, Q8S),
+)

@@ -1,0 +1,248 @@
+"""Conversion of NNAPI models to ONNX models, and the operations that can be converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from onnx import ModelProto, ValueInfoProto
+
+from ep_nnapi.errors import Reject
+from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
+from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
+from ep_nnapi.nnapi.shapes import Operand as Known
+from ep_nnapi.nnapi.shapes.operands import unify
+from ep_nnapi.nnapi.spec import WHILE
+from ep_nnapi.nnapi.validate import execution_order
+from ep_nnapi.ort_devices.folding import folded
+from ep_nnapi.ort_devices.fusions import fusions
+from ep_nnapi.ort_devices.graph import OnnxGraph
+from ep_nnapi.ort_devices.lowering import find
+from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL, probably_omitted, without
+from ep_nnapi.ort_devices.operation import PORTABLE, Inlined, Kernels, Op
+from ep_nnapi.ort_devices.scope import Inexpressible, Scope
+from ep_nnapi.sessions.device_session import DeviceModel
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """An NNAPI model as an ONNX model.
+
+    weights   constants that are given to the session by name
+    inputs    names of the inputs, in the order of the NNAPI model's
+    outputs   names of the outputs, in the same way
+    loops     True if it has loops, whose number of rounds only a time limit bounds
+    """
+
+    proto: ModelProto
+    weights: Mapping[str, Array]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    loops: bool
+
+    def model(self) -> DeviceModel:
+        """Return the model as a session takes it."""
+        outputs = {
+            value.name: tuple(
+                size.dim_value if size.HasField("dim_value") else None
+                for size in value.type.tensor_type.shape.dim
+            )
+            for value in self.proto.graph.output
+        }
+        return DeviceModel(self.proto.SerializeToString(), self.inputs, outputs, self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class _Lowered:
+    """A whole model lowered, without its weights."""
+
+    model: Model
+    kernels: Kernels
+    scope: Scope
+    inputs: list[ValueInfoProto]
+    outputs: list[ValueInfoProto]
+
+
+_latest: list[_Lowered] = []
+"""The model that was asked about last, to be asked about again and converted as a rule."""
+
+
+def obstacles(model: Model, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
+    """For each operation, the reason why ONNX Runtime does not compute it exactly; "" if it does.
+
+    Weights are not read.
+    """
+    model = without(model, probably_omitted(model))
+    if _of_latest(model, kernels) is not None:
+        return ("",) * len(model.operations)
+    try:
+        _latest[:] = [_lower_model(model, kernels)]
+    except (Inexpressible, ShapeError):
+        every = named_operations(model, FEATURE_LEVEL)
+        dims = operand_dims(model, every)
+        return tuple(_obstacle(model, dims, named, kernels) for named in every)
+    return ("",) * len(model.operations)
+
+
+def _obstacle(
+    model: Model, dims: Mapping[int, Dims], named: NamedOperation, kernels: Kernels
+) -> str:
+    scope = Scope(OnnxGraph(), model, {**dims})
+    try:
+        for index in named.operation.inputs:
+            if model.operands[index].value is None:
+                scope.shape(index)
+                scope.define(index, scope.graph.name(), real=False)
+        _lower(scope, named, kernels)
+        for index in named.operation.outputs:
+            scope.shape(index)
+    except (Inexpressible, ShapeError) as reason:
+        return str(reason)
+    return ""
+
+
+def convert(model: Model, kernels: Kernels = PORTABLE) -> Converted:
+    """The ONNX model; raises Inexpressible or ShapeError unless all operations are supported."""
+    lowered = _of_latest(model, kernels) or _lower_model(model, kernels)
+    _latest.clear()
+    built = lowered.scope.graph.build(lowered.inputs, lowered.outputs)
+    return Converted(
+        built.proto,
+        built.weights,
+        tuple(v.name for v in lowered.inputs),
+        tuple(v.name for v in lowered.outputs),
+        _has_loops(model),
+    )
+
+
+def _of_latest(model: Model, kernels: Kernels) -> _Lowered | None:
+    """The latest model as it was lowered, if it is this one."""
+    for latest in _latest[:]:
+        if latest.model is model and latest.kernels == kernels:
+            return latest
+    return None
+
+
+def _lower_model(given: Model, kernels: Kernels) -> _Lowered:
+    operations = named_operations(given, FEATURE_LEVEL)
+    model = folded(given, operations, _sizes)
+    if model is not given:
+        operations = named_operations(model, FEATURE_LEVEL)
+    scope = Scope(OnnxGraph(), model, operand_dims(model, operations))
+    inputs: list[ValueInfoProto] = []
+    for n, index in enumerate(model.inputs):
+        scope.shape(index)
+        inputs.append(scope.declare(index, f"input{n}"))
+        scope.enter(index, f"input{n}")
+    _lower_all(scope, operations, kernels)
+    outputs = [scope.declare(index, scope.leave(index)) for index in model.outputs]
+    return _Lowered(given, kernels, scope, inputs, outputs)
+
+
+def _sizes(model: Model) -> dict[int, Dims]:
+    return operand_dims(model, named_operations(model, FEATURE_LEVEL))
+
+
+def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
+    groups = fusions(scope, int8=kernels.int8_weights) if kernels.fused else []
+    last, inside = {g.last: g for g in groups}, {n for g in groups for n in g.members}
+    for n in execution_order(scope.model):
+        if n in last:
+            last[n].lower(scope)
+        elif n not in inside:
+            _lower(scope, operations[n], kernels)
+
+
+def _lower(scope: Scope, named: NamedOperation, kernels: Kernels) -> None:
+    lowering = find(named.operation.spec, named.code)
+    if lowering is None:
+        raise Inexpressible(f"{named.operation.spec} of {named.code.name if named.code else None}")
+    lowering(Op(scope, named, partial(_inline, kernels), kernels))
+
+
+def _inline(
+    kernels: Kernels,
+    model: Model,
+    graph: OnnxGraph,
+    given: Sequence[str],
+    dims: Sequence[Dims],
+) -> Inlined:
+    """Add the operations of a model inside a control flow operation; see `Inline`."""
+    operations = named_operations(model, FEATURE_LEVEL)
+    entering = dict(zip(model.inputs, dims, strict=True))
+    scope = Scope(graph, model, operand_dims(model, operations, entering))
+    for index, name in zip(model.inputs, given, strict=True):
+        scope.define(index, name, real=False)
+    _lower_all(scope, operations, kernels)
+    values = [scope.value(index, real=False) for index in model.outputs]
+    return Inlined(values, [scope.dims.get(index) for index in model.outputs])
+
+
+def _has_loops(model: Model) -> bool:
+    inner = (o.value for o in model.operands if isinstance(o.value, Model))
+    return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
+
+
+def operand_dims(
+    model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Dims] | None = None
+) -> dict[int, Dims]:
+    """Sizes of the operands, as far as they follow from declarations and constants.
+
+    given   sizes of inputs, in place of the declared ones
+    """
+    found = {i: dims for i, o in enumerate(model.operands) if (dims := _declared(o)) is not None}
+    found |= given or {}
+    for named in (operations[n] for n in execution_order(model)):
+        facts = {
+            name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))
+            if isinstance(index, tuple)
+            else _fact(model.operands[index], found.get(index))
+            for name, index in named.inputs.items()
+        }
+        try:
+            inferred = infer(named.operation.spec, facts, len(named.operation.outputs))
+        except (ShapeError, Reject):  # the operation is declined for lack of its output's shape
+            for index in named.operation.outputs:
+                found.pop(index, None)
+            continue
+        for index, each in zip(named.operation.outputs, inferred, strict=True):
+            _unify(found, index, each)
+    return found
+
+
+def _declared(operand: Operand) -> Dims | None:
+    """The declared sizes, None for an unknown one; None if the rank is unknown."""
+    if operand.known or isinstance(operand.value, Data):
+        return operand.dimensions
+    return tuple(size or None for size in operand.dimensions) or None
+
+
+def _unify(found: dict[int, Dims], index: int, inferred: Dims | None) -> None:
+    """Add the sizes inferred of an operand; it has none if they are not those declared."""
+    declared = found.get(index)
+    if inferred is None:
+        return
+    if declared is None:
+        found[index] = inferred
+    elif len(declared) != len(inferred):
+        del found[index]
+    else:
+        both = zip(declared, inferred, strict=True)
+        try:
+            found[index] = tuple(unify(*sizes) for sizes in both)
+        except ShapeError:
+            del found[index]
+
+
+def _fact(operand: Operand, dims: Dims | None) -> Known:
+    """The facts of an operand from which shapes are inferred."""
+    if isinstance(operand.value, Data):
+        if operand.type.tensor:
+            return Tensor.of(operand.array)
+        return operand.item
+    if not operand.type.tensor:
+        return Pending.PENDING
+    return Tensor(dims)

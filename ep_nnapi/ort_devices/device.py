@@ -1,0 +1,51 @@
+"""Devices that compute NNAPI models in ONNX Runtime sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.result import failure
+from ep_nnapi.nnapi.runtime import CompileOptions
+
+HOST_CPU = "host-cpu"
+LARGE = 100_000
+"""Multiply-accumulates from which on a session is worth opening: nnapi-reference takes 0.2 ms."""
+_FINISH = "ANeuralNetworksCompilation_finish"
+
+
+@dataclass(frozen=True, slots=True)
+class CpuDevice:
+    """ONNX Runtime's CPU provider as an NNAPI device.
+
+    int8_weights   type of quantized weights, see `operation.Kernels`; None: by this processor
+    threads        threads of one execution where a compilation names none; 0: one per core
+    Relaxed models and float16 are computed in float32.
+    """
+
+    name: str = HOST_CPU
+    type: DeviceCode = DeviceCode.CPU
+    version: str = "1"
+    feature_level: int = 8
+    int8_weights: bool | None = None
+    threads: int = 0
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        """One bool for each operation: True if ONNX Runtime computes it exactly."""
+        from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
+        from ep_nnapi.ort_devices.session import kernels
+
+        found = obstacles(model, kernels(self.int8_weights))
+        return tuple(not reason for reason in found)
+
+    def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
+        """Open a session; raises RuntimeFailure for a model of other operations."""
+        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.session import open_model, threads_of
+
+        try:
+            return open_model(model, self.int8_weights, threads_of(options, self.threads))
+        except Inexpressible as reason:
+            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None

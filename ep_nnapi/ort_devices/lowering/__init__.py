@@ -1,0 +1,57 @@
+"""Lowerings of NNAPI operations to ONNX, one module for each family; `find` returns one.
+
+A lowering is a function of an `Op` that adds ONNX nodes and defines the operation's outputs. It
+raises Inexpressible, through `require` or by asking for what is not constant or not known, when
+ONNX Runtime cannot compute the operation exactly: then the device declines the operation. Each
+family's `ROWS` say for which types (of the signature's type variable T) a function is.
+"""
+
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.ort_devices.lowering import (
+    activation,
+    blocks,
+    boxes,
+    control_flow,
+    conversion,
+    convolution,
+    elementwise,
+    keypoint,
+    matrices,
+    movement,
+    normalization,
+    pooling,
+    recurrent,
+    reduction,
+    resize,
+    roi,
+    slicing,
+    svdf,
+)
+from ep_nnapi.ort_devices.row import Lowering, table
+
+LOWERINGS = table(
+    *activation.ROWS,
+    *blocks.ROWS,
+    *boxes.ROWS,
+    *control_flow.ROWS,
+    *conversion.ROWS,
+    *convolution.ROWS,
+    *elementwise.ROWS,
+    *keypoint.ROWS,
+    *matrices.ROWS,
+    *movement.ROWS,
+    *normalization.ROWS,
+    *pooling.ROWS,
+    *recurrent.ROWS,
+    *reduction.ROWS,
+    *resize.ROWS,
+    *roi.ROWS,
+    *slicing.ROWS,
+    *svdf.ROWS,
+)
+
+
+def find(spec: OperationSpec, code: OperandCode | None) -> Lowering | None:
+    """The lowering of an operation with type variable T = `code`; None if there is none."""
+    return LOWERINGS.get((spec, code)) or LOWERINGS.get((spec, None))

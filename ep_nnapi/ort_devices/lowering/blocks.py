@@ -1,0 +1,100 @@
+"""Operations that move blocks of pixels to or from channels or batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S
+from ep_nnapi.ort_devices.operation import Op
+from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.scope import (
+    TO_NCHW,
+    TO_NHWC,
+    Perm,
+    identity,
+    is_coded,
+    permuted,
+    zero_point,
+)
+
+_INTERLEAVED = (0, 1, 3, 2, 4, 5)
+"""Permutation of [N, H, W, Bh, Bw, C] to [N, H, Bh, W, Bw, C]; it is its own inverse."""
+
+
+def _nhwc(op: Op) -> Perm:
+    """The permutation from the operation's layout to NHWC."""
+    return TO_NHWC if op.scalar("layout", default=False) else identity(4)
+
+
+def _rearranged(
+    op: Op, value: str, split: Sequence[int], order: Perm, result: Sequence[int]
+) -> str:
+    """Reshape, transpose and reshape again."""
+    wide = op.reshape(value, split)
+    return op.reshape(op.node("Transpose", wide, perm=order), result)
+
+
+def depth_to_space(op: Op) -> None:
+    """Moves channels into blocks of pixels. Source: NDK ANEURALNETWORKS_DEPTH_TO_SPACE."""
+    block, layout = op.number("block_size"), _nhwc(op)
+    n, h, w, c = permuted(op.shape("input"), layout)
+    result = (n, h * block, w * block, c // block**2)
+    if not is_coded(op.operand("input")):
+        nchw = TO_NCHW if layout == identity(4) else identity(4)
+        value = op.node("DepthToSpace", op.stored("input", nchw), blocksize=block, mode="DCR")
+        op.keep(value, nchw)
+        return
+    split = (n, h, w, block, block, c // block**2)
+    op.keep(_rearranged(op, op.stored("input", layout), split, _INTERLEAVED, result), layout)
+
+
+def space_to_depth(op: Op) -> None:
+    """Moves blocks of pixels into channels. Source: NDK ANEURALNETWORKS_SPACE_TO_DEPTH."""
+    block, layout = op.number("block_size"), _nhwc(op)
+    n, h, w, c = permuted(op.shape("input"), layout)
+    high, wide = h // block, w // block
+    split = (n, high, block, wide, block, c)
+    result = (n, high, wide, c * block**2)
+    op.keep(_rearranged(op, op.stored("input", layout), split, _INTERLEAVED, result), layout)
+
+
+def batch_to_space_nd(op: Op) -> None:
+    """Moves batches into blocks of pixels. Source: NDK ANEURALNETWORKS_BATCH_TO_SPACE_ND."""
+    (high, wide), layout = op.ints("block_sizes"), _nhwc(op)
+    n, h, w, c = permuted(op.shape("input"), layout)
+    images = n // (high * wide)
+    split = (high, wide, images, h, w, c)
+    result = (images, h * high, w * wide, c)
+    order = (2, 3, 0, 4, 1, 5)
+    op.keep(_rearranged(op, op.stored("input", layout), split, order, result), layout)
+
+
+def space_to_batch_nd(op: Op) -> None:
+    """Moves blocks of pixels, zero-padded, into batches.
+
+    Source: NDK ANEURALNETWORKS_SPACE_TO_BATCH_ND.
+    """
+    (high, wide), layout = op.ints("block_sizes"), _nhwc(op)
+    top, bottom, left, right = op.ints("paddings")
+    n, h, w, c = permuted(op.shape("input"), layout)
+    source = op.operand("input")
+    coded = is_coded(source)
+    fill = op.array(zero_point(source) if coded else 0, np.uint8 if coded else np.float32)
+    ends = op.sizes((0, top, left, 0, 0, bottom, right, 0))
+    padded = op.node("Pad", op.stored("input", layout), ends, fill)
+    down, across = (h + top + bottom) // high, (w + left + right) // wide
+    split = (n, down, high, across, wide, c)
+    result = (n * high * wide, down, across, c)
+    op.keep(_rearranged(op, padded, split, (2, 4, 0, 1, 3, 5), result), layout)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+ROWS = (
+    row(spec.DEPTH_TO_SPACE, depth_to_space, *_DATA),
+    row(spec.SPACE_TO_DEPTH, space_to_depth, *_DATA),
+    row(spec.BATCH_TO_SPACE_ND, batch_to_space_nd, *_DATA),
+    row(spec.SPACE_TO_BATCH_ND, space_to_batch_nd, *_DATA),
+)

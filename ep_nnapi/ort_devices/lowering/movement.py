@@ -1,0 +1,220 @@
+"""Operations that move elements without computing on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from onnx import TensorProto
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.spec import F16, F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.operation import Op
+from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.scope import (
+    TO_NCHW,
+    Perm,
+    composed,
+    identity,
+    inverse,
+    is_coded,
+    require,
+    zero_point,
+)
+
+
+def reshape(op: Op) -> None:
+    """The same elements in another shape. Source: NDK ANEURALNETWORKS_RESHAPE, SQUEEZE."""
+    op.keep(op.reshape(op.stored("input"), op.shape("output")))
+
+
+def transpose(op: Op) -> None:
+    """Permutes the axes; a transposed layout of the input may be the result as it is.
+
+    Source: NDK ANEURALNETWORKS_TRANSPOSE.
+    """
+    rank = len(op.shape("input"))
+    perm = op.ints("perm") if op.given("perm") else tuple(reversed(range(rank)))
+    index = op.index("input")
+    layout = op.layout("input")
+    if layout != identity(rank) or not op.scope.perms(index):
+        value = op.scope.value(index, layout, real=False)
+        op.keep(value, composed(inverse(perm), layout))
+        return
+    op.keep(op.node("Transpose", op.stored("input"), perm=perm))
+
+
+def _quantization(operand: Operand) -> tuple[float, int]:
+    return operand.scale, operand.zero_point
+
+
+def _joined_layout(op: Op, indexes: Sequence[int]) -> Perm:
+    """The layout of convolutions if at most half of the elements need a transpose for it.
+
+    As a rule a convolution reads them; else another layout takes one transpose, as this one does.
+    """
+    perm, scope = op.layout("inputs"), op.scope
+    computed = [i for i in indexes if not scope.constant(i)]
+    if perm != identity(4) or not any(scope.has(i, TO_NCHW) for i in computed):
+        return perm
+
+    def transposed(layout: Perm) -> int:
+        return sum(prod(scope.shape(i)) for i in computed if not scope.has(i, layout))
+
+    return TO_NCHW if transposed(TO_NCHW) <= transposed(perm) else perm
+
+
+def concatenation(op: Op) -> None:
+    """Concatenates along an axis; quantized inputs unlike the output are requantized.
+
+    Source: NDK ANEURALNETWORKS_CONCATENATION.
+    """
+    output = op.operand("output")
+    axis = op.axis("axis", op.rank("output"))
+    indexes = op.indexes("inputs")
+    perm = _joined_layout(op, indexes)
+    at = perm.index(axis)
+    alike = [_quantization(op.scope.operand(i)) == _quantization(output) for i in indexes]
+    if not is_coded(output) or all(alike):
+        parts = [op.scope.value(index, perm, real=False) for index in indexes]
+        op.keep(op.node("Concat", *parts, axis=at), perm)
+    elif op.kernels.fused:  # tables of 256 numbers
+        given = list(op.scope.quantization(output))
+        for index in indexes:
+            given.append(op.scope.value(index, perm, real=False))
+            given += op.scope.quantization(op.scope.operand(index))
+        op.keep(op.contrib("QLinearConcat", *given, axis=at), perm)
+    else:
+        pairs = zip(indexes, alike, strict=True)
+        values = [(same, op.scope.value(index, perm, real=not same)) for index, same in pairs]
+        parts = [v if same else op.scope.quantized(v, output) for same, v in values]
+        op.keep(op.node("Concat", *parts, axis=at), perm)
+
+
+def pad(op: Op) -> None:
+    """Pads with zeros. Source: NDK ANEURALNETWORKS_PAD."""
+    _pad(op, zero_point(op.operand("input")) if is_coded(op.operand("input")) else 0)
+
+
+def pad_v2(op: Op) -> None:
+    """Pads with a stored value. Source: NDK ANEURALNETWORKS_PAD_V2."""
+    moved = 128 if op.operand("input").type is Q8S else 0
+    _pad(op, op.scalar("pad_value") + moved)
+
+
+def _pad(op: Op, value: float) -> None:
+    filler = op.array(value, np.uint8 if is_coded(op.operand("input")) else np.float32)
+    if not op.scope.constant(op.index("paddings")):
+        _pad_by_input(op, filler)
+        return
+    layout = op.layout("input")
+    pairs = op.constant("paddings").reshape(-1, 2)
+    ends = [int(pairs[axis, end]) for end in (0, 1) for axis in layout]
+    op.keep(op.node("Pad", op.stored("input", layout), op.sizes(ends), filler), layout)
+
+
+def _pad_by_input(op: Op, filler: str) -> None:
+    """Pads as a run's paddings say; it fails unless they give the shape that is declared."""
+    pairs = op.node("Cast", op.stored("paddings"), to=TensorProto.INT64)
+    some = op.node("GreaterOrEqual", pairs, op.array(0, np.int64))
+    pairs = op.checked(pairs, [some], "paddings are negative")
+    ends = op.reshape(op.node("Transpose", pairs, perm=(1, 0)), [-1])
+    padded = op.node("Pad", op.stored("input"), ends, filler)
+    same = op.node("Equal", op.node("Shape", padded), op.sizes(op.shape("output")))
+    op.keep(op.checked(padded, [same], "paddings give another shape than the output's"))
+
+
+def mirror_pad(op: Op) -> None:
+    """Pads by mirroring the input at its edges, axis by axis.
+
+    Source: NDK ANEURALNETWORKS_MIRROR_PAD.
+    """
+    pairs, mode = op.constant("paddings").reshape(-1, 2).tolist(), op.number("mode")
+    value = op.stored("input")
+    for axis, ((before, after), size) in enumerate(zip(pairs, op.shape("input"), strict=True)):
+        require(max(before, after) <= size - (mode == _REFLECT), "paddings exceed the input")
+        if before or after:
+            around, every = (before, after), np.arange(size)
+            if mode == _REFLECT:
+                order = np.pad(every, around, mode="reflect")
+            else:
+                order = np.pad(every, around, mode="symmetric")
+            value = op.node("Gather", value, op.array(order, np.int64), axis=axis)
+    op.keep(value)
+
+
+def reverse(op: Op) -> None:
+    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
+    (axis,) = op.ints("axis")
+    size = op.shape("input")[axis]
+    order = op.array(np.arange(size)[::-1], np.int64)
+    op.keep(op.node("Gather", op.stored("input"), order, axis=axis))
+
+
+def tile(op: Op) -> None:
+    """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
+    multiples = op.node("Cast", op.stored("multiples"), to=TensorProto.INT64)
+    op.keep(op.node("Tile", op.stored("input"), multiples))
+
+
+def pack(op: Op) -> None:
+    """Stacks tensors along a new axis. Source: NDK ANEURALNETWORKS_PACK."""
+    axis = op.axis("axis", len(op.shape("output")))
+    parts = [
+        op.node("Unsqueeze", op.scope.value(index, real=False), op.sizes([axis]))
+        for index in op.indexes("inputs")
+    ]
+    op.keep(op.node("Concat", *parts, axis=axis))
+
+
+def split(op: Op) -> None:
+    """Splits into equal parts along an axis. Source: NDK ANEURALNETWORKS_SPLIT."""
+    layout = op.layout("input")
+    axis = op.axis("axis", len(layout))
+    outputs = op.indexes("outputs")
+    size = op.shape("input")[axis] // len(outputs)
+    names = op.scope.graph.many(
+        "Split",
+        len(outputs),
+        op.stored("input", layout),
+        op.sizes([size] * len(outputs)),
+        axis=layout.index(axis),
+    )
+    for index, name in zip(outputs, names, strict=True):
+        op.scope.define(index, name, layout, real=False)
+
+
+def channel_shuffle(op: Op) -> None:
+    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    layout = op.layout("input")
+    shape = [op.shape("input")[axis] for axis in layout]
+    at = layout.index(op.axis("axis", len(layout)))
+    groups = op.number("num_groups")
+    split_shape = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
+    order = (*range(at), at + 1, at, *range(at + 2, len(split_shape)))
+    value = op.reshape(op.stored("input", layout), split_shape)
+    mixed = op.node("Transpose", value, perm=order)
+    op.keep(op.reshape(mixed, shape), layout)
+
+
+_DATA = (F32, F16, Q8, Q8S)
+_NUMBERS = (*_DATA, I32)
+_REFLECT = 0
+"""Modes: 0 reflects, 1 is symmetric. Source: NDK ANEURALNETWORKS_MIRROR_PAD."""
+ROWS = (
+    row(spec.RESHAPE, reshape, *_NUMBERS),
+    row(spec.SQUEEZE, reshape, *_DATA),
+    row(spec.EXPAND_DIMS, reshape, *_NUMBERS),
+    row(spec.TRANSPOSE, transpose, *_DATA),
+    row(spec.CONCATENATION, concatenation, *_DATA),
+    row(spec.PAD, pad, *_DATA),
+    row(spec.PAD_V2, pad_v2, *_DATA),
+    row(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
+    row(spec.REVERSE, reverse, *_NUMBERS),
+    row(spec.TILE, tile, *_NUMBERS),
+    row(spec.PACK, pack, *_NUMBERS),
+    row(spec.SPLIT, split, *_NUMBERS),
+    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
+)

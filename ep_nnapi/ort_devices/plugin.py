@@ -1,0 +1,260 @@
+"""Providers of ONNX Runtime's plugin libraries as NNAPI devices: `ort:NAME`, host-gpu and others.
+
+A device takes what its provider computes without the CPU provider: the whole model in one session,
+or else each operation in a session of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.model import Data, Model, Operand
+from ep_nnapi.nnapi.result import failure
+from ep_nnapi.nnapi.runtime import CompileOptions
+
+if TYPE_CHECKING:
+    from onnxruntime import OrtEpDevice
+
+logger = logging.getLogger(__name__)
+PREFIX = "ort:"
+LIBRARIES_VARIABLE = "EP_NNAPI_PROVIDERS"
+"""Plugin libraries of `ort:NAME`, as paths in the manner of PATH."""
+OWN_PROVIDER = "NnapiPluginExecutionProvider"
+_FINISH = "ANeuralNetworksCompilation_finish"
+_SMALL = 64  # bytes of constants that decide whether a provider takes an operation
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A provider's own wheel.
+
+    package   its Python package, which has `get_library_path` and `get_ep_name`
+    extra     of this package that installs it
+    needs     of the machine, for a message
+    """
+
+    package: str
+    extra: str
+    type: DeviceCode
+    needs: str
+
+
+EXTRAS = {
+    "host-gpu": Extra(
+        "onnxruntime_ep_webgpu",
+        "webgpu",
+        DeviceCode.GPU,
+        "a GPU with Vulkan, Metal or Direct3D 12; ORT_WEBGPU_EP_ALLOW_SOFTWARE_ADAPTER=1 allows "
+        "a software Vulkan",
+    ),
+    "host-openvino": Extra(
+        "onnxruntime_ep_openvino", "openvino", DeviceCode.ACCELERATOR, "an Intel processor"
+    ),
+}
+"""Devices of the extras by name."""
+
+
+def is_plugin(name: str | None) -> bool:
+    """True for names of devices in this module."""
+    return name is not None and (name.startswith(PREFIX) or name in EXTRAS)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDevice:
+    """A provider of ONNX Runtime as an NNAPI device.
+
+    provider   its device, as `onnxruntime.get_ep_devices` lists it
+    Relaxed models and float16 are computed in float32.
+    """
+
+    name: str
+    type: DeviceCode
+    version: str
+    provider: OrtEpDevice
+    feature_level: int = 8
+    _answers: dict[object, bool] = field(default_factory=dict, compare=False, repr=False)
+    _opened: list[tuple[Model, PreparedModel]] = field(
+        default_factory=list, compare=False, repr=False
+    )
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        """One bool for each operation: True if the provider computes it, and exactly."""
+        from ep_nnapi.ort_devices.convert import obstacles  # onnx is slow to import
+
+        reasons = obstacles(model)
+        if not any(reasons) and self._opens(model):
+            return (True,) * len(reasons)
+        known = with_known_dims(model)
+        return tuple(not reason and self._takes(known, n) for n, reason in enumerate(reasons))
+
+    def prepare(self, model: Model, options: CompileOptions) -> PreparedModel:
+        """Open a session; raises RuntimeFailure if the provider does not take the whole model."""
+        from ep_nnapi.ort_devices.plugin_session import Refused, open_on_provider
+        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.session import threads_of
+
+        latest = self._opened[:]
+        self._opened.clear()
+        if latest and latest[0][0] is model and not options.threads:
+            return latest[0][1]
+        try:
+            return open_on_provider(model, self.provider, threads_of(options))
+        except (Inexpressible, Refused) as reason:
+            raise failure(_FINISH, ResultCode.BAD_DATA, f"{self.name}: {reason}") from None
+
+    def _opens(self, model: Model) -> bool:
+        from ep_nnapi.ort_devices.plugin_session import Refused, open_on_provider
+        from ep_nnapi.ort_devices.scope import Inexpressible
+        from ep_nnapi.ort_devices.session import threads_of
+
+        try:
+            found = open_on_provider(model, self.provider, threads_of(CompileOptions()))
+        except (Inexpressible, Refused) as reason:
+            logger.debug("%s: %s", self.name, reason)
+            return False
+        self._opened[:] = [(model, found)]  # `prepare` usually follows
+        return True
+
+    def _takes(self, model: Model, operation: int) -> bool:
+        """True if the provider takes an operation by itself; equal ones are asked about once."""
+        alone = single_operation(model, operation)
+        key = (alone.operations[0].spec, tuple(map(_described, alone.operands)))
+        if key not in self._answers:
+            self._answers[key] = self._opens(alone)
+        return self._answers[key]
+
+
+def with_known_dims(model: Model) -> Model:
+    """The model, with the sizes of its operands declared as far as they are known."""
+    from ep_nnapi.nnapi.host.named_operation import named_operations
+    from ep_nnapi.ort_devices.convert import operand_dims
+    from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL
+
+    dims = operand_dims(model, named_operations(model, FEATURE_LEVEL))
+    operands = tuple(
+        replace(operand, dimensions=tuple(size or 0 for size in dims[i]))
+        if i in dims and operand.type.tensor
+        else operand
+        for i, operand in enumerate(model.operands)
+    )
+    return replace(model, operands=operands)
+
+
+def single_operation(model: Model, operation: int) -> Model:
+    """A model of one operation; what others compute are its inputs."""
+    only = model.operations[operation]
+    indexes = list(dict.fromkeys((*only.inputs, *only.outputs)))
+    new = {old: i for i, old in enumerate(indexes)}
+    operands = tuple(model.operands[i] for i in indexes)
+    moved = replace(
+        only, inputs=tuple(new[i] for i in only.inputs), outputs=tuple(new[i] for i in only.outputs)
+    )
+    entering = dict.fromkeys(i for i in moved.inputs if operands[i].value is None)
+    return Model(operands, (moved,), tuple(entering), moved.outputs, model.relaxed)
+
+
+def _described(operand: Operand) -> object:
+    """What a provider's answer depends on: of large constants not their elements."""
+    value: object = operand.value
+    if isinstance(value, Data):
+        value = value.bytes.tobytes() if value.bytes.size <= _SMALL else "constant"
+    elif isinstance(value, Model):
+        value = id(value)
+    return replace(operand, value=None), value
+
+
+def plugin_device(name: str) -> PluginDevice:
+    """The device of that name.
+
+    Raises OptionError for a provider that is not registered with ONNX Runtime, for this package's
+    own, and for an extra that is not installed or finds no hardware.
+    """
+    if name in EXTRAS:
+        return _of_extra(name, EXTRAS[name])
+    provider = name.removeprefix(PREFIX)
+    if provider == OWN_PROVIDER:
+        raise OptionError(f"device {name} is this provider itself; name another one")
+    found = _listed(provider) or _listed_in_libraries(provider)
+    if found is None:
+        names = sorted({d.ep_name for d in _devices()} - {OWN_PROVIDER})
+        raise OptionError(
+            f"device {name}: no provider {provider} is registered with ONNX Runtime, which has "
+            f"{', '.join(names)}{suggestion(provider, names)}; register its library first with "
+            f"onnxruntime.register_execution_provider_library, or name it in {LIBRARIES_VARIABLE}"
+        )
+    return PluginDevice(name, _type(found), _version(found), found)
+
+
+def _of_extra(name: str, extra: Extra) -> PluginDevice:
+    try:
+        package = import_module(extra.package)
+    except ImportError:
+        raise OptionError(
+            f"device {name} needs the package {extra.package.replace('_', '-')}, which is not "
+            f"installed: pip install 'ep-nnapi[{extra.extra}]'"
+        ) from None
+    provider = package.get_ep_name()
+    if _listed(provider) is None:
+        _register(extra.package, package.get_library_path)
+    found = _listed(provider)
+    if found is None:
+        raise OptionError(f"device {name} is not there: {provider} needs {extra.needs}")
+    return PluginDevice(name, extra.type, _version(found), found)
+
+
+def _register(name: str, path: Callable[[], str]) -> None:
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(name, str(path()))
+    except Exception as error:  # registered already, without a device; or it cannot be loaded
+        logger.info("%s: %s", name, error)
+
+
+def _listed_in_libraries(provider: str) -> OrtEpDevice | None:
+    """The provider's device once the libraries that the environment names are registered."""
+    for path in filter(None, os.environ.get(LIBRARIES_VARIABLE, "").split(os.pathsep)):
+        _load(path)
+    return _listed(provider)
+
+
+@cache
+def _load(path: str) -> None:
+    """Register a library; raises OptionError if ONNX Runtime cannot load it."""
+    import onnxruntime
+
+    try:
+        onnxruntime.register_execution_provider_library(path, path)
+    except Exception as error:  # ONNX Runtime's exceptions have no common base of their own
+        said = str(error).partition("\n")[0]
+        raise OptionError(f"{LIBRARIES_VARIABLE} names {path}, but {said}") from None
+
+
+def _devices() -> list[OrtEpDevice]:
+    import onnxruntime
+
+    return list(onnxruntime.get_ep_devices())
+
+
+def _listed(provider: str) -> OrtEpDevice | None:
+    """The provider's first device of this machine, not a virtual one."""
+    every = (d for d in _devices() if d.ep_name == provider)
+    return next((d for d in every if d.device.metadata.get("is_virtual") != "1"), None)
+
+
+def _type(found: OrtEpDevice) -> DeviceCode:
+    kinds = {"GPU": DeviceCode.GPU, "NPU": DeviceCode.ACCELERATOR, "CPU": DeviceCode.CPU}
+    return kinds.get(found.device.type.name, DeviceCode.OTHER)
+
+
+def _version(found: OrtEpDevice) -> str:
+    return str(found.ep_metadata.get("version", "unknown"))

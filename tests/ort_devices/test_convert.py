@@ -1,0 +1,152 @@
+"""Models converted to ONNX: layouts, weights and number formats."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import onnx
+import pytest
+
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.convert import convert, obstacles
+from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.operation import Kernels
+from tests.ort_devices.networks import Network, chain, feed
+
+
+def operators(model: Model) -> Counter[str]:
+    return Counter(node.op_type for node in convert(model).proto.graph.node)
+
+
+def computed(model: Model, device: object) -> list[np.ndarray]:
+    runtime = HostRuntime((device,))
+    return runtime.compile(model, runtime.devices()[0]).run(feed(model))
+
+
+def test_float_convolutions_in_nhwc_are_transposed_at_the_ends_only():
+    """NHWC to NCHW before the first, back after the last; ADD takes the layout it is given."""
+    assert operators(chain())["Transpose"] == 2
+
+
+def test_a_question_between_does_not_change_the_conversion():
+    """What is kept of the model asked about last belongs to that model and its type of weights."""
+    model, other = chain(Q8), chain()
+    alone = convert(model, Kernels(int8_weights=True)).proto
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert convert(model, Kernels(int8_weights=False)).proto != alone
+    assert not any(obstacles(model, Kernels(int8_weights=True)))
+    assert not any(obstacles(other, Kernels(int8_weights=True)))
+    assert convert(model, Kernels(int8_weights=True)).proto == alone
+
+
+def test_float_convolutions_in_nchw_are_not_transposed():
+    assert operators(chain(nchw=True))["Transpose"] == 0
+
+
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+def test_quantized_convolutions_in_nhwc_are_not_transposed(code):
+    found = operators(chain(code))
+    assert found["QLinearConv"] == 3
+    assert found["QLinearAdd"] == 1
+    assert found["Transpose"] == 0
+
+
+def test_a_transpose_operation_undoes_the_layout_of_a_convolution():
+    """NHWC -> CONV_2D -> TRANSPOSE to NCHW: one transpose, before the convolution."""
+    net = Network()
+    x = net.add(Operand(F32, (1, 8, 6, 4)))
+    y = net.conv(x, 4, Operand(F32, (1, 8, 6, 4)))
+    perm = net.tensor(np.array([0, 3, 1, 2]), I32)
+    z = net.operation(spec.TRANSPOSE, [y, perm], Operand(F32, (1, 4, 8, 6)))
+    model = net.model([x], [z])
+    assert operators(model)["Transpose"] == 1
+    (ours,), (theirs,) = (computed(model, d) for d in (CpuDevice(), ReferenceDevice()))
+    np.testing.assert_allclose(ours, theirs, 0, 1e-5)  # sums of 36 products in another order
+
+
+def test_weights_are_transposed_once_and_given_to_the_session_by_name():
+    """A filter that two convolutions read is stored once, outside the model's own bytes."""
+    net = Network()
+    x = net.add(Operand(F32, (1, 8, 6, 16)))
+    y = net.conv(x, 16, Operand(F32, (1, 8, 6, 16)))
+    first = net.operations[0]
+    z = net.operation(spec.CONV_2D, [y, *first.inputs[1:]], Operand(F32, (1, 8, 6, 16)))
+    found = convert(net.model([x], [z]))
+    (weights,) = found.weights.values()
+    filter_ = net.operands[first.inputs[1]].array
+    np.testing.assert_array_equal(weights, filter_.transpose(0, 3, 1, 2))
+    assert len(found.proto.SerializeToString()) < weights.nbytes
+
+
+@pytest.mark.parametrize("per_channel", [False, True], ids=["per tensor", "per channel"])
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+@pytest.mark.parametrize("int8", [False, True], ids=["uint8 weights", "int8 weights"])
+def test_both_types_of_weights_give_the_references_results(code, int8, per_channel):
+    """Within one quantum; weights of 6 bits do not saturate on any processor."""
+    model = chain(code, per_channel=per_channel, magnitude=31)
+    (ours,) = computed(model, CpuDevice(int8_weights=int8))
+    (theirs,) = computed(model, ReferenceDevice())
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+def test_weights_of_8_bits_do_not_saturate_on_this_processor(code):
+    model = chain(code, magnitude=127)
+    (ours,), (theirs,) = (computed(model, d) for d in (CpuDevice(), ReferenceDevice()))
+    assert np.abs(ours.astype(int) - theirs).max() <= 1
+
+
+def test_signed_models_compute_on_uint8():
+    """Their sessions have uint8 kernels only; the ends are converted."""
+    graph = onnx.shape_inference.infer_shapes(convert(chain(Q8S)).proto).graph
+    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *graph.output)}
+    assert set(types.values()) == {onnx.TensorProto.INT8}
+    assert operators(chain(Q8S))["BitwiseXor"] == 2
+
+
+def one(row: spec.Row, shape: tuple[int, ...], *arguments: object) -> Model:
+    """A model of one operation on a float tensor of that shape."""
+    net = Network()
+    x = net.add(Operand(F32, shape))
+    given = [net.tensor(a, I32) if isinstance(a, np.ndarray) else net.scalar(a) for a in arguments]
+    y = net.operation(row, [x, *given], Operand(F32, tuple(0 for _ in shape)))
+    return net.model([x], [y])
+
+
+def test_every_operation_of_a_supported_model_has_no_obstacle():
+    assert obstacles(chain()) == ("", "", "", "")
+
+
+def test_unknown_input_shapes_are_an_obstacle():
+    assert obstacles(one(spec.RELU, (2, 3))) == ("",)
+    assert obstacles(one(spec.RELU, (2, 0))) == ("the shape of operand 0 is unknown",)
+
+
+@pytest.mark.parametrize("divisor", [0, -1])
+def test_integer_division_that_traps_is_an_obstacle(divisor):
+    """x / 0 and -2**31 / -1 end the process on x86-64."""
+
+    def division(number: int) -> Model:
+        net = Network()
+        x = net.add(Operand(I32, (2,)))
+        by = net.tensor(np.array([number]), I32)
+        return net.model([x], [net.operation(spec.DIV, [x, by, net.scalar(0)], Operand(I32, (2,)))])
+
+    assert obstacles(division(2)) == ("",)
+    assert obstacles(division(divisor)) == ("a divisor is 0 or -1",)
+
+
+def test_operations_without_a_lowering_are_named():
+    net = Network()
+    x = net.add(Operand(F32, (1, 3)))
+    seeds = net.tensor(np.array([1, 2]), I32)
+    y = net.operation(spec.RANDOM_MULTINOMIAL, [x, net.scalar(2), seeds], Operand(I32, (1, 2)))
+    (obstacle,) = obstacles(net.model([x], [y]))
+    assert obstacle == f"RANDOM_MULTINOMIAL of {OperandCode.TENSOR_FLOAT32.name}"

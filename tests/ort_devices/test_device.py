@@ -1,0 +1,138 @@
+"""The device host-cpu: what it takes, how runs behave."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi import digest, spec
+from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.registry import host_runtime
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, RunOptions
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, Q8
+from ep_nnapi.ort_devices.device import CpuDevice
+from tests.ort_devices.networks import Network, chain, feed
+
+
+def compiled(model: Model, device: object | None = None) -> Compilation:
+    runtime = HostRuntime((device or CpuDevice(),))
+    return runtime.compile(model, runtime.devices()[0])
+
+
+def test_the_host_runtime_has_the_device():
+    (found,) = (d for d in host_runtime().devices() if d.name == "host-cpu")
+    assert (found.type, found.feature_level) == (DeviceCode.CPU, 8)
+
+
+def test_given_arrays_are_filled():
+    model = chain()
+    wanted = compiled(model, ReferenceDevice()).run(feed(model))
+    out = np.empty_like(wanted[0])
+    (result,) = compiled(model).run(feed(model), [out])
+    assert result is out
+    np.testing.assert_allclose(out, wanted[0], 0, 1e-5)  # sums of 36 products in another order
+
+
+def test_arrays_of_another_shape_are_refused():
+    model = chain()
+    with pytest.raises(RuntimeFailure, match=r"the output has \(1, 8, 6, 4\)"):
+        compiled(model).run(feed(model), [np.empty((1, 8, 6, 5), np.float32)])
+
+
+def test_an_input_left_out_is_refused():
+    with pytest.raises(RuntimeFailure, match="input 0 is missing"):
+        compiled(chain()).run([None])
+
+
+def test_models_with_other_operations_are_refused():
+    net = Network()
+    x = net.add(Operand(F32, (0, 3)))
+    y = net.operation(spec.RELU, [x], Operand(F32, (0, 3)))
+    with pytest.raises(RuntimeFailure, match="host-cpu: the shape of operand 0 is unknown"):
+        compiled(net.model([x], [y]))
+
+
+def test_one_compilation_runs_in_several_threads():
+    model = chain(Q8)
+    made = compiled(model)
+    (wanted,) = made.run(feed(model))
+    with ThreadPoolExecutor(4) as pool:
+        for (result,) in pool.map(lambda _: made.run(feed(model)), range(32)):
+            np.testing.assert_array_equal(result, wanted)
+
+
+def test_relaxed_models_are_computed_in_float32():
+    model = chain()
+    exact, relaxed = (compiled(m).run(feed(m)) for m in (model, replace(model, relaxed=True)))
+    np.testing.assert_array_equal(relaxed[0], exact[0])
+
+
+def test_float16_is_computed_in_float32_and_rounded_at_the_end():
+    """2048 + 1 + 1: each sum alone would be rounded back to 2048."""
+    net = Network()
+    x = net.add(Operand(F16, (1,)))
+    once = net.tensor(np.array([1]), F16)
+    a = net.operation(spec.ADD, [x, once, net.scalar(0)], Operand(F16, (1,)))
+    b = net.operation(spec.ADD, [a, once, net.scalar(0)], Operand(F16, (1,)))
+    (result,) = compiled(net.model([x], [b])).run([np.array([2048], np.float16)])
+    assert result.tolist() == [2050]
+
+
+def endless() -> Model:
+    """A loop whose condition is its input."""
+    operand = Operand(BOOL8, (1,))
+    inner = Network()
+    flag = inner.add(operand)
+    same = inner.operation(spec.LOGICAL_OR, [flag, flag], operand)
+    body = inner.model([flag], [same])
+    net = Network()
+    x = net.add(operand)
+    models = [net.add(Operand(OperandCode.MODEL, value=body)) for _ in range(2)]
+    return net.model([x], [net.operation(spec.WHILE, [*models, x], operand)])
+
+
+def test_loops_end_at_their_time_limit():
+    made = compiled(endless())
+    (result,) = made.run([np.array([False])])
+    assert not result[0]
+    with pytest.raises(RuntimeFailure, match="MISSED_DEADLINE_TRANSIENT"):
+        made.run([np.array([True])], (), RunOptions(loop_timeout_ns=50_000_000))
+
+
+def test_runs_end_at_their_deadline():
+    """The loop's own limit is later."""
+    with pytest.raises(RuntimeFailure, match="the run's deadline is over"):
+        compiled(endless()).run([np.array([True])], (), RunOptions(timeout_ns=50_000_000))
+
+
+def test_runs_end_when_they_are_stopped():
+    class Stopped(Exception):
+        pass
+
+    calls = []
+
+    def stop() -> None:
+        calls.append(None)
+        if len(calls) > 2:
+            raise Stopped
+
+    with pytest.raises(RuntimeFailure, match="Stopped"):
+        compiled(endless()).run([np.array([True])], (), RunOptions(stop=stop))
+
+
+def test_a_cache_costs_no_digest_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The device has no cache: finding a model by its weights takes as long as optimizing it."""
+    asked: list[Model] = []
+    monkeypatch.setattr(digest, "model_digest", lambda model: asked.append(model) or bytes(32))
+    options, runtime = CompileOptions(cache_dir=str(tmp_path)), host_runtime()
+    for device in runtime.devices():
+        runtime.compile(chain(), device, options)
+    assert len(asked) == 1  # nnapi-reference has one

@@ -1,0 +1,127 @@
+"""A provider of somebody else's plugin library as a device: sessions, `run`, the C library."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import ep_nnapi
+from ep_nnapi.errors import OptionError
+from tests.ort_devices.providers import NAME, build_small_ep
+
+ROOT = Path(__file__).resolve().parents[2]
+DEVICE = f"ort:{NAME}"
+C_CLIENT = """
+import ctypes
+import ep_nnapi
+from ep_nnapi.nnapi.capi import libneuralnetworks_path
+from ep_nnapi.nnapi.capi.library_state import runtime
+from ep_nnapi.nnapi.capi.registry import COMPILATIONS
+from tests.capi.client import Library
+from tests.capi.world import World
+
+world = World(Library(libneuralnetworks_path()))
+compilation = world.ready(for_device=False)
+execution = world.set_all(world.execution(compilation))
+world.check("Execution_compute", execution)
+print([d.name for d in runtime().devices()], COMPILATIONS[compilation]._compiled[0].name, world.out)
+"""
+"""A client of the C API that names no device: 1 + 10 and 2 + 20."""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_small_ep(tmp_path_factory.mktemp("provider"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tanh between an Add and a Relu."""
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["twice"], "add"),
+        helper.make_node("Tanh", ["twice"], ["bent"], "tanh"),
+        helper.make_node("Relu", ["bent"], ["y"], "relu"),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 3]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    path = tmp_path_factory.mktemp("model") / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return path
+
+
+def in_process(*arguments: str, **environment: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        env={**os.environ, **{name: str(value) for name, value in environment.items()}},
+    )
+
+
+def test_a_session_runs_on_it(library: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it declines stays on the CPU provider, with the reason."""
+    monkeypatch.setenv("EP_NNAPI_PROVIDERS", str(library))
+    report = ep_nnapi.check(model, device=DEVICE)
+    assert [(c.nodes, c.device) for c in report.clusters] == [
+        (("add",), DEVICE),
+        (("relu",), DEVICE),
+    ]
+    assert [(r.node, r.reason.name) for r in report.rejections] == [("tanh", "DRIVER")]
+    options = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(options, device=DEVICE, fallback="none")
+    session = onnxruntime.InferenceSession(str(model), options)
+    runs = ctypes.c_long.in_dll(ctypes.CDLL(str(library)), "small_ep_runs")
+    before, x = runs.value, np.array([[1, -2, 3], [0, 0.5, -6]], np.float32)
+    (got,) = session.run(None, {"x": x})
+    np.testing.assert_allclose(got, np.maximum(np.tanh(2 * x), 0), 1e-6)
+    assert runs.value == before + 2
+
+
+def test_run_names_it(library: Path, model: Path) -> None:
+    command = ("-m", "ep_nnapi", "run", str(model), "--device", DEVICE, "--json")
+    done = in_process(*command, EP_NNAPI_PROVIDERS=library)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {c["device"] for c in json.loads(done.stdout)["report"]["clusters"]} == {DEVICE}
+
+
+def test_clients_of_the_c_library_run_on_it(library: Path) -> None:
+    named = {"EP_NNAPI_PROVIDERS": library, "EP_NNAPI_DEVICES": DEVICE}
+    done = in_process("-c", C_CLIENT, **named)
+    expected = f"['nnapi-reference', 'host-cpu', '{DEVICE}'] {DEVICE} [11. 22.]\n"
+    assert (done.stdout, done.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("named", "says"),
+    [
+        ({"EP_NNAPI_DEVICES": "gpu"}, "EP_NNAPI_DEVICES names 'gpu', which is none of host-gpu"),
+        ({"EP_NNAPI_DEVICES": DEVICE}, f"no provider {NAME} is registered"),
+    ],
+)
+def test_the_c_library_says_why_a_device_is_not_there(named: dict[str, str], says: str) -> None:
+    done = in_process("-c", C_CLIENT, EP_NNAPI_LOG="info", **named)
+    assert says in done.stderr
+
+
+def test_a_library_that_cannot_be_loaded_is_named(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "libnothing.so"
+    monkeypatch.setenv("EP_NNAPI_PROVIDERS", str(path))
+    with pytest.raises(OptionError, match=r"libnothing\.so, but ") as refused:
+        ep_nnapi.check(model, device="ort:Nothing")
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,101 @@
+"""Joined tensors of several scales, paddings and fill values that only a run has, on host-cpu."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.model import Model, Operand
+from ep_nnapi.nnapi.spec import F32, I32, Q8, Q8S
+from ep_nnapi.ort_devices.convert import obstacles
+from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.operation import Kernels
+from tests.ort_devices.expressions import operators
+from tests.ort_devices.networks import Network, feed
+
+RUNTIME = HostRuntime((CpuDevice(threads=1),))
+(HOST_CPU,) = RUNTIME.devices()
+
+
+def joined(code: OperandCode, *quantizations: tuple[float, int]) -> Model:
+    """CONCATENATION of [2, 3] along axis 1; the last scale and zero point are the output's."""
+    net = Network()
+    *parts, out = [Operand(code, (2, 3), scale=s, zero_point=z) for s, z in quantizations]
+    inputs = [net.add(part) for part in parts]
+    whole = replace(out, dimensions=(2, 3 * len(parts)))
+    return net.model(inputs, [net.operation(spec.CONCATENATION, [*inputs, net.scalar(1)], whole)])
+
+
+@pytest.mark.parametrize(
+    ("others", "operator"),
+    [([(0.5, 7)], "Concat"), ([(0.5, 8)], "QLinearConcat"), ([(0.25, 7)], "QLinearConcat")],
+    ids=["one scale", "two zero points", "two scales"],
+)
+@pytest.mark.parametrize("code", [Q8, Q8S], ids=str)
+def test_images_of_several_scales_are_joined_in_one_node(code, others, operator):
+    """Within a quantum of real numbers: NNAPI rounds ties away from zero, the node to even."""
+    model = joined(code, (0.5, 7), *others, (0.5, 7))
+    assert operators(model)[operator] == 1
+    assert operators(model, Kernels())["Concat"] == 1
+    arrays = feed(model)
+    real = [(a.astype(int) - z) * s for a, (s, z) in zip(arrays, [(0.5, 7), *others], strict=True)]
+    info = np.iinfo(code.numpy)
+    wanted = np.clip(np.concatenate(real, 1) / 0.5 + 7, info.min, info.max)
+    assert np.abs(run(model, *arrays) - wanted).max() <= 0.5
+
+
+def padded(code: OperandCode, *dims: int) -> Model:
+    """PAD of [2, 3] to those sizes; the paddings are an input."""
+    quantization = {} if code is F32 else {"scale": 0.5, "zero_point": 7}
+    net = Network()
+    x, paddings = net.add(Operand(code, (2, 3), **quantization)), net.add(Operand(I32, (2, 2)))
+    out = Operand(code, dims, **quantization)
+    return net.model([x, paddings], [net.operation(spec.PAD, [x, paddings], out)])
+
+
+def run(model: Model, *inputs: np.ndarray) -> np.ndarray:
+    (result,) = RUNTIME.compile(model, HOST_CPU).run(inputs)
+    return result
+
+
+@pytest.mark.parametrize("code", [F32, Q8, Q8S], ids=str)
+@pytest.mark.parametrize("pairs", [[[0, 0], [0, 0]], [[1, 0], [2, 3]], [[0, 4], [1, 0]]], ids=str)
+def test_paddings_may_be_an_input(code, pairs):
+    x = np.arange(6, dtype=code.numpy).reshape(2, 3)
+    wanted = np.pad(x, pairs, constant_values=0 if code is F32 else 7)
+    found = run(padded(code, *wanted.shape), x, np.array(pairs, np.int32))
+    np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([[1, 1], [0, 0]], "paddings give another shape than the output's"),  # [4, 3], not [2, 6]
+        ([[0, 0], [4, -1]], "paddings are negative"),
+    ],
+)
+def test_paddings_that_do_not_fit_the_output_fail(pairs, message):
+    with pytest.raises(RuntimeFailure, match=message):
+        run(padded(F32, 2, 6), np.zeros((2, 3), np.float32), np.array(pairs, np.int32))
+
+
+def test_paddings_to_unknown_sizes_are_declined():
+    assert obstacles(padded(F32, 2, 6)) == ("",)
+    assert obstacles(padded(F32, 2, 0)) == ("the shape of operand 2 is unknown",)
+
+
+@pytest.mark.parametrize(
+    ("code", "scalar"), [(F32, OperandCode.FLOAT32), (I32, OperandCode.INT32)], ids=str
+)
+def test_the_value_of_fill_may_be_an_input(code, scalar):
+    net = Network()
+    dims, value = net.tensor(np.array([2, 3]), I32), net.add(Operand(scalar))
+    y = net.operation(spec.FILL, [dims, value], Operand(code, (2, 3)))
+    found = run(net.model([value], [y]), np.array(5, code.numpy))
+    np.testing.assert_array_equal(found, np.full((2, 3), 5, code.numpy), strict=True)
