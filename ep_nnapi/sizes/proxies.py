@@ -17,6 +17,7 @@ _SHAPE_OF_FIRST_INPUT = frozenset(
         *(("", name) for name in ("GroupNormalization", "MeanVarianceNormalization")),
         *((_MICROSOFT, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
         *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear")),
+        *(("ai.onnx.ml", name) for name in ("Imputer", "Normalizer", "Scaler")),
         *((_MICROSOFT, f"Skip{kind}LayerNormalization") for kind in ("", "Simplified")),
     )
 )
@@ -35,7 +36,8 @@ def inference_proxy(node: GraphNode) -> GraphNode:
     """Returns an ONNX node with the same shape inference as `node`; `node` if none is known.
 
     Source: ONNX GroupNormalization-18, -21, MeanVarianceNormalization-13, LessOrEqual-12,
-    GreaterOrEqual-12, which have no shape inference; com.microsoft schemas of ONNX Runtime.
+    GreaterOrEqual-12, ai.onnx.ml Imputer-1, Normalizer-1 and Scaler-1, which have no shape
+    inference; com.microsoft schemas of ONNX Runtime.
     """
     if (node.domain, node.op_type) in _SHAPE_OF_FIRST_INPUT:
         return _rewrite_as(node, "Identity", node.inputs[:1])

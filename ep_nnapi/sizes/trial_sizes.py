@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
-from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.dag import outputs_of
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
-from ep_nnapi.sizes.trial_runs import Assumption, RunCache
 from ep_nnapi.sizes.weight_sizes import sizes_by_weights
 
 _DEFAULT_SIZES = ((64, 32), (96, 32))
@@ -62,7 +63,6 @@ class _SampleSearch:
 
     inputs   as `graph_inputs` returns them
     assume   give data-dependent dimensions the size of unnamed dimensions
-    runs     cache of trial runs
     """
 
     graph: Graph
@@ -71,7 +71,6 @@ class _SampleSearch:
     known: Mapping[str, int]
     free: tuple[Dim, ...]
     assume: bool
-    runs: RunCache = field(default_factory=dict)
 
     @staticmethod
     def of(graph: Graph, fixed: Shapes, assume: bool) -> _SampleSearch:
@@ -100,8 +99,7 @@ class _SampleSearch:
         }
         if not self.assume:
             return bind_and_check(self.graph, shapes)
-        assumption = Assumption(sizes[None], self.graph.opsets, self.runs)
-        return bind_and_check(self.graph, shapes, assumption)
+        return bind_and_check(self.graph, shapes, partial(_with_size, sizes[None]))
 
     def first_consistent(self, default_sizes: _Sizes) -> tuple[_Sizes, Graph] | None:
         """The first consistent sizes other than the defaults, and the graph, or None."""
@@ -132,6 +130,18 @@ class _SampleSearch:
             yield from (
                 {**default_sizes, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES
             )
+
+
+def _with_size(size: int, node: GraphNode) -> list[Value]:
+    """The outputs with `size` for each unknown dimension; those of unknown rank are unchanged.
+
+    Only a run would tell these, and no node is run with made-up contents: a kernel may end the
+    process.
+    """
+    return [
+        replace(v, dims=v.dims and tuple(d if isinstance(d, int) else size for d in v.dims))
+        for v in outputs_of(node)
+    ]
 
 
 def _size(dim: Dim, known: Mapping[Dim, int]) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +41,25 @@ def test_custom_operators_stay_on_the_cpu(model: str):
     report = ep_nnapi.check(model, custom_ops_library=LIBRARY)
     assert "relu" in {name for c in report.clusters for name in c.nodes}
     assert "split" in {r.node for r in report.rejections}
+
+
+def test_no_custom_operator_is_run_with_made_up_contents(tmp_path: Path):
+    """DecodeImage ends the process for bytes that are no image: libjpeg calls exit."""
+    domain, node = "com.microsoft.extensions", helper.make_node
+    nodes = [
+        node("DecodeImage", ["x"], ["pixels"], "decode", domain=domain),
+        node("Cast", ["pixels"], ["y"], "cast", to=TensorProto.FLOAT),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.UINT8, (100,))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    path = tmp_path / "image.onnx"
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    command = [sys.executable, "-m", "ep_nnapi", "check", path, "--custom-ops-library", LIBRARY]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1 more follows from this one" in done.stdout
 
 
 def test_a_model_with_custom_operators_runs(model: str):

@@ -13,7 +13,7 @@ from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.sizes.inference import infer_shapes
 from ep_nnapi.sizes.proxies import inference_proxy
 
-MS = "com.microsoft"
+ML, MS = "ai.onnx.ml", "com.microsoft"
 OPSET = 21
 Given = tuple[str, str, tuple[Array, ...], dict[str, Attribute]]
 
@@ -35,6 +35,10 @@ def cases() -> Iterator[Given]:
     yield "", "MeanVarianceNormalization", (f32(2, 4, 3, 1),), {}
     yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
     yield "", "Squeeze", (f32(1, 3, 1), np.zeros(0, np.int64)), {}
+    table = {"imputed_value_floats": [0.5], "replaced_value_float": 1.0}
+    yield ML, "Imputer", (f32(3, 4),), table
+    yield ML, "Normalizer", (f32(3, 4),), {"norm": "L2"}
+    yield ML, "Scaler", (f32(3, 4),), {"offset": [0.5] * 4, "scale": [2.0] * 4}
     yield MS, "BiasGelu", (f32(2, 3, 4), f32(4)), {}
     yield MS, "FastGelu", (f32(2, 3, 4),), {}
     yield MS, "Gelu", (f32(2, 3, 4),), {}

@@ -121,3 +121,53 @@ def test_a_fixed_size_that_the_model_contradicts_is_named(fixed: tuple[int, ...]
 def test_a_fixed_name_that_is_no_input_is_named() -> None:
     with pytest.raises(OptionError, match=r"fix: z is no input .*known: x"):
         sample_graphs(convolution(), {"z": (1,)})
+
+
+def compressed(*, width: int | None = None) -> Graph:
+    """x [10, 8] -> Compress -> Relu -> y, and MatMul of that with `width` rows of weights."""
+    nodes = [
+        helper.make_node("Compress", ["x", "m"], ["a"], axis=1),
+        helper.make_node("Relu", ["a"], ["b"]),
+    ]
+    if width is not None:
+        nodes.append(helper.make_node("MatMul", ["b", "w"], ["c"]))
+    weights = numpy_helper.from_array(np.zeros((width or 1, 4), np.float32), "w")
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [10, 8]),
+        helper.make_tensor_value_info("m", TensorProto.BOOL, [8]),
+    ]
+    y = helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", inputs, [y], [weights])
+    return graph_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+
+
+def read(graph: Graph, index: int) -> tuple[object, ...] | None:
+    """The sizes of the first input of a node."""
+    value = graph.nodes[index].inputs[0]
+    assert value is not None
+    return value.dims
+
+
+def test_two_samples_are_made_of_data_dependent_shapes() -> None:
+    seen = sample_graphs(compressed(), {})
+    assert [read(v, 1) for v in seen] == [(10, 64), (10, 96)]
+
+
+def test_who_computes_it_has_no_sizes() -> None:
+    for view in sample_graphs(compressed(), {}):
+        (output,) = view.nodes[0].outputs
+        assert output is not None
+        assert output.dims is not None
+        assert not isinstance(output.dims[1], int)
+
+
+@pytest.mark.parametrize(("width", "size"), [(64, 64), (224, 224)])
+def test_sizes_are_looked_for_that_go_with_what_follows(width: int, size: int) -> None:
+    assert {read(v, 2) for v in sample_graphs(compressed(width=width), {})} == {(10, size)}
+
+
+def test_nothing_is_assumed_where_only_known_sizes_are_taken() -> None:
+    (view,) = sample_graphs(compressed(), {}, assume=False)
+    dims = read(view, 1)
+    assert dims is not None
+    assert not isinstance(dims[1], int)
