@@ -31,7 +31,7 @@ def context_library() -> Extension:
         depends=[path.as_posix() for path in Path("native").glob("*.h")],
         define_macros=[("NNAPI_CONTEXT_RELEASE", f'"{project["version"]}"')],
         extra_compile_args=["-std=c11", "-fvisibility=hidden", "-O2"],
-        extra_link_args=[f"-Wl,-soname,{name}.so", "-ldl", "-pthread"],
+        extra_link_args=[f"-Wl,-soname,{name}.so", "-Wl,-z,nodelete", "-ldl", "-pthread"],
         py_limited_api=True,
     )
 

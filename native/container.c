@@ -1,6 +1,7 @@
 /* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/table_reader.py. */
 #include "container.h"
 
+#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,7 +111,8 @@ static bool check_text(ctx_container *c, ctx_range name, ctx_error *error) {
   TRY(check_part(c, name, c->header->text.count, "text", error));
   if (name.count > 0 && memchr(c->text + name.first, '\0', name.count) != NULL)
     return ctx_malformed(error, "a name has a NUL");
-  return true;
+  return ctx_is_utf8(c->text + name.first, name.count) ||
+         ctx_malformed(error, "a name is not UTF-8");
 }
 
 /* True if a table of elements of `size` bytes lies in the program. */
@@ -156,12 +158,20 @@ static bool check_dimensions(ctx_container *c, const ctx_operand *operand,
   return true;
 }
 
+/* True for 0, and for numbers that are finite and other than 0 when they are rounded to float. */
+static bool is_float(double scale) {
+  return scale == 0 || (scale >= -FLT_MAX && scale <= FLT_MAX && (float)scale != 0);
+}
+
 static bool check_channels(ctx_container *c, const ctx_operand *operand, ctx_error *error) {
   const ctx_range scales = operand->channel_scales;
+  uint32_t i;
   TRY(check_part(c, scales, c->header->scales.count, "scales", error));
   if ((operand->type == CTX_TENSOR_QUANT8_SYMM_PER_CHANNEL) != (scales.count > 0))
     return ctx_malformed(error, "scales per channel do not go with the operand's type");
   if (scales.count == 0) return true;
+  for (i = 0; i < scales.count; i++)
+    if (!is_float(c->scales[scales.first + i])) return ctx_malformed(error, "a scale is no float");
   if (operand->channel_dimension >= operand->dimensions.count ||
       c->numbers[operand->dimensions.first + operand->channel_dimension] != scales.count)
     return ctx_malformed(error, "there is not one scale for each channel");
@@ -197,6 +207,7 @@ static bool check_operand(ctx_container *c, const ctx_operand *operand, uint32_t
                           ctx_error *error) {
   if (operand->type < 0 || operand->type > CTX_MODEL)
     return ctx_malformed(error, "%d is no operand type", operand->type);
+  if (!is_float(operand->scale)) return ctx_malformed(error, "a scale is no float");
   return check_dimensions(c, operand, error) && check_channels(c, operand, error) &&
          check_value(c, operand, model, error);
 }
@@ -296,6 +307,34 @@ static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx
           is_permutation(c->numbers + crossing->permutation.first, crossing->shape.count));
 }
 
+typedef struct {
+  const char *text;
+  size_t size;
+} name;
+
+static int compare_names(const void *a, const void *b) {
+  const name *x = a, *y = b;
+  const int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
+  return order != 0 ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+/* Each tensor that leaves is written once; inputs may enter in two layouts. */
+static bool check_output_names(const ctx_container *c, ctx_error *error) {
+  const uint32_t count = c->header->outputs.count;
+  name *names = calloc((size_t)count + 1, sizeof *names);
+  bool distinct = true;
+  uint32_t i;
+  if (names == NULL) return ctx_out_of_memory(error);
+  for (i = 0; i < count; i++) {
+    names[i].text = c->text + c->outputs[i].name.first;
+    names[i].size = c->outputs[i].name.count;
+  }
+  qsort(names, count, sizeof *names, compare_names);
+  for (i = 1; i < count && distinct; i++) distinct = compare_names(&names[i - 1], &names[i]) != 0;
+  free(names);
+  return distinct || ctx_malformed(error, "an output leaves twice");
+}
+
 /* The tensors of one side: each fits its operand, and each operand has one (at least one: out). */
 static bool check_side(ctx_container *c, bool output, ctx_error *error) {
   const ctx_range table = output ? c->header->outputs : c->header->inputs;
@@ -377,6 +416,7 @@ bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *e
   TRY(find_embedded(&c, size, error));
   TRY(check_models(&c, error));
   TRY(check_side(&c, false, error) && check_side(&c, true, error));
+  TRY(check_output_names(&c, error));
   *out = c;
   return true;
 }

@@ -18,8 +18,7 @@ typedef struct {
   ctx_container container;
   ctx_weights weights;
   ctx_program *program;
-  size_t *input_of;  /* for each input of the container, the node's */
-  size_t *output_of; /* for each output of the container, the node's */
+  ep_tensors tensors;
   atomic_bool warned; /* that the fallback runs */
 } Compute;
 
@@ -96,59 +95,6 @@ static OrtStatus *Ep_GetCapability(OrtEp *ep, const OrtGraph *graph,
   return status;
 }
 
-/* Finds each crossing's tensor among the node's values by its name. */
-static OrtStatus *bind_side(Compute *compute, const OrtValueInfo *const *values, size_t count,
-                            const ctx_crossing *crossings, uint32_t crossing_count,
-                            size_t *positions, bool *complete) {
-  size_t i;
-  uint32_t k;
-  *complete = true;
-  for (k = 0; k < crossing_count; k++) {
-    bool found = false;
-    for (i = 0; i < count && !found; i++) {
-      const char *name = NULL;
-      if (values[i] == NULL) continue;
-      ORT_TRY(ort->GetValueInfoName(values[i], &name));
-      found = ctx_text_is(&compute->container, crossings[k].name, name);
-      if (found) positions[k] = i;
-    }
-    *complete = *complete && found;
-  }
-  return NULL;
-}
-
-static OrtStatus *bind_values(Compute *compute, const OrtNode *fused, const OrtValueInfo **values,
-                              size_t inputs, size_t outputs) {
-  const ctx_container *c = &compute->container;
-  bool entering, leaving;
-  ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
-  ORT_TRY(bind_side(compute, values, inputs, c->inputs, c->header->inputs.count,
-                    compute->input_of, &entering));
-  ORT_TRY(ort->Node_GetOutputs(fused, values, outputs));
-  ORT_TRY(bind_side(compute, values, outputs, c->outputs, c->header->outputs.count,
-                    compute->output_of, &leaving));
-  if (entering && leaving && c->header->outputs.count == outputs) return NULL;
-  return ep_status("its tensors are not those of its context; prepare the model again");
-}
-
-static OrtStatus *bind(Compute *compute, const OrtNode *fused) {
-  const ctx_header *header = compute->container.header;
-  const OrtValueInfo **values;
-  size_t inputs = 0, outputs = 0;
-  OrtStatus *status;
-  ORT_TRY(ort->Node_GetNumInputs(fused, &inputs));
-  ORT_TRY(ort->Node_GetNumOutputs(fused, &outputs));
-  compute->input_of = calloc((size_t)header->inputs.count + 1, sizeof *compute->input_of);
-  compute->output_of = calloc((size_t)header->outputs.count + 1, sizeof *compute->output_of);
-  values = calloc(inputs + outputs + 1, sizeof *values);
-  if (compute->input_of == NULL || compute->output_of == NULL || values == NULL)
-    status = ep_status("out of memory");
-  else
-    status = bind_values(compute, fused, values, inputs, outputs);
-  free(values);
-  return status;
-}
-
 /* The application's weights, if it has a callback for them; else those of a file, or embedded. */
 static bool open_weights(Compute *compute, const char *path, ctx_error *error) {
   const ctx_container *c = &compute->container;
@@ -197,15 +143,8 @@ static void free_compute(Compute *compute) {
   ctx_weights_close(&compute->weights);
   free(compute->data);
   free(compute->name);
-  free(compute->input_of);
-  free(compute->output_of);
+  ep_tensors_free(&compute->tensors);
   free(compute);
-}
-
-static OrtStatus *named_status(const char *node, const char *sentence) {
-  ctx_error error;
-  ctx_fail(&error, "%.100s: %.400s", node, sentence);
-  return ep_status(error.text);
 }
 
 /* Logs once that the fallback runs. */
@@ -226,49 +165,12 @@ static OrtStatus *load_node(Compute *compute, const OrtNode *node, const char *p
   bool loaded;
   ORT_TRY(read_string(node, "ep_cache_context", &text, &size));
   if (text == NULL)
-    return named_status(compute->name, "it has no ep_cache_context; prepare the model again");
+    return ep_named_status(compute->name, "it has no ep_cache_context; prepare the model again");
   loaded = align_data(compute, text, size) || ctx_out_of_memory(&error);
   free(text);
   loaded = loaded && load(compute, size, path, &error);
-  if (!loaded) return named_status(compute->name, error.text);
+  if (!loaded) return ep_named_status(compute->name, error.text);
   return warn(compute);
-}
-
-static OrtStatus *other_sizes(const Compute *compute, const ctx_crossing *crossing) {
-  const ctx_container *c = &compute->container;
-  ctx_error error;
-  ctx_fail(&error,
-           "%.*s has another element type or other sizes than the model declares; declare them "
-           "right, or not at all",
-           (int)crossing->name.count, c->text + crossing->name.first);
-  return named_status(compute->name, error.text);
-}
-
-static OrtStatus *read_input(const Compute *compute, OrtKernelContext *context, uint32_t index,
-                             const void **out) {
-  const ctx_container *c = &compute->container;
-  const ctx_crossing *crossing = &c->inputs[index];
-  const OrtValue *value = NULL;
-  const int64_t *dims = NULL;
-  size_t rank = 0;
-  int type = 0;
-  ORT_TRY(ort->KernelContext_GetInput(context, compute->input_of[index], &value));
-  if (value == NULL) return named_status(compute->name, "an input tensor is missing");
-  ORT_TRY(ort->GetTensorElementTypeAndShapeDataReference(value, &type, &dims, &rank));
-  if (type != crossing->element_type || rank != crossing->shape.count ||
-      (rank > 0 && memcmp(dims, c->sizes + crossing->shape.first, rank * sizeof *dims) != 0))
-    return other_sizes(compute, crossing);
-  return ort->GetTensorData(value, out);
-}
-
-static OrtStatus *make_output(const Compute *compute, OrtKernelContext *context, uint32_t index,
-                              void **out) {
-  const ctx_range shape = compute->container.outputs[index].shape;
-  OrtValue *value = NULL;
-  ORT_TRY(ort->KernelContext_GetOutput(context, compute->output_of[index],
-                                       compute->container.sizes + shape.first, shape.count,
-                                       &value));
-  return ort->GetTensorMutableData(value, out);
 }
 
 static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **inputs,
@@ -277,11 +179,11 @@ static OrtStatus *run(Compute *compute, OrtKernelContext *context, const void **
   ctx_error error;
   uint32_t i;
   for (i = 0; i < header->inputs.count; i++)
-    ORT_TRY(read_input(compute, context, i, &inputs[i]));
+    ORT_TRY(ep_read_input(&compute->tensors, context, i, &inputs[i]));
   for (i = 0; i < header->outputs.count; i++)
-    ORT_TRY(make_output(compute, context, i, &outputs[i]));
+    ORT_TRY(ep_make_output(&compute->tensors, context, i, &outputs[i]));
   if (!ctx_program_run(compute->program, inputs, outputs, &error))
-    return named_status(compute->name, error.text);
+    return ep_named_status(compute->name, error.text);
   return atomic_load(&compute->warned) ? NULL : warn(compute);
 }
 
@@ -339,7 +241,7 @@ static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fus
   compute->name = strdup(name);
   if (compute->name == NULL) return ep_status("out of memory");
   ORT_TRY(load_node(compute, node, path != NULL ? path : ""));
-  return bind(compute, fused);
+  return ep_bind(&compute->container, compute->name, fused, &compute->tensors);
 }
 
 static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused,

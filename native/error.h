@@ -3,6 +3,7 @@
 #define NNAPI_CONTEXT_ERROR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Ends a function that failed below and has filled the error. */
 #define TRY(condition)              \
@@ -34,5 +35,7 @@ bool ctx_prefix(ctx_error *error, const char *prefix);
 bool ctx_suffix(ctx_error *error, const char *suffix, unsigned number);
 
 bool ctx_out_of_memory(ctx_error *error);
+
+bool ctx_is_utf8(const char *text, size_t size);
 
 #endif

@@ -74,7 +74,8 @@ struct OrtApi {
   OrtStatus *(*GetTensorMutableData)(OrtValue *, void **);
   void *unused52[3];
   OrtStatus *(*CastTypeInfoToTensorInfo)(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **);
-  void *unused56[4];
+  OrtStatus *(*GetOnnxTypeFromTypeInfo)(const OrtTypeInfo *, int *);
+  void *unused57[3];
   OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *, int *);
   OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *);
   OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t);

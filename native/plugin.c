@@ -22,7 +22,7 @@ const OrtApi *ort;
 const OrtEpApi *ort_ep;
 
 /* The one factory of the process: sessions may outlive the library's registration and still call
- * it. `devices` are those of the system's runtime, at the first registration. */
+ * it, for which the library is linked so that it is never unloaded. `devices` are those of the system's runtime, at the first registration. */
 typedef struct {
   OrtEpFactory base;
   void *reserved[16];
@@ -36,6 +36,12 @@ typedef struct {
 static Factory the_factory;
 
 OrtStatus *ep_status(const char *sentence) { return ort->CreateStatus(ORT_FAIL, sentence); }
+
+OrtStatus *ep_named_status(const char *node, const char *sentence) {
+  ctx_error error;
+  ctx_fail(&error, "%.100s: %.400s", node, sentence);
+  return ep_status(error.text);
+}
 
 static const char *Factory_GetName(const OrtEpFactory *f) { return (void)f, EP_NAME; }
 static const char *Factory_GetVendor(const OrtEpFactory *f) { return (void)f, "ep-nnapi"; }

@@ -21,8 +21,28 @@ extern const OrtEpApi *ort_ep;
     if (status_ != NULL) return status_;         \
   } while (0)
 
-/* A status for a sentence. */
+/* A status for a sentence; for one about a node of that name. */
 OrtStatus *ep_status(const char *sentence);
+OrtStatus *ep_named_status(const char *node, const char *sentence);
+
+/* Where the tensors of a container are among those of its node. */
+typedef struct {
+  const ctx_container *container;
+  const char *node;         /* its name */
+  size_t *inputs, *outputs; /* for each crossing of the container, the node's tensor */
+} ep_tensors;
+
+/* Finds them by their names; fails unless the graph declares each with the crossing's element type
+ * and sizes (which it may leave open), and each output of the node is one crossing. */
+OrtStatus *ep_bind(const ctx_container *container, const char *node, const OrtNode *fused,
+                   ep_tensors *out);
+void ep_tensors_free(ep_tensors *tensors);
+
+/* The contents of the tensor of a crossing in a run: of an input, and of an output, which is made. */
+OrtStatus *ep_read_input(const ep_tensors *tensors, const OrtKernelContext *context,
+                         uint32_t index, const void **out);
+OrtStatus *ep_make_output(const ep_tensors *tensors, OrtKernelContext *context, uint32_t index,
+                          void **out);
 
 /* A file of weights that the application keeps. */
 typedef struct context_file context_file;

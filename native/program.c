@@ -104,6 +104,12 @@ static bool build(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *wei
 
 static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *weights,
                    ctx_error *error) {
+  const uint32_t level = p->container.header->feature_level;
+  if (level > (uint32_t)nnapi->feature_level)
+    return ctx_fail(error,
+                    "the context needs feature level %u, the runtime offers %d; prepare the model "
+                    "for that level",
+                    level, nnapi->feature_level);
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
   if (!build(p, nnapi, weights, error)) return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;

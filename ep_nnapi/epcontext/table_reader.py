@@ -24,6 +24,7 @@ from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Oper
 from ep_nnapi.nnapi.spec import BY_CODE
 
 _Range: TypeAlias = tuple[int, int]
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 
 
 class TableReader:
@@ -43,7 +44,10 @@ class TableReader:
 
     def text(self, part: _Range) -> str:
         """Returns a text."""
-        return str(self._slice(self._text, part), "utf-8")
+        text = str(self._slice(self._text, part), "utf-8")
+        if "\0" in text:
+            raise ValueError("a name has a NUL")
+        return text
 
     def lowered(self, weights: Array) -> Lowered:
         """Returns the lowered cluster, its constants as views of `weights`."""
@@ -120,6 +124,8 @@ class TableReader:
         elif kind != COMPUTED:
             raise ValueError(f"an operand's value is of kind {kind}")
         scales = tuple(self._part("scales", channel_scales))
+        if not all(map(_is_float, (scale, *scales))):
+            raise ValueError("a scale is no float")
         channels = ChannelQuantization(dimension, scales) if scales else None
         return Operand(
             OperandCode(code), self._numbers(dimensions), scale, zero_point, channels, value
@@ -137,6 +143,11 @@ class TableReader:
             operand.dimensions,
             operand.type.numpy,
         )
+
+
+def _is_float(scale: float) -> bool:
+    """Returns True for 0, and for numbers that are finite and other than 0 as float32."""
+    return not scale or (abs(scale) <= _FLOAT_MAX and bool(np.float32(scale)))
 
 
 def _rows(program: bytes, name: str, dtype: np.dtype[Any], place: _Range) -> list[Any]:
@@ -158,6 +169,8 @@ def check_border(border: Border, model: Model) -> None:
         fed_twice = crossings is border.inputs and len(met) != len(indexes)
         if set(met) != set(range(len(indexes))) or fed_twice:
             raise ValueError("the border does not fit the model")
+        if crossings is border.outputs and len({c.name for c in crossings}) != len(crossings):
+            raise ValueError("an output leaves twice")
         for c in crossings:
             if not _fits(c, model.operands[indexes[c.operand]]):
                 raise ValueError(f"{c.name} does not fit its operand")

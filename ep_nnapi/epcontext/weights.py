@@ -50,6 +50,8 @@ def read_weights(location: WeightsLocation, embedded: bytes, source: WeightsSour
                 "the context is corrupt: data follows its header; prepare the model again"
             )
         weights = _external_weights(location, source)
+    elif location.offset or location.total:
+        raise ModelError(CORRUPT)
     else:
         weights = np.frombuffer(embedded, np.uint8)
     if weights.size != location.size:

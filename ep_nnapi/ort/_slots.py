@@ -43,6 +43,7 @@ ORT_API = {
     51: "OrtStatus *(*GetTensorMutableData)(OrtValue *, void **)",
     55: "OrtStatus *(*CastTypeInfoToTensorInfo)"
     "(const OrtTypeInfo *, const OrtTensorTypeAndShapeInfo **)",
+    56: "OrtStatus *(*GetOnnxTypeFromTypeInfo)(const OrtTypeInfo *, int *)",
     60: "OrtStatus *(*GetTensorElementType)(const OrtTensorTypeAndShapeInfo *, int *)",
     61: "OrtStatus *(*GetDimensionsCount)(const OrtTensorTypeAndShapeInfo *, size_t *)",
     62: "OrtStatus *(*GetDimensions)(const OrtTensorTypeAndShapeInfo *, int64_t *, size_t)",

@@ -156,7 +156,9 @@ OrtStatus *read_value(uintptr_t handle, ValueFacts *facts) {
   const OrtValueInfo *value = (const OrtValueInfo *)handle;
   const OrtTypeInfo *type = NULL;
   const OrtTensorTypeAndShapeInfo *info = NULL;
+  enum { KIND_TENSOR = 1 }; /* of OrtTypeInfo; a sparse one can be cast to tensors, too */
   _Bool constant = 0;
+  int kind = 0;
   facts->dtype = 0;
   facts->has_shape = 0;
   facts->rank = 0;
@@ -164,7 +166,8 @@ OrtStatus *read_value(uintptr_t handle, ValueFacts *facts) {
   TRY(api->ValueInfo_IsConstantInitializer(value, &constant));
   facts->constant = constant;
   TRY(api->GetValueInfoTypeInfo(value, &type));
-  if (type == NULL) return NULL;
+  if (type != NULL) TRY(api->GetOnnxTypeFromTypeInfo(type, &kind));
+  if (kind != KIND_TENSOR) return NULL;
   TRY(api->CastTypeInfoToTensorInfo(type, &info));
   return info == NULL ? NULL : read_shape(info, facts);
 }

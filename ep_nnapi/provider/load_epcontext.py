@@ -12,7 +12,8 @@ from ep_nnapi.epcontext.names import CONTEXT_OP
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Array
+from ep_nnapi.graph.value import Array, Dim, Value
+from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
@@ -98,10 +99,30 @@ def _lowered(
     if path and content.model_has_checksum:
         verify_checksum(Path(path))
     lowered = content.lowered
-    entering = {c.name for c in lowered.border.inputs}
-    leaving = {c.name for c in lowered.border.outputs}
-    if not entering <= {v.name for v in inputs_of(node)} or leaving != {
-        v.name for v in outputs_of(node)
-    }:
+    entering, leaving = lowered.border.inputs, lowered.border.outputs
+    if not _declared(entering, inputs_of(node)) or not (
+        _declared(leaving, outputs_of(node)) and len(leaving) == len(outputs_of(node))
+    ):
         raise ModelError("its tensors are not those of its context; prepare the model again")
     return lowered
+
+
+def _declared(crossings: Sequence[Crossing], values: Sequence[Value]) -> bool:
+    """Returns True if the graph declares each tensor with its element type and sizes.
+
+    It may leave sizes open. ONNX Runtime allocates tensors as the graph declares them.
+    """
+    by_name = {value.name: value for value in values}
+    return all(
+        c.name in by_name
+        and by_name[c.name].dtype is c.dtype
+        and _may_be(by_name[c.name].dims, c.shape)
+        for c in crossings
+    )
+
+
+def _may_be(dims: Sequence[Dim] | None, shape: tuple[int, ...]) -> bool:
+    return dims is None or (
+        len(dims) == len(shape)
+        and all(d == n or not isinstance(d, int) for d, n in zip(dims, shape, strict=True))
+    )

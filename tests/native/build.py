@@ -18,7 +18,7 @@ PROGRAMS = {
     "nnapi_run": ("nnapi_run", "onnx_file", "npy"),
     "read_many": (),
 }
-PLUGIN = ("context_data", "ep", "plugin", *PROGRAMS["nnapi_run"])
+PLUGIN = ("context_data", "ep", "plugin", "tensors", *PROGRAMS["nnapi_run"])
 """Sources that are not part of every program."""
 
 SANITIZED = (

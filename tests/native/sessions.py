@@ -40,16 +40,17 @@ def session(model: Path | bytes, **options: str) -> onnxruntime.InferenceSession
     return made
 
 
-def python_session(model: Path) -> onnxruntime.InferenceSession:
+def python_session(model: Path | bytes) -> onnxruntime.InferenceSession:
     """The same with Python's provider, which would take some of the nodes left to the CPU."""
-    nodes = onnx.load(model, load_external_data=False).graph.node
-    left = {n.op_type for n in nodes} - {"EPContext"}
+    embedded = isinstance(model, bytes)
+    proto = onnx.load_model_from_string(model) if embedded else onnx.load(model, None, False)
+    left = {n.op_type for n in proto.graph.node} - {"EPContext"}
     config = onnxruntime.SessionOptions()
     config.log_severity_level = 4
     ep_nnapi.append_execution_provider(
         config, runtime=LIBRARY, device=REFERENCE, exclude=",".join(left)
     )
-    return onnxruntime.InferenceSession(str(model), config)
+    return onnxruntime.InferenceSession(model if embedded else str(model), config)
 
 
 def prepared(proto: onnx.ModelProto, folder: Path, **options: object) -> Path:

@@ -66,6 +66,29 @@ assert "ep_nnapi.ort" not in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+def test_a_session_outlives_the_registration(tmp_path: Path) -> None:
+    """It runs and is released after the library was unregistered, which may come back."""
+    path = prepared(digits(), tmp_path)
+    code = f"""
+import sys
+import numpy as np
+import onnxruntime
+from tests.native.sessions import EP_NAME, devices, session
+made = session({str(path)!r})
+image = {{"image": np.load("models/digits/samples.npz")["images"][:1]}}
+(before,) = made.run(None, image)
+for _ in range(2):
+    onnxruntime.unregister_execution_provider_library(EP_NAME)
+    assert np.array_equal(made.run(None, image)[0], before)
+    other = session({str(path)!r})
+    assert np.array_equal(other.run(None, image)[0], before)
+    del other
+onnxruntime.unregister_execution_provider_library(EP_NAME)
+del made
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, cwd=ROOT)
+
+
 def test_devices_are_nnapis() -> None:
     found = {d.ep_metadata["nnapi_device"]: d for d in devices()}
     assert set(found) == {d.name for d in ep_nnapi.devices()}

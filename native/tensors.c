@@ -1,0 +1,143 @@
+/* The tensors of a node that has a container: see plugin.h. The types of a graph are not trusted
+ * either: ONNX Runtime allocates an output as the graph declares it, NNAPI writes what the container
+ * says. Python's is ep_nnapi/provider/load_epcontext.py. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plugin.h"
+
+enum { KIND_TENSOR = 1, MOST_AXES = 64 }; /* Source: ONNXType; ctx_read refuses more axes */
+
+static const char NOT_ITS_TENSORS[] =
+    "its tensors are not those of its context; prepare the model again";
+
+/* True if these are the sizes of a crossing; `open`: those below 0 may be any. */
+static bool has_sizes(const ctx_container *c, const ctx_crossing *crossing, const int64_t *sizes,
+                      size_t rank, bool open) {
+  uint32_t i;
+  if (rank != crossing->shape.count) return false;
+  for (i = 0; i < rank; i++)
+    if (sizes[i] != c->sizes[crossing->shape.first + i] && !(open && sizes[i] < 0)) return false;
+  return true;
+}
+
+/* True if the graph declares a value as the crossing has it. */
+static OrtStatus *is_declared(const ctx_container *c, const OrtValueInfo *value,
+                              const ctx_crossing *crossing, bool *out) {
+  const OrtTypeInfo *type = NULL;
+  const OrtTensorTypeAndShapeInfo *tensor = NULL;
+  int64_t sizes[MOST_AXES];
+  int kind = 0, element = 0;
+  size_t rank = 0;
+  *out = false;
+  ORT_TRY(ort->GetValueInfoTypeInfo(value, &type));
+  if (type != NULL) ORT_TRY(ort->GetOnnxTypeFromTypeInfo(type, &kind));
+  if (kind != KIND_TENSOR) return NULL;
+  ORT_TRY(ort->CastTypeInfoToTensorInfo(type, &tensor));
+  if (tensor == NULL) return NULL;
+  ORT_TRY(ort->GetTensorElementType(tensor, &element));
+  if (element != crossing->element_type) return NULL;
+  if (!ort->TensorTypeAndShape_HasShape(tensor)) return *out = true, NULL;
+  ORT_TRY(ort->GetDimensionsCount(tensor, &rank));
+  if (rank > MOST_AXES) return NULL;
+  ORT_TRY(ort->GetDimensions(tensor, sizes, rank));
+  *out = has_sizes(c, crossing, sizes, rank, true);
+  return NULL;
+}
+
+static OrtStatus *bind_side(const ep_tensors *t, const OrtValueInfo *const *values, size_t count,
+                            bool output) {
+  const ctx_container *c = t->container;
+  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
+  const uint32_t crossing_count = output ? c->header->outputs.count : c->header->inputs.count;
+  size_t i;
+  uint32_t k;
+  for (k = 0; k < crossing_count; k++) {
+    bool bound = false;
+    for (i = 0; i < count && !bound; i++) {
+      const char *name = NULL;
+      if (values[i] == NULL) continue;
+      ORT_TRY(ort->GetValueInfoName(values[i], &name));
+      if (!ctx_text_is(c, crossings[k].name, name)) continue;
+      (output ? t->outputs : t->inputs)[k] = i;
+      ORT_TRY(is_declared(c, values[i], &crossings[k], &bound));
+      break;
+    }
+    if (!bound) return ep_named_status(t->node, NOT_ITS_TENSORS);
+  }
+  return NULL;
+}
+
+static OrtStatus *bind_values(const ep_tensors *t, const OrtNode *fused,
+                              const OrtValueInfo **values, size_t inputs, size_t outputs) {
+  ORT_TRY(ort->Node_GetInputs(fused, values, inputs));
+  ORT_TRY(bind_side(t, values, inputs, false));
+  /* ctx_read has seen that the crossings' names differ */
+  if (t->container->header->outputs.count != outputs)
+    return ep_named_status(t->node, NOT_ITS_TENSORS);
+  ORT_TRY(ort->Node_GetOutputs(fused, values, outputs));
+  return bind_side(t, values, outputs, true);
+}
+
+OrtStatus *ep_bind(const ctx_container *c, const char *node, const OrtNode *fused,
+                   ep_tensors *out) {
+  const OrtValueInfo **values;
+  size_t inputs = 0, outputs = 0;
+  OrtStatus *status;
+  out->container = c;
+  out->node = node;
+  ORT_TRY(ort->Node_GetNumInputs(fused, &inputs));
+  ORT_TRY(ort->Node_GetNumOutputs(fused, &outputs));
+  out->inputs = calloc((size_t)c->header->inputs.count + 1, sizeof *out->inputs);
+  out->outputs = calloc((size_t)c->header->outputs.count + 1, sizeof *out->outputs);
+  values = calloc(inputs + outputs + 1, sizeof *values);
+  if (out->inputs == NULL || out->outputs == NULL || values == NULL)
+    status = ep_status("out of memory");
+  else
+    status = bind_values(out, fused, values, inputs, outputs);
+  free(values);
+  return status;
+}
+
+void ep_tensors_free(ep_tensors *tensors) {
+  free(tensors->inputs);
+  free(tensors->outputs);
+}
+
+/* Fails unless a tensor has the crossing's element type and sizes. */
+static OrtStatus *check_tensor(const ep_tensors *t, const OrtValue *value,
+                               const ctx_crossing *crossing) {
+  const ctx_container *c = t->container;
+  const int64_t *sizes = NULL;
+  size_t rank = 0;
+  int type = 0;
+  ctx_error error;
+  ORT_TRY(ort->GetTensorElementTypeAndShapeDataReference(value, &type, &sizes, &rank));
+  if (type == crossing->element_type && has_sizes(c, crossing, sizes, rank, false)) return NULL;
+  ctx_fail(&error,
+           "%.*s has another element type or other sizes than the model declares; declare them "
+           "right, or not at all",
+           (int)crossing->name.count, c->text + crossing->name.first);
+  return ep_named_status(t->node, error.text);
+}
+
+OrtStatus *ep_read_input(const ep_tensors *t, const OrtKernelContext *context, uint32_t index,
+                         const void **out) {
+  const OrtValue *value = NULL;
+  ORT_TRY(ort->KernelContext_GetInput(context, t->inputs[index], &value));
+  if (value == NULL) return ep_named_status(t->node, "an input tensor is missing");
+  ORT_TRY(check_tensor(t, value, &t->container->inputs[index]));
+  return ort->GetTensorData(value, out);
+}
+
+OrtStatus *ep_make_output(const ep_tensors *t, OrtKernelContext *context, uint32_t index,
+                          void **out) {
+  const ctx_crossing *crossing = &t->container->outputs[index];
+  OrtValue *value = NULL;
+  ORT_TRY(ort->KernelContext_GetOutput(context, t->outputs[index],
+                                       t->container->sizes + crossing->shape.first,
+                                       crossing->shape.count, &value));
+  if (value == NULL) return ep_named_status(t->node, "an output tensor cannot be made");
+  ORT_TRY(check_tensor(t, value, crossing));
+  return ort->GetTensorMutableData(value, out);
+}

@@ -1,0 +1,205 @@
+"""Prepared models whose graph is not that of their container; all checksums are right.
+
+    python -m tests.native.forged_models --count 1000 --seed 1
+
+draws such models, with the container changed as well, and runs each with the C plugin and with
+Python's provider: both refuse it, or both compute the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, ValueInfoProto, helper
+
+from ep_nnapi.epcontext.container import pack
+from ep_nnapi.epcontext.contexts import context_attributes
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import ADD
+from tests.epcontext.clusters import branching, lowered, quantized_digits
+from tests.epcontext.forging import forged as forged_container
+from tests.native.sessions import python_session, session
+
+FLOAT, SIZES = np.dtype(np.float32), (2, 3)
+FEEDS = {"x": np.arange(6, dtype=np.float32).reshape(SIZES)}
+Change = Callable[[onnx.GraphProto], object]
+
+
+def crossing(name: str, operand: int = 0) -> Crossing:
+    return Crossing(name, DType.FLOAT, SIZES, operand, None, SIZES, FLOAT)
+
+
+def addition(*outputs: Crossing) -> Lowered:
+    """y = x + 1, which leaves as the crossings say."""
+    tensor = Operand(OperandCode.TENSOR_FLOAT32, SIZES)
+    one = Operand(OperandCode.TENSOR_FLOAT32, (1,), value=Data.of(np.ones(1, np.float32)))
+    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
+    model = Model((tensor, one, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0,), (3,))
+    return Lowered(model, Border((crossing("x"),), outputs))
+
+
+def value(name: str, kind: int = TensorProto.FLOAT, sizes: object = SIZES) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, kind, sizes)  # type: ignore[arg-type]
+
+
+def forged(cluster: Lowered | None = None, change: Change = lambda _: None) -> onnx.ModelProto:
+    """A model of one cluster, without it of an addition, after a change of its graph."""
+    cluster = cluster or addition(crossing("y"))
+    ends = cluster.border.inputs, cluster.border.outputs
+    names = [list(dict.fromkeys(c.name for c in side)) for side in ends]
+    attributes = context_attributes(pack(cluster).with_embedded_weights(), "p")
+    node = helper.make_node("EPContext", *names, "c", domain="com.microsoft", **attributes)
+    tensors = [[value(c.name, c.dtype.value, c.shape) for c in side] for side in ends]
+    graph = helper.make_graph([node], "g", *tensors)
+    change(graph)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def declared(side: str, kind: ValueInfoProto) -> Change:
+    return lambda graph: getattr(graph, side)[0].CopyFrom(kind)
+
+
+def change_context(graph: onnx.GraphProto, change: Callable[[bytes], bytes]) -> None:
+    (attribute,) = [a for a in graph.node[0].attribute if a.name == "ep_cache_context"]
+    attribute.s = change(attribute.s)
+
+
+def leaving(*outputs: Crossing) -> Change:
+    context = pack(addition(*outputs)).with_embedded_weights()
+    return lambda graph: change_context(graph, lambda _: context)
+
+
+def two_outputs(*outputs: Crossing) -> Change:
+    def change(graph: onnx.GraphProto) -> None:
+        leaving(*outputs)(graph)
+        graph.node[0].output.append("z")
+        graph.output.append(value("z"))
+
+    return change
+
+
+def an_optional(name: str) -> ValueInfoProto:
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, SIZES)
+    return helper.make_value_info(name, helper.make_optional_type_proto(tensor))
+
+
+OTHER = ("UINT8", "INT8", "BOOL", "FLOAT16", "INT32", "DOUBLE", "INT64", "STRING", "BFLOAT16")
+KINDS: dict[str, Callable[[str], ValueInfoProto]] = {
+    **{t: partial(value, kind=TensorProto.DataType.Value(t)) for t in OTHER},
+    "other sizes": partial(value, sizes=(3, 2)),
+    "another size": partial(value, sizes=("n", 4)),
+    "another rank": partial(value, sizes=(6,)),
+    "a scalar": partial(value, sizes=()),
+    "a sequence": lambda n: helper.make_tensor_sequence_value_info(n, TensorProto.FLOAT, SIZES),
+    "sparse": lambda n: helper.make_sparse_tensor_value_info(n, TensorProto.FLOAT, SIZES),
+    "an optional": an_optional,
+}
+
+REFUSED: dict[str, Change] = {
+    **{f"output {kind}": declared("output", make("y")) for kind, make in KINDS.items()},
+    **{f"input {kind}": declared("input", make("x")) for kind, make in KINDS.items()},
+    "an output that leaves twice": leaving(crossing("y"), crossing("y")),
+    "one that leaves twice instead of another": two_outputs(crossing("y"), crossing("y")),
+    "an output that the context lacks": two_outputs(crossing("y")),
+    "an output that the node lacks": leaving(crossing("y"), crossing("z")),
+}
+COMPUTED: dict[str, Change] = {
+    "as it was made": lambda _: None,
+    "an output of unknown sizes": declared("output", value("y", sizes=None)),
+    "an output of symbolic sizes": declared("output", value("y", sizes=("a", "b"))),
+    "an input of symbolic sizes": declared("input", value("x", sizes=("a", 3))),
+    "an operand that leaves as two outputs": two_outputs(crossing("y"), crossing("z")),
+}
+
+
+@cache
+def sources() -> list[Lowered]:
+    return [addition(crossing("y")), lowered(), branching(), quantized_digits()]
+
+
+def redeclared(value: ValueInfoProto, rng: random.Random) -> None:
+    """Declares another type or size."""
+    if rng.random() < 0.1:
+        value.CopyFrom(rng.choice(list(KINDS.values()))(value.name))
+        return
+    tensor = value.type.tensor_type
+    if rng.random() < 0.5 or not tensor.shape.dim:
+        tensor.elem_type = rng.choice(TensorProto.DataType.values()[1:17])
+        return
+    dim = rng.choice(tensor.shape.dim)
+    dim.dim_value = rng.choice((1, 2, dim.dim_value + 1, dim.dim_value * 2, 1 << 20))
+    if rng.random() < 0.3:
+        dim.dim_param = rng.choice(("n", "m"))
+
+
+def drawn(rng: random.Random) -> tuple[bytes, dict[str, np.ndarray]]:
+    """A model with its graph or its container changed, or both; and inputs as it was made for."""
+    source = rng.choice(sources())
+    proto = forged(source)
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        redeclared(rng.choice([*proto.graph.input, *proto.graph.output]), rng)
+    for _ in range(rng.choice((0, 1, 1, 1, 2))):
+        try:
+            change_context(proto.graph, lambda data: forged_container(data, rng))
+        except Exception:
+            continue
+    random_numbers = np.random.default_rng(rng.getrandbits(31))
+    feeds = {
+        c.name: random_numbers.integers(0, 2, c.shape).astype(c.dtype.numpy)
+        for c in source.border.inputs
+    }
+    return proto.SerializeToString(), feeds
+
+
+Make = Callable[[bytes], onnxruntime.InferenceSession]
+Feeds = Mapping[str, np.ndarray]
+
+
+def outcome(model: bytes, feeds: Feeds, make: Make) -> list[bytes] | str:
+    """The outputs' bytes, or the sentence of a refusal."""
+    try:
+        return [np.asarray(y).tobytes() for y in make(model).run(None, dict(feeds))]
+    except Exception as error:
+        return str(error)
+
+
+def difference(model: bytes, feeds: Feeds) -> str | None:
+    """What the plugin and Python's provider do differently with a model; "": they refuse it."""
+    ours, theirs = outcome(model, feeds, session), outcome(model, feeds, python_session)
+    if isinstance(ours, str) and isinstance(theirs, str):
+        return ""
+    return None if ours == theirs else f"C: {ours!r:.300}, Python: {theirs!r:.300}"
+
+
+def main() -> int:
+    """The exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().getrandbits(31))
+    asked = parser.parse_args()
+    found = Counter[str]()
+    for seed in range(asked.seed, asked.seed + asked.count):
+        differs = difference(*drawn(random.Random(seed)))
+        found["different" if differs else "computed" if differs is None else "refused"] += 1
+        if differs:
+            sys.stdout.write(f"seed {seed}: {differs}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"seed {asked.seed}: {dict(found)}\n")
+    return int(bool(found["different"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
