@@ -243,7 +243,8 @@ class Options:
         level = self.feature_level if self.feature_level is not None else offered
         if level > offered:
             raise OptionError(f"feature_level is {level}, but {by} offers {offered}; ask for less")
-        return Target(level, supported_flags(self.flags, level), self.target)
+        profiled = self.device_profile is not None
+        return Target(level, supported_flags(self.flags, level), self.target, profiled)
 
 
 def _declared() -> Iterator[Option]:

@@ -53,17 +53,26 @@ class RuleSet(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Feature level 1 to 8, provider flags and rule set."""
+    """Feature level 1 to 8, provider flags and rule set.
+
+    profiled   a device profile says what the device computes
+    """
 
     feature_level: int = MAX_FEATURE_LEVEL
     flags: NnapiFlag = NnapiFlag.NONE
     rules: RuleSet = RuleSet.EP_NNAPI
+    profiled: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.feature_level <= MAX_FEATURE_LEVEL:
             raise OptionError(
                 f"feature_level is {self.feature_level}; it must be 1 to {MAX_FEATURE_LEVEL}"
             )
+
+    @property
+    def kernel_level(self) -> int:
+        """The level whose kernels of Android's own must do; the newest where a profile decides."""
+        return MAX_FEATURE_LEVEL if self.profiled else self.feature_level
 
     @property
     def nchw(self) -> bool:

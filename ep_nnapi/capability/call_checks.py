@@ -17,6 +17,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.signature import Match
+from ep_nnapi.target import Target
 
 NO_ELEMENTS = "in NNAPI a size of 0 means unknown"
 _MOST_PASSED = 4096
@@ -27,18 +28,19 @@ Most networks repeat their layers (`bench sessions`: an eighth of a session's cr
 """
 
 
-def check_call(call: Call, node: GraphNode, feature_level: int) -> None:
-    """Check types, ranks, scalars, sizes, shapes and memory of a call of the node's lowering.
+def check_call(call: Call, node: GraphNode, target: Target) -> None:
+    """Check types, ranks, kernels, scalars, shapes and memory of a call of the node's lowering.
 
     Raises Reject with the first mismatch, and SpecError as `check_shapes` does.
     """
-    key = _read_by_checks(call, feature_level)
+    key = _read_by_checks(call, target)
     if key is not None and key in _passed:
         call.set_match(_passed[key])
         return
     require_int32_scalars(call)
-    match = call.match(feature_level)
-    require_finite_scalars(call, feature_level)
+    match = call.match(target.feature_level)
+    call.require_kernel(target.kernel_level)
+    require_finite_scalars(call, target.feature_level)
     check_shapes(call)
     require_valid_sizes([arg for arg in call.inputs if isinstance(arg, Value)])
     if require_bounded_memory(node, call) and key is not None:
@@ -63,12 +65,13 @@ def require_valid_sizes(values: Iterable[Value]) -> None:
             )
 
 
-def _read_by_checks(call: Call, feature_level: int) -> Hashable | None:
+def _read_by_checks(call: Call, target: Target) -> Hashable | None:
     """What the checks read of a call; None if they read the elements of a constant."""
     kinds = [_kind(arg) for arg in (*call.inputs, *call.outputs)]
     if None in kinds:
         return None
-    return feature_level, call.spec.code, tuple([p.name for p in call.params]), tuple(kinds)
+    levels = target.feature_level, target.kernel_level
+    return levels, call.spec.code, tuple([p.name for p in call.params]), tuple(kinds)
 
 
 def _kind(arg: Arg) -> Hashable | None:

@@ -103,10 +103,10 @@ def _lower_in_floats(
 def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple([part.name for part in node.originals])
-    level = target.feature_level
-    calls = tuple([c.with_origin(origin) for c in insert_requantization(given, level)])
+    legal = insert_requantization(given, target.feature_level)
+    calls = tuple([c.with_origin(origin) for c in legal])
     for call in calls:
-        check_call(call, node, level)
+        check_call(call, node, target)
     return calls
 
 

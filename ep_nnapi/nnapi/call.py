@@ -15,7 +15,7 @@ from ep_nnapi.graph.value import (
     Value,
     operand_shape,
 )
-from ep_nnapi.nnapi.codes import FuseCode, OperandCode
+from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, FuseCode, OperandCode
 from ep_nnapi.nnapi.operand import operand_code
 from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
 from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
@@ -149,14 +149,21 @@ class Call:
         self._matched.append(found)
         return found
 
+    def require_kernel(self, feature_level: int) -> None:
+        """Raise Reject if Android's own kernels do not compute what `match` accepts."""
+        if self.spec.kernel_rules:
+            operands = [_TypedArg(a) for a in (*self.inputs, *self.outputs)]
+            self.spec.require_kernel(self.match(feature_level), operands, feature_level)
+
     def set_match(self, match: Match) -> None:
         """Set the signature to that of a call with operands of the same types and ranks."""
         self._matched.append(match)
 
-    def is_supported(self, feature_level: int) -> bool:
-        """True if the feature level supports the operation with these operands."""
+    def is_supported(self, feature_level: int, kernel_level: int = HIGHEST_LEVEL) -> bool:
+        """True if the feature level has the operation for these operands, the other the kernel."""
         try:
             self.match(feature_level)
+            self.require_kernel(kernel_level)
         except Reject:
             return False
         return True
@@ -206,18 +213,20 @@ def row(
     signatures: str,
     typings: Sequence[Typing],
     *rules: Rule,
+    kernel: Sequence[Rule] = (),
     traits: Traits = NO_TRAITS,
     **ranks: int | tuple[int, int],
 ) -> Row:
     """Return a row of the operation table.
 
     signatures   "inputs -> outputs"; alternatives for either are separated by "or"
+    kernel       what Android's own kernels need beyond that, see `OperationSpec.kernel_rules`
     traits       properties that passes over a model use
     ranks        by operand name: an exact rank as an int, or (lowest, highest)
     """
     limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
     ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
-    return Row(name, code, ins, outs, tuple(typings), limits, rules, traits)
+    return Row(name, code, ins, outs, tuple(typings), limits, rules, tuple(kernel), traits)
 
 
 def _bind(

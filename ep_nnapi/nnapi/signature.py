@@ -61,6 +61,8 @@ class OperationSpec:
     typings        alternative bindings of the type variables
     ranks          accepted (lowest, highest) rank by operand name, inputs and outputs
     rules          constraints between operands beyond types and ranks
+    kernel_rules   what Android's own kernels need beyond what it validates; only lowerings keep to
+                   them: nnapi-reference computes more
     traits         properties that shape inference, layouts and quantization use
     Source: the operation's entry in NeuralNetworksTypes.h (ANEURALNETWORKS_<name>).
     """
@@ -72,6 +74,7 @@ class OperationSpec:
     typings: tuple[Typing, ...]
     ranks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
+    kernel_rules: tuple[Rule, ...] = ()
     traits: Traits = NO_TRAITS
 
     def __repr__(self) -> str:
@@ -116,8 +119,12 @@ class OperationSpec:
             if rank is not None and not low <= rank <= high and not operands[position].omitted:
                 param = (*found.inputs, *found.outputs)[position]
                 raise self._wrong_rank(param, operands[position])
-        level = self._check_rules(found, operands, feature_level)
+        level = self._check_rules(self.rules, found, operands, feature_level)
         return found if level <= found.level else replace(found, level=level)
+
+    def require_kernel(self, match: Match, operands: Sequence[Typed], feature_level: int) -> None:
+        """Raise Reject, as `match` does, if Android's own kernels of the level break a rule."""
+        self._check_rules(self.kernel_rules, match, operands, feature_level)
 
     def _choice(self, operands: Sequence[Typed], inputs: int) -> _Choice | None:
         """The match at the lowest level for these operands, of which the first are inputs."""
@@ -171,14 +178,16 @@ class OperationSpec:
             what = f"{self.name} of {', '.join(types)}"
         return _newer(what, found.level, feature_level)
 
-    def _check_rules(self, found: Match, operands: Sequence[Typed], feature_level: int) -> int:
-        if not self.rules:
+    def _check_rules(
+        self, rules: Sequence[Rule], found: Match, operands: Sequence[Typed], feature_level: int
+    ) -> int:
+        if not rules:
             return self.level
         named: dict[str, list[Typed]] = {}
         for param, operand in zip(found.inputs + found.outputs, operands, strict=True):
             named.setdefault(param.name, []).append(operand)
         application = RuleOperands(self.name, found.typing, named)
-        needs = [need for rule in self.rules if (need := rule(application)) is not None]
+        needs = [need for rule in rules if (need := rule(application)) is not None]
         if not needs:
             return self.level
         most = max(needs, key=lambda need: need.level)

@@ -10,6 +10,13 @@ from collections.abc import Mapping
 
 from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.kernel_rules import (
+    depthwise_channels,
+    depthwise_on_2x2,
+    fixed_point,
+    not_of,
+    sum_scale,
+)
 from ep_nnapi.nnapi.params import Typing, typing
 from ep_nnapi.nnapi.rules import (
     channel_dim,
@@ -111,6 +118,7 @@ ADD = row(
     0,
     "input1:T input2:T activation:i -> output:T",
     (*_DATA_1, *_of({I32: 4})),
+    kernel=(sum_scale,),
     input1=(1, 4),
     input2=(1, 4),
     traits=_BINARY_TRAITS,
@@ -149,6 +157,7 @@ DEPTHWISE_CONV_2D = row(
     _weighted(1),
     channel_dim(3),
     product_scale_below_3("input", "filter"),
+    kernel=(depthwise_channels, depthwise_on_2x2),
     input=4,
     filter=4,
     bias=1,
@@ -228,6 +237,7 @@ LOGISTIC = row(
     14,
     _UNARY,
     _DATA_1,
+    kernel=(fixed_point(4),),
     input=(1, 4),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 256, 0)),
 )
@@ -300,6 +310,7 @@ SOFTMAX = row(
     "input:T beta:S | axis:i@3 -> output:T",
     _DATA_1,
     softmax_rank_below_3,
+    kernel=(fixed_point(5),),
     input=(1, 4),
     traits=Traits(axis=AxisUse.ALONG, output_quantization=(1 / 256, 0)),
 )
@@ -323,6 +334,7 @@ TANH = row(
     28,
     _UNARY,
     _of({F32: 1, F16: 3, Q8: 3, Q8S: 4}),
+    kernel=(fixed_point(4),),
     input=(1, 4),
     traits=Traits(elementwise=("input",), output_quantization=(1 / 128, 128)),
 )
@@ -338,8 +350,8 @@ DIV = row(
     "DIV",
     30,
     "input1:T input2:T activation:i -> output:T",
-    # Android validates DIV of signed 8-bit numbers, but has no kernel for it.
     (*_FLOATS_2, *_of({I32: 4, Q8S: 4})),
+    kernel=(not_of(Q8S),),
     input1=(1, 4),
     input2=(1, 4),
     traits=_BINARY_TRAITS,
@@ -384,6 +396,7 @@ SUB = row(
     36,
     "input1:T input2:T activation:i -> output:T",
     _of({F32: 2, F16: 3, I32: 4, Q8: 3, Q8S: 4}),
+    kernel=(sum_scale,),
     input1=(1, 4),
     input2=(1, 4),
     traits=_BINARY_TRAITS,

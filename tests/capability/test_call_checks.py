@@ -10,6 +10,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.target import Target
 
 LEVEL = 8
 NODE = GraphNode(0, "n", "Add", "", 14, (), ())
@@ -41,7 +42,7 @@ def add(a: Value, b: Value, y: Value) -> Call:
 
 def check(*calls: Call) -> None:
     for call in calls:
-        check_call(call, NODE, LEVEL)
+        check_call(call, NODE, Target(LEVEL))
 
 
 def test_calls_that_differ_in_names_only_are_checked_once(checked: list[Call]) -> None:
@@ -79,7 +80,7 @@ def test_the_feature_level_matters(checked: list[Call]) -> None:
     half = add(*(value(n, 2, dtype=DType.FLOAT16) for n in "aby"))
     check(half)
     with pytest.raises(Reject, match="needs feature level 3"):
-        check_call(half.with_origin(("n",)), NODE, 2)
+        check_call(half.with_origin(("n",)), NODE, Target(2))
 
 
 def test_scales_and_layouts_matter(checked: list[Call]) -> None:
@@ -120,7 +121,7 @@ def test_large_calls_are_compared_with_their_node_each_time(
     x, y = value("x", floats), value("y", floats)
     node = GraphNode(0, "n", "Relu", "", 14, (x,), (y,))
     for _ in range(2):
-        check_call(spec.RELU(x, out=y), node, LEVEL)
+        check_call(spec.RELU(x, out=y), node, Target(LEVEL))
     assert len(checked) == times
 
 

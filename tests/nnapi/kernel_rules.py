@@ -36,6 +36,8 @@ def _broken(use: OperationUse) -> Iterator[str]:
         yield "beta is not positive"
     if first.type not in _QUANTIZED:
         return
+    if use.spec.name == "DIV":
+        yield f"Android has no kernel of {first.type.name}"
     for rule in _OF_QUANTIZED:
         yield from rule(use, named)
     wanted = use.spec.traits.output_quantization

@@ -1,4 +1,7 @@
-"""Models of this package keep the rules of Android's kernels; each rule is noticed if broken."""
+"""Models of this package keep the rules of Android's kernels; each rule is noticed if broken.
+
+Those of `spec.py`, to which lowerings keep, and those that tests inspect models by, agree.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import onnx
 import pytest
 
 import ep_nnapi
+from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -62,7 +66,29 @@ def tanh(scale: float) -> Model:
     return model("TANH", [q8(1, 4, scale=scale)], q8(1, 4, scale=1 / 128, zero=128))
 
 
+def divided(code: OperandCode) -> Model:
+    image = q8(1, 4, code=code) if code.quantized else tensor(1, 4, code=code)
+    return model("DIV", [image, image, scalar(0)], image)
+
+
+def depthwise(size: int, channels: int, code: OperandCode = Q8, stride: int = 2) -> Model:
+    """A depthwise convolution of 3 x 3 with a padding of 1."""
+    floats = code is OperandCode.TENSOR_FLOAT32
+    taps = tensor(1, 3, 3, channels, code=code, value=1)
+    bias = tensor(channels, code=code if floats else I32, value=1)
+    bias = bias if floats else replace(bias, scale=0.25)
+    given = [scalar(n) for n in (1, 1, 1, 1, stride, stride, 1, 0)]
+    after = (size - 1) // stride + 1
+    result = replace(tensor(1, after, after, channels, code=code), scale=0.0 if floats else 4.0)
+    return model(
+        "DEPTHWISE_CONV_2D",
+        [tensor(1, size, size, channels, code=code), taps, bias, *given],
+        result,
+    )
+
+
 KEPT = [
+    divided(OperandCode.TENSOR_FLOAT32),
     dense(float(np.float32(0.1) * np.float32(0.2))),
     added(2**-17),
     summed(0),
@@ -73,6 +99,7 @@ KEPT = [
     tanh(2**-26),
 ]
 BROKEN = {
+    "DIV: Android has no kernel of TENSOR_QUANT8_ASYMM_SIGNED": divided(Q8S),
     "FULLY_CONNECTED: the bias scale is 0.0201": dense(0.0201),
     "ADD: the output scale is too small": added(2**-18),
     "ADD: integers take no fused activation": summed(1),
@@ -93,6 +120,52 @@ def test_a_rule_that_is_kept_at_the_limit(given: Model):
 def test_a_rule_that_is_broken_just_past_it(message: str, given: Model):
     (found,) = violations(given)
     assert found.startswith(message)
+
+
+def refused(given: Model, level: int = 8) -> str:
+    """The reason for which lowerings do not emit the operation; "" for none."""
+    operation, match = given.operations[0], given.match(0, 8)
+    operands = [given.operands[i] for i in (*operation.inputs, *operation.outputs)]
+    try:
+        operation.spec.require_kernel(match, operands, level)
+    except Reject as reject:
+        return reject.detail
+    return ""
+
+
+@pytest.mark.parametrize("given", KEPT, ids=lambda m: m.operations[0].spec.name)
+def test_lowerings_take_what_has_a_kernel(given: Model):
+    assert refused(given) == ""
+
+
+@pytest.mark.parametrize("message", ["DIV", "ADD: the output", "TANH"])
+def test_lowerings_refuse_what_has_none(message: str):
+    given = next(given for found, given in BROKEN.items() if found.startswith(message))
+    assert "no kernel for" in refused(given)
+
+
+FLOATS = OperandCode.TENSOR_FLOAT32
+
+
+@pytest.mark.parametrize(
+    ("level", "code", "most"),
+    [
+        *((1, FLOATS, 1024), (2, FLOATS, 2048), (3, FLOATS, 4832)),
+        *((1, Q8, 1024), (2, Q8, 2048), (3, Q8, 2048)),
+    ],
+)
+def test_depthwise_channels_that_a_level_finishes(level: int, code: OperandCode, most: int):
+    assert refused(depthwise(4, most, code), level) == ""
+    assert f"of {most + 1} channels" in refused(depthwise(4, most + 1, code), level)
+    assert refused(depthwise(4, 10_000, code), 4) == refused(depthwise(4, 10_000, Q8S), 4) == ""
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_8_bit_depthwise_of_2_by_2(level: int):
+    for kept in (depthwise(2, 15), depthwise(3, 16), depthwise(2, 16, stride=1)):
+        assert refused(kept, level) == ""
+    assert refused(depthwise(2, 16, FLOATS), level) == refused(depthwise(2, 16), 4) == ""
+    assert "write past the output" in refused(depthwise(2, 16), level)
 
 
 class Inspecting(RecordingRuntime):

@@ -1,5 +1,7 @@
 """Convolutions of every kind, at each level, in both layouts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -112,6 +114,35 @@ def test_conv_takes_the_cheapest_form():
     assert emitted(conv("grouped"), FL2).count("CONV_2D") == 2
     assert emitted(conv("dilated"), FL1) == ["CONV_2D"]
     assert emitted(conv("dilated groups"), FL3) == ["GROUPED_CONV_2D"]
+
+
+WIDEST = {FL1: 1024, FL2: 2048, FL3: 4832}
+
+
+def depthwise(channels, size=3, multiplier=1, **attributes):
+    taps, shift = drawn(channels * multiplier, 1, 2, 2), drawn(channels * multiplier)
+    return node("Conv", f32(1, channels, size, size), taps, shift, group=channels, **attributes)
+
+
+@pytest.mark.parametrize("target", WIDEST, ids=lambda t: t.feature_level)
+def test_depthwise_channels_are_split_where_androids_kernel_never_ends(target):
+    most = WIDEST[target]
+    assert emitted(depthwise(most), target) == ["DEPTHWISE_CONV_2D"]
+    wide = depthwise(most + 1)
+    if target == FL1:  # has nothing that takes a part of the channels
+        rejects(wide, target, Reason.LEVEL, "of 1025 channels, which earlier kernels of Android's")
+    else:
+        assert emitted(wide, target).count("DEPTHWISE_CONV_2D") == 2
+        matches(wide, target, **SUMS)
+    profiled = replace(target, profiled=True)
+    assert emitted(wide, profiled) == emitted(wide, FL8) == ["DEPTHWISE_CONV_2D"]
+
+
+@pytest.mark.parametrize("target", [FL2, NCHW3], ids=["2", "NCHW"])
+def test_parts_of_depthwise_channels_match(target):
+    wide = depthwise(2500, multiplier=2, pads=[1, 0, 1, 0], strides=[2, 1])
+    assert emitted(wide, target).count("DEPTHWISE_CONV_2D") == (4 if target == FL2 else 2)
+    matches(wide, target, **SUMS)
 
 
 def test_dilation_is_an_operand_where_the_level_has_it():

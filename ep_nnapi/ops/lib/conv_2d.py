@@ -95,10 +95,11 @@ def convolve(n: Node, y: Value) -> Iterator[Call]:
     if win.dilated and ((group > 1 and not whole.depthwise) or not n.supports(whole.call(n, out))):
         whole = whole.undilated(n)
     call = whole.call(n, out)
-    if group == 1 or whole.depthwise or n.supports(call):
+    size = _part_size(n, whole, call, out)
+    if size == group:
         yield call
     else:
-        yield from _by_groups(n, whole, out)
+        yield from _in_parts(n, whole, out, size)
     yield from write_output(n, out, y)
 
 
@@ -125,25 +126,52 @@ def _image(n: Node, x: Value, win: Window) -> Generator[Call, None, tuple[Value,
     return found, replace(win, pads=Pads(), input=size)
 
 
-def _by_groups(n: Node, whole: _Convolution, y: Value) -> Iterator[Call]:
-    """Emit a convolution for each group of channels and concatenate their outputs."""
-    group, x = whole.group, whole.image
+def _part_size(n: Node, whole: _Convolution, call: Call, y: Value) -> int:
+    """Return how many groups one operation computes; all of them where no other number helps.
+
+    Kernels of DEPTHWISE_CONV_2D have a greatest number of channels.
+    """
+    size = whole.group
+    if size == 1 or n.supports(call):
+        return size
+    if not whole.depthwise:
+        return 1
+    if whole.filter.constant is None or whole.bias.constant is None:
+        return size
+    while size > 1:
+        size = -(-size // 2)
+        if all(map(n.supports, _part(n, whole, y, range(size))[1])):
+            return size
+    return whole.group
+
+
+def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value, list[Call]]:
+    """Return the output of some of the groups and its calls: a slice, a convolution."""
+    x, filters = whole.image, whole.filter.shape[0] // whole.group
+    channels = x.shape[1] // whole.group
+    taken = [range(size) for size in x.shape]
+    taken[1] = range(groups.start * channels, groups.stop * channels)
+    image = n.temp(x, [len(r) for r in taken])
+    rows = (groups.start * filters, groups.stop * filters)
+    taps, shift = filter_rows(n, whole.filter, *rows), filter_rows(n, whole.bias, *rows)
+    out = n.temp(y, (y.shape[0], filters * len(groups), *y.shape[2:]))
+    convolution = _Convolution(image, taps, shift, whole.window, len(groups))
+    return out, [*slice_ranges(n, x, taken, image), convolution.call(n, out)]
+
+
+def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Call]:
+    """Emit a convolution for every `size` groups of channels and concatenate their outputs."""
+    group = whole.group
     n.require(
-        group <= MAX_GROUPS,
+        size > 1 or group <= MAX_GROUPS,
         Reason.SIZE,
         f"group is {group}; below GROUPED_CONV_2D's level at most {MAX_GROUPS} are supported",
     )
-    channels, filters = x.shape[1] // group, whole.filter.shape[0] // group
     outs = []
-    for i in range(group):
-        taken = [range(size) for size in x.shape]
-        taken[1] = range(i * channels, (i + 1) * channels)
-        image = n.temp(x, [len(r) for r in taken])
-        yield from slice_ranges(n, x, taken, image)
-        rows = (i * filters, (i + 1) * filters)
-        taps, shift = filter_rows(n, whole.filter, *rows), filter_rows(n, whole.bias, *rows)
-        outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
-        yield _Convolution(image, taps, shift, whole.window).call(n, outs[-1])
+    for start in range(0, group, size):
+        out, calls = _part(n, whole, y, range(start, min(start + size, group)))
+        outs.append(out)
+        yield from calls
     yield CONCATENATION(inputs=outs, axis=1, out=y)
 
 

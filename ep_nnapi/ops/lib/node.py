@@ -197,8 +197,9 @@ class Node:
         return Value(name, constant.dtype, constant.shape, constant=constant)
 
     def supports(self, call: Call) -> bool:
-        """True if the target's feature level supports the operation with these operands."""
-        return call.is_supported(self.target.feature_level)
+        """True if the target's feature level and kernels take the operation and its operands."""
+        target = self.target
+        return call.is_supported(target.feature_level, target.kernel_level)
 
 
 def _holds(to: np.dtype[np.integer[Any]], number: float) -> bool:
