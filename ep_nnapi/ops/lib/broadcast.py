@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import isfinite, prod
+from math import prod
 
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
 from ep_nnapi.nnapi.call import Call, Row
-from ep_nnapi.nnapi.spec import ADD, LOGICAL_AND, SELECT, TILE
+from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.lib.emit import (
     Computed,
     compute,
@@ -113,10 +113,4 @@ def _side(n: Node, x: Value, shape: Sequence[int]) -> Computed:
         return (yield from expanded(n, x, shape))
     if x.quantization is not None:
         return (yield from expanded(n, x, shape))
-    number = x.constant.array.item()
-    if isfinite(number):
-        return (yield from full(n, number, shape, x.dtype))
-    zeros = yield from full(n, 0, shape, x.dtype)  # FILL takes no infinite number
-    if zeros.constant is not None:
-        return (yield from expanded(n, x, shape))
-    return (yield from compute(n, ADD, zeros, x, shape=shape))
+    return (yield from full(n, x.constant.array.item(), shape, x.dtype))

@@ -1,0 +1,164 @@
+"""A device that computes as Android's own CPU implementation of one feature level does.
+
+It clamps infinities to the finite range where that does, fails at run time what Android validates
+and has no kernel for, and reports what would never end or write past its output.
+Source: Android 8.1 (level 1) to 13, common/operations, and its systems under emulation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest.mock import patch
+
+import numpy as np
+
+from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.host.cache import Cache
+from ep_nnapi.nnapi.host.execution_plan import ExecutionPlan, ScheduledStep
+from ep_nnapi.nnapi.host.prepared_graph import Preparation, PreparedGraph
+from ep_nnapi.nnapi.host.reference import ReferenceDevice
+from ep_nnapi.nnapi.host.run import Run
+from ep_nnapi.nnapi.model import Model
+from ep_nnapi.nnapi.profile.use import OperationUse, uses
+from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
+from ep_nnapi.nnapi.spec import OPERATIONS
+from ep_nnapi.options import HOST
+from ep_nnapi.provider import devices as runtimes
+from tests.nnapi.kernel_rules import violations
+
+ANDROID = "android"
+RECURRENT, RELUS = ("LSTM", "RNN", "SVDF"), ("RELU", "RELU1", "RELU6")
+CLAMPING = frozenset(
+    spec.name
+    for spec in OPERATIONS
+    if not spec.name.endswith(RECURRENT)
+    and (spec.name in RELUS or "activation" in {p.name for form in spec.input_params for p in form})
+)
+"""Operations with a fused activation: NONE is the range of finite numbers."""
+_LIMIT = np.finfo(np.float32).max
+_BUFFERS = {1: (1024, 1024), 2: (2048, 2048), 3: (4832, 2048)}
+"""Sums that a depthwise kernel holds, of floats and of 8-bit products; fewer than one pixel's never
+end. Level 4 has plain loops."""
+Q8 = OperandCode.TENSOR_QUANT8_ASYMM
+
+
+@dataclass(frozen=True)
+class AndroidDevice:
+    """Android's own CPU device of a feature level, as one of the host runtime.
+
+    executed   names of the operations of each run that ended
+    ended      why a run did not end well: one sentence each
+    """
+
+    level: int
+    name: str = ANDROID
+    type: DeviceCode = DeviceCode.CPU
+    version: str = "1"
+    executed: list[tuple[str, ...]] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+
+    @property
+    def feature_level(self) -> int:
+        return self.level
+
+    def supported(self, model: Model) -> tuple[bool, ...]:
+        return ReferenceDevice().supported(model)
+
+    def prepare(self, model: Model, options: CompileOptions) -> AndroidModel:
+        assert not model.relaxed or options.precise, "the CPU implementation is not relaxed"
+        faults = [
+            *violations(model),
+            *(f for use in uses(model) for f in _endless(use, self.level)),
+        ]
+        return AndroidModel(self, model, faults, ClampingPreparation(self.level).graph(model))
+
+
+@dataclass(frozen=True)
+class AndroidModel:
+    """A prepared model; one with faults fails at run time, where Android fails or does not end."""
+
+    device: AndroidDevice
+    model: Model
+    faults: Sequence[str]
+    graph: PreparedGraph
+
+    def execute(
+        self,
+        inputs: Sequence[np.ndarray | None],
+        outputs: Sequence[np.ndarray | None],
+        options: RunOptions,
+    ) -> list[np.ndarray]:
+        if self.faults:
+            self.device.ended.append(self.faults[0])
+            call = "ANeuralNetworksExecution_compute"
+            raise RuntimeFailure(call, "ANEURALNETWORKS_OP_FAILED", self.faults[0])
+        results = self.graph.execute(inputs, outputs, options)
+        self.device.executed.append(tuple(o.spec.name for o in self.model.operations))
+        return results
+
+
+def _endless(use: OperationUse, level: int) -> Iterator[str]:
+    if use.spec.name != "DEPTHWISE_CONV_2D" or level not in _BUFFERS:
+        return
+    image, taps, result = use.inputs[0], use.inputs[1], use.outputs[0]
+    channels = taps.dimensions[3]
+    if taps.type is OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL:
+        return
+    if channels > _BUFFERS[level][image.type is Q8]:
+        yield f"DEPTHWISE_CONV_2D of {channels} channels never ends"
+    small, one = (sorted(o.dimensions[1:])[:2] for o in (image, result))
+    by_3x3 = image.type is Q8 and taps.dimensions[1:3] == (3, 3) and channels >= 16
+    if by_3x3 and (small, one) == ([2, 2], [1, 1]):
+        yield "DEPTHWISE_CONV_2D of 3 x 3 on 2 x 2 writes past its output"
+
+
+class ClampingPreparation(Preparation):
+    """Prepares models, and those within them, as `ClampingGraph`s."""
+
+    def graph(self, model: Model) -> PreparedGraph:
+        return self._graphs.setdefault(id(model), ClampingGraph(model, self))
+
+
+class ClampingGraph(PreparedGraph):
+    """A prepared model whose kernels of float32 clamp as Android's do."""
+
+    def _computed(
+        self,
+        step: ScheduledStep,
+        values: Mapping[int, np.ndarray | None],
+        outs: Sequence[np.ndarray | None],
+        cache: Cache | None,
+    ) -> list[np.ndarray]:
+        found = super()._computed(step, values, outs, cache)
+        return [_clamped(step, each) for each in found]
+
+    def _run_step(
+        self,
+        step: ScheduledStep,
+        values: list[np.ndarray | None],
+        plan: ExecutionPlan,
+        run: Run,
+    ) -> None:
+        super()._run_step(step, values, plan, run)
+        for index in step.outputs:
+            values[index] = _clamped(step, values[index])
+
+
+def _clamped(step: ScheduledStep, array: np.ndarray) -> np.ndarray:
+    """The array, clamped in place if its operation clamps; NaN stays."""
+    if step.op.operation.spec.name in CLAMPING and array.dtype == np.float32:
+        np.clip(array, -_LIMIT, _LIMIT, out=array)
+    return array
+
+
+@contextmanager
+def installed(level: int) -> Iterator[AndroidDevice]:
+    """The host runtime with such a device before nnapi-reference, for sessions made meanwhile."""
+    device = AndroidDevice(level)
+    runtime = HostRuntime([device, ReferenceDevice()])
+    with patch.dict(runtimes.RUNTIMES, {HOST: lambda: runtime}):
+        yield device
