@@ -21,6 +21,7 @@ from ep_nnapi.quantization.propagate import propagate_quantization
 from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
+from ep_nnapi.sizes.symbols import present
 from ep_nnapi.sizes.trial_sizes import sample_graphs
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 from ep_nnapi.target import RuleSet, Target
@@ -95,7 +96,7 @@ def judge_graph(
     """Checks the capability of the nodes of `graph`.
 
     With symbolic dimensions, a node is capable only if it has a lowering for every set of sample
-    sizes. Raises OptionError if option `fix` does not fit the graph.
+    sizes. Raises OptionError if sizes of option `fix` do not fit the graph that has their names.
     """
     progress = progress or Progress()
     given = {node.id: node for node in graph.nodes}
@@ -184,9 +185,10 @@ def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGrap
     specialize = options.dynamic_shapes is DynamicShapes.SPECIALIZE
     assume = specialize and target.rules is not RuleSet.BUILTIN
     if is_dynamic(graph_inputs(graph)):
-        if not specialize and not options.fix:
+        fixed = present(graph_inputs(graph), dict(options.fix))
+        if not specialize and not fixed:
             return SampledGraph(graph, (graph,))
-        samples = sample_graphs(graph, dict(options.fix), assume=assume)
+        samples = sample_graphs(graph, fixed, assume=assume)
         return SampledGraph(graph, tuple(samples))
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return SampledGraph(graph, (graph,))

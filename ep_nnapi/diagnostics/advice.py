@@ -17,10 +17,12 @@ from onnx import ModelProto, TensorProto
 
 from ep_nnapi.diagnostics.check import partitioned_at, source
 from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.reference_run import read_model
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
+from ep_nnapi.option_parsers import to_text
 from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sessions.custom_ops import custom_ops
@@ -61,12 +63,17 @@ class Road:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What matters of a model: operator types, quantization, float16, sizes, opset."""
+    """What matters of a model: operator types, quantization, float16, sizes, opset.
+
+    symbolic  names of the inputs that are not static
+    fixed     the option `fix`, whose sizes are written into what is prepared
+    """
 
     operators: Counter[str]
     quantized: bool
     half: bool
     symbolic: tuple[str, ...]
+    fixed: str
     opset: int
 
 
@@ -75,15 +82,13 @@ def advise(model: str, **options: object) -> tuple[Road, ...]:
 
     Raises ModelError for a file that is no ONNX model, OptionError for wrong options.
     """
-    loaded = source(model)
-    proto = read_model(model)
-    if proto is None:
+    loaded, chosen = source(model), parse(options)
+    if read_model(loaded) is None:
         raise ModelError(f"{model}: advice needs the .onnx file; .ort files are optimized already")
-    facts = _facts(proto)
-    chosen = parse(options)
-    with custom_ops(chosen.custom_ops_library):
+    with custom_ops(chosen.custom_ops_library), fixed_model(loaded, options) as (static, rest):
         level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        provider = partitioned_at(loaded, chosen, level, LiteRtRuntime())
+        facts = _facts(read_model(static) or ModelProto(), to_text(chosen.fix))
+        provider = partitioned_at(static, parse(rest), level, LiteRtRuntime())
     return (
         _cpu(model, facts),
         _xnnpack(model, facts),
@@ -93,7 +98,7 @@ def advise(model: str, **options: object) -> tuple[Road, ...]:
     )
 
 
-def _facts(proto: ModelProto) -> _Facts:
+def _facts(proto: ModelProto, fixed: str) -> _Facts:
     nodes = [node for graph in graphs(proto.graph) for node in graph.node]
     constants = {t.name for t in proto.graph.initializer}
     inputs = [i for i in proto.graph.input if i.name not in constants]
@@ -104,6 +109,7 @@ def _facts(proto: ModelProto) -> _Facts:
         any(n.op_type.startswith(_QUANTIZED) for n in nodes),
         TensorProto.FLOAT16 in tensors,
         tuple(i.name for i in inputs if not _is_static(i)),
+        fixed,
         next((o.version for o in proto.opset_import if o.domain in _ONNX), 0),
     )
 
@@ -118,10 +124,18 @@ def _is_static(info: onnx.ValueInfoProto) -> bool:
     return kind.HasField("shape") and all(d.HasField("dim_value") for d in kind.shape.dim)
 
 
+def _prepare(model: str, facts: _Facts, how: str, *, static: bool = False) -> str:
+    """Returns the command; `static` asks for the sizes that the user's `--fix` leaves open."""
+    sizes = [facts.fixed] * bool(facts.fixed)
+    sizes += [f"{name}=SIZES" for name in facts.symbolic[:1] if static]
+    fixed = f" --fix {quote(';'.join(sizes))}" if sizes else ""
+    return f"ep-nnapi prepare {quote(model)} -o OUT {how}{fixed}"
+
+
 def _cpu(model: str, facts: _Facts) -> Road:
     count = facts.operators.total()
     notes = ("every type that ONNX Runtime loads; nothing to convert",)
-    command = f"ep-nnapi prepare {quote(model)} -o OUT --optimization-level all"
+    command = _prepare(model, facts, "--optimization-level all")
     return Road("CPU", count, count, {}, notes, command, f"{_DOCS}/")
 
 
@@ -129,7 +143,7 @@ def _xnnpack(model: str, facts: _Facts) -> Road:
     notes = ["2-D convolutions and pools, with constant weights; the rest runs on the CPU"]
     if facts.quantized:
         notes.append("quantized: QLinear operators and QDQ groups of these")
-    command = f"ep-nnapi prepare {quote(model)} -o OUT --optimization-level basic"
+    command = _prepare(model, facts, "--optimization-level basic")
     where = f"{_DOCS}/Xnnpack-ExecutionProvider.html"
     return _documented("XNNPACK", facts, XNNPACK, tuple(notes), command, where)
 
@@ -142,22 +156,21 @@ def _webgpu(model: str, facts: _Facts) -> Road:
         notes.append(f"opset {facts.opset}: above {_WEBGPU_OPSET} it takes fewer operators")
     loops = sorted(_UNTAKEN_BY_WEBGPU & facts.operators.keys())
     left = {name: facts.operators[name] for name in loops}
-    command = f"ep-nnapi prepare {quote(model)} -o OUT --format onnx --optimization-level basic"
+    command = _prepare(model, facts, "--format onnx --optimization-level basic")
     where = f"{_DOCS}/WebGPU-ExecutionProvider.html"
     return Road("WebGPU", None, facts.operators.total(), left, tuple(notes), command, where)
 
 
 def _qnn(model: str, facts: _Facts) -> Road:
-    fixed = ""
     notes = ["Qualcomm's processors; HTP computes uint8 and uint16 QDQ models"]
     if not facts.quantized:
         notes.append("not quantized: HTP computes it in float16, or quantize it first")
     if facts.symbolic:
         notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
-        fixed = f" --fix {quote(f'{facts.symbolic[0]}=SIZES')}"
-    command = f"ep-nnapi prepare {quote(model)} -o OUT --format onnx --optimization-level basic"
+    how = "--format onnx --optimization-level basic"
+    command = _prepare(model, facts, how, static=True)
     where = f"{_DOCS}/QNN-ExecutionProvider.html"
-    return _documented("QNN", facts, QNN, tuple(notes), command + fixed, where)
+    return _documented("QNN", facts, QNN, tuple(notes), command, where)
 
 
 def _litert(model: str, facts: _Facts, provider: Provider) -> Road:
@@ -168,11 +181,9 @@ def _litert(model: str, facts: _Facts, provider: Provider) -> Road:
         notes.append("float16 is not computed: convert the model to float32")
     if len(report.clusters) > 1:
         notes.append(f"{len(report.clusters)} files, one for each cluster; the rest needs another")
-    fixed = ""
     if facts.symbolic:
         notes.append(f"static shapes only: fix {', '.join(facts.symbolic)}")
-        fixed = f" --fix {quote(f'{facts.symbolic[0]}=SIZES')}"
-    command = f"ep-nnapi prepare {quote(model)} -o OUT --format tflite{fixed}"
+    command = _prepare(model, facts, "--format tflite", static=True)
     where = "https://ai.google.dev/edge/litert"
     return Road("LiteRT", report.taken, report.nodes, dict(left), tuple(notes), command, where)
 

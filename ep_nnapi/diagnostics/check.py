@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import onnxruntime
 
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
+from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.files import require_name, why_no_file
@@ -42,9 +42,12 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def partitioned(model: ModelSource, **options: object) -> Provider:
     """Returns the provider after it has partitioned `model`; raises as `check`."""
-    chosen = parse(options)
-    with custom_ops(chosen.custom_ops_library):
-        provider = partitioned_at(source(model), chosen, _Level.ORT_ENABLE_BASIC)
+    with (
+        custom_ops(parse(options).custom_ops_library),
+        fixed_model(source(model), options) as (static, rest),
+    ):
+        chosen = parse(rest)
+        provider = partitioned_at(static, chosen, _Level.ORT_ENABLE_BASIC)
     check_excluded(chosen, provider.report)
     return provider
 
@@ -57,10 +60,8 @@ def partitioned_at(
     runtime   replaces the runtime of the options
     """
     with provider_of_session(options, runtime) as (strings, found):
-        session = _partition(model, strings, level)
-        provider = found()
-    check_fixed(options, inputs_of(session))
-    return provider
+        _partition(model, strings, level)
+        return found()
 
 
 @contextmanager
@@ -162,23 +163,7 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n", maxsplit=1)[0].split(" : ", 2)[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """An input of a session: in `dims`, a name is a symbolic dimension, None an unknown one."""
-
-    name: str
-    type: str
-    dims: tuple[int | str | None, ...]
-
-
-def inputs_of(session: onnxruntime.InferenceSession) -> list[Input]:
-    """Returns the inputs of a session, in order."""
-    return [Input(i.name, i.type, tuple(i.shape)) for i in session.get_inputs()]
-
-
-def _partition(
-    model: str | bytes, strings: dict[str, str], level: _Level
-) -> onnxruntime.InferenceSession:
+def _partition(model: str | bytes, strings: dict[str, str], level: _Level) -> None:
     """Creates a session that partitions the model, with as little other work as possible.
 
     Only basic optimizations run before partitioning; later steps are disabled where possible.
@@ -190,4 +175,4 @@ def _partition(
     options.add_session_config_entry("session.disable_prepacking", "1")
     options.intra_op_num_threads = 1  # nothing runs, so neither threads nor an arena are needed
     options.enable_cpu_mem_arena = False
-    return open_session(model, options, [(EP_NAME, strings), CPU])
+    open_session(model, options, [(EP_NAME, strings), CPU])

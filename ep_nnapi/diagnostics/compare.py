@@ -11,6 +11,7 @@ import numpy as np
 from ep_nnapi.diagnostics.check import open_session, source
 from ep_nnapi.diagnostics.cluster_errors import ClusterErrors, cluster_errors, errors_of_parts
 from ep_nnapi.diagnostics.error_measures import ErrorMeasures
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
@@ -129,21 +130,25 @@ def compare(
     the same way. Raises ModelError, OptionError and RuntimeFailure (a device failed and `fallback`
     is none).
     """
-    model, chosen = source(model), parse(options)
+    model = source(model)
     if contents(model):
         raise ModelError(
             "its clusters are compiled ahead of time, and the CPU provider cannot run them; "
             "compare the original model"
         )
-    with custom_ops(chosen.custom_ops_library):
-        cpu = open_session(model, exact_options(), [CPU])
-        feeds = feeds_of(cpu, inputs, seed, chosen.fix)
+    with (
+        custom_ops(parse(options).custom_ops_library),
+        fixed_model(model, options) as (static, rest),
+    ):
+        chosen = parse(rest)
+        cpu = open_session(static, exact_options(), [CPU])
+        feeds = feeds_of(cpu, inputs, seed)
         want = [outputs_of(cpu, fed, None) for fed in feeds.runs]
-        provider, got = run_on_nnapi(model, feeds, options)
+        provider, got = run_on_nnapi(static, feeds, rest)
         check_excluded(chosen, provider.report)
-        verdict = compared(model, feeds.runs, (got, want), tolerance, half=relaxed(options))
+        verdict = compared(static, feeds.runs, (got, want), tolerance, half=relaxed(rest))
         measures = _measures(got, want)
-        subject = _Subject(model, feeds, chosen, tolerance, provider.report)
+        subject = _Subject(static, feeds, chosen, tolerance, provider.report)
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
         nodes = subject.nodes() if by_node else {}

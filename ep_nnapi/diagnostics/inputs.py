@@ -83,7 +83,9 @@ def spec_of(name: str, type_name: str, dims: Sequence[int | str | None]) -> Inpu
 
 def fixed_specs(inputs: Sequence[InputSpec], fixed: Shapes) -> list[InputSpec]:
     """Returns the inputs with the shapes of `fixed`; raises OptionError if these do not fit."""
-    sizes = fixed_symbols(inputs, fixed)
+    of_no_rank = {s.name for s in inputs if not s.dims}  # sessions show an unknown rank as 0
+    asked = {name: sizes for name, sizes in fixed.items() if name not in of_no_rank}
+    sizes = fixed_symbols([s for s in inputs if s.dims], asked)
     return [replace(s, dims=fixed.get(s.name) or substitute_symbols(s.dims, sizes)) for s in inputs]
 
 

@@ -16,6 +16,7 @@ import onnxruntime
 
 from ep_nnapi.diagnostics.check import source
 from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.latency import measured
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.run_and_compare import nnapi_session
@@ -62,15 +63,18 @@ def measured_times(model: ModelSource, options: Mapping[str, object]) -> Measure
     ONNX Runtime optimizes it at level basic, so that nodes on the CPU are those of the report.
     Raises ModelError, OptionError and RuntimeFailure.
     """
-    model, chosen = source(model), parse(options)
     settings = exact_options()
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     settings.enable_profiling = True
     runs: list[list[RunEvent]] = []
-    with tempfile.TemporaryDirectory() as folder, custom_ops(chosen.custom_ops_library):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        custom_ops(parse(options).custom_ops_library),
+        fixed_model(source(model), options) as (static, rest),
+    ):
         settings.profile_file_prefix = str(Path(folder, "profile"))
-        provider, session = nnapi_session(model, options, settings)
-        (fed, *_) = feeds_of(session, (), _SEED, chosen.fix).runs
+        provider, session = nnapi_session(static, rest, settings)
+        (fed, *_) = feeds_of(session, (), _SEED).runs
 
         def run() -> None:
             events: list[RunEvent] = []

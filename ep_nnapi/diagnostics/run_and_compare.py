@@ -17,6 +17,7 @@ from ep_nnapi.diagnostics.check import (
     source,
 )
 from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.latency import Latency, measured
@@ -131,11 +132,14 @@ def run(
     Raises ModelError, OptionError and RuntimeFailure (a device failed without fallback).
     """
     model = source(model)
-    with custom_ops(parse(options).custom_ops_library):
-        run_it = _run_epcontext if contents(model) else _run_both
-        result, nnapi, cpu, feeds = run_it(model, inputs, seed, tolerance, options)
+    with (
+        custom_ops(parse(options).custom_ops_library),
+        fixed_model(model, options) as (static, rest),
+    ):
+        run_it = _run_epcontext if contents(static) else _run_both
+        result, nnapi, cpu, feeds = run_it(static, inputs, seed, tolerance, rest)
         if profile is not None:
-            record_trace(Path(profile), partial(_profiled_runs, model, feeds, options))
+            record_trace(Path(profile), partial(_profiled_runs, static, feeds, rest))
     result = replace(result, report=with_sources(result.report, model))
     if not latency:
         return result
@@ -154,7 +158,7 @@ def _run_both(
     options: Mapping[str, object],
 ) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
-    feeds = feeds_of(cpu, inputs, seed, parse(options).fix)
+    feeds = feeds_of(cpu, inputs, seed)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
@@ -204,7 +208,7 @@ def _run_epcontext(
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = nnapi_session(model, options)
-    feeds = feeds_of(session, inputs, seed, ())
+    feeds = feeds_of(session, inputs, seed)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report, options):

@@ -20,7 +20,7 @@ SIZES = (1, 32, 64, 224)
 
 
 def feeds_of(
-    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes
+    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes = ()
 ) -> Feeds:
     """Returns the given inputs, or random ones that the session can run, with the fixed shapes."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]

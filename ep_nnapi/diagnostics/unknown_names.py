@@ -7,12 +7,6 @@ from collections.abc import Iterable, Sequence
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.options import Options
 from ep_nnapi.report import Report
-from ep_nnapi.sizes.symbols import HasShape, fixed_symbols
-
-
-def check_fixed(options: Options, inputs: Sequence[HasShape]) -> None:
-    """Raises OptionError if `fix` does not fit the inputs of the model."""
-    fixed_symbols(inputs, dict(options.fix))
 
 
 def check_excluded(options: Options, report: Report) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from ep_nnapi.diagnostics.check import check, partitioned, source
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
@@ -47,24 +48,37 @@ def write_report(
     file cannot be written.
     """
     given = source(model)
-    advance = advance or (lambda done, total: None)
-    provider = partitioned(given, **options)
-    report = with_sources(provider.report, given)
-    wanted = list(_variants(given, options)) if levels else []
+    name = "model" if isinstance(given, bytes) else Path(given).name
+    with fixed_model(given, options) as (static, rest):
+        found = _findings(name, static, (levels, measure), advance, rest)
+    write_text(Path(output), page(found))
+    return found.report
+
+
+def _findings(
+    called: str,
+    model: str | bytes,
+    asked: tuple[bool, bool],
+    advance: Advance | None,
+    options: Mapping[str, object],
+) -> Findings:
+    """Returns what the page shows of a model; `asked`: whether of levels, and of measured times."""
+    levels, measure = asked
+    provider = partitioned(model, **options)
+    wanted = list(_variants(model, options)) if levels else []
     compared: dict[str, list[Variant]] = {"feature": [], "optimization": []}
     for done, (kind, name, checked) in enumerate(wanted):
-        advance(done, len(wanted) + measure)
+        if advance is not None:
+            advance(done, len(wanted) + measure)
         compared[kind].append(_variant(name, checked))
-    found = Findings(
-        "model" if isinstance(given, bytes) else Path(given).name,
-        report,
+    return Findings(
+        called,
+        with_sources(provider.report, model),
         tuple(listing(c.models[0], data=False) if c.models else "" for c in provider.clusters),
-        measured_times(given, options) if measure else MeasuredTimes(),
+        measured_times(model, options) if measure else MeasuredTimes(),
         tuple(compared["feature"]),
         tuple(compared["optimization"]),
     )
-    write_text(Path(output), page(found))
-    return report
 
 
 def _variants(

@@ -69,9 +69,10 @@ def append_execution_provider(
 
     Python equivalent of OrtSessionOptionsAppendExecutionProvider_Nnapi. With `settings`, a file
     that `ep-nnapi tune` wrote, the session gets its optimization level too, and no provider if the
-    file chooses the CPU. Raises OptionError for invalid flags or options, and if the provider is
-    appended already. They are checked here because ONNX Runtime would fall back to a CPU session
-    for an invalid one.
+    file chooses the CPU. Symbols that `fix` gives a size have it in the whole session, which then
+    takes inputs of no other size. Raises OptionError for invalid flags or options, and if the
+    provider is appended already. They are checked here because ONNX Runtime would fall back to a
+    CPU session for an invalid one.
     """
     if flags:
         if "flags" in options:
@@ -94,6 +95,9 @@ def append_execution_provider(
     with _lock:
         if session_options in _appended:
             raise OptionError(f"{EP_NAME} is appended to these session options already")
+        for name, sizes in chosen.fix:
+            if len(sizes) == 1:  # of a symbol, in which case the session sees the number only
+                session_options.add_free_dimension_override_by_name(name, sizes[0])
         session_options.add_provider_for_devices(_devices(), strings)
         _appended.add(session_options)
 

@@ -18,12 +18,14 @@ from ep_nnapi.diagnostics.check import (
     quiet_options,
     source,
 )
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
+from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.preparation.fusion_guard import add_consumers, is_unfused, remove_consumers
@@ -183,16 +185,17 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
 
     Shows which nodes NNAPI loses at a level. Raises as `check`.
     """
-    job = job_of({"optimization_level": level, **options})
     model = source(model)
-    library = job.options.custom_ops_library
     if not isinstance(model, bytes) and contents(model):
         raise ModelError(f"{model}: it is compiled already, with no level to choose")
-    with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
+    with (
+        custom_ops(parse(options).custom_ops_library),
+        fixed_model(model, options) as (static, rest),
+        tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder,
+    ):
         saved = Path(folder, "saved.ort")
-        with custom_ops(library):
-            save_ort(model, saved, job)
-        return with_sources(check(saved, **options), model)
+        save_ort(static, saved, job_of({"optimization_level": level, **rest}))
+        return with_sources(check(saved, **rest), model)
 
 
 def _ort_saving_options(out: Path, job: Job) -> onnxruntime.SessionOptions:

@@ -40,6 +40,7 @@ from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice, Report, combine
+from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
 
 logger = logging.getLogger(__name__)
 MANY_CLUSTERS = 300
@@ -92,6 +93,8 @@ class Provider:
                 " the option max_clusters limits it",
                 len(plan.clusters),
             )
+        if self._planner.options.fix and before is None and not graph.key:
+            _warn_of_open_sizes(graph)
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error
@@ -182,6 +185,19 @@ class Provider:
     def fallback_runs(self) -> int:
         """The number of runs of clusters, in this session so far, that a fallback computed."""
         return sum(c.failures.fallback_runs for c in self.clusters)
+
+
+def _warn_of_open_sizes(graph: Graph) -> None:
+    """Logs a warning if the model still has symbolic sizes although option `fix` is given."""
+    for value in graph_inputs(graph):
+        if is_dynamic([value]):
+            logger.warning(
+                "the session does not have all sizes of option fix: input %s is %s; fix its "
+                "symbols by name (SessionOptions.add_free_dimension_override_by_name), or use a "
+                "model that prepare has written",
+                value.name,
+                "of any rank" if value.dims is None else [d or "?" for d in value.dims],
+            )
 
 
 def planner_of(

@@ -13,6 +13,7 @@ import onnx
 from onnx import ModelProto
 
 from ep_nnapi.diagnostics.check import check, open_session
+from ep_nnapi.diagnostics.fixed_model import set_shapes
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.int64_values import Ranges, values_that_fit
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
@@ -24,7 +25,6 @@ from ep_nnapi.files import write_atomically
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.graph.value import Array
 from ep_nnapi.options import parse
-from ep_nnapi.preparation.fix_shapes import set_shapes
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.report import Report

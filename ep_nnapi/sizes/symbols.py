@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeGuard
 
 from ep_nnapi.errors import OptionError, valid_names
 from ep_nnapi.graph.value import Dim
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Shapes by tensor name."""
+
+_UNNAMED = "?"
+"""What some exporters name every dimension that they know nothing of: equal ones may differ."""
 
 
 class HasShape(Protocol):
@@ -37,7 +40,7 @@ def symbol_values(values: Iterable[HasShape], shapes: Shapes) -> dict[str, int]:
         if len(shape) != len(value.dims) or not _matches(value.dims, shape):
             declared = ",".join(str(d or "?") for d in value.dims)
             raise OptionError(f"{value.name} is fixed to {list(shape)}; the model has [{declared}]")
-        found.update((d, s) for d, s in zip(value.dims, shape, strict=True) if isinstance(d, str))
+        found.update((d, s) for d, s in zip(value.dims, shape, strict=True) if _is_symbol(d))
     return found
 
 
@@ -47,7 +50,7 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     Raises OptionError if a name is neither an input nor a symbol, or a symbol gets two sizes.
     """
     names = {v.name for v in inputs}
-    there = dict.fromkeys(d for v in inputs for d in v.dims or () if isinstance(d, str))
+    there = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
     found = {name: sizes[0] for name, sizes in fixed.items() if name in there.keys() - names}
     for name, sizes in fixed.items():
         if name not in names and name not in there:
@@ -62,9 +65,22 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
     return found
 
 
+def present(inputs: Iterable[HasShape], fixed: Shapes) -> Shapes:
+    """The part of `fixed` that names an input or a symbolic dimension of these inputs.
+
+    The other names are of another graph: `fix` names what the main graph has.
+    """
+    known = {name for v in inputs for name in (v.name, *(v.dims or ()))}
+    return {name: sizes for name, sizes in fixed.items() if name in known}
+
+
 def substitute_symbols(dims: Iterable[Dim], numbers: Mapping[str, int]) -> tuple[Dim, ...]:
     """The dimensions with known symbols replaced by their values."""
     return tuple(numbers.get(d, d) if isinstance(d, str) else d for d in dims)
+
+
+def _is_symbol(dim: Dim) -> TypeGuard[str]:
+    return isinstance(dim, str) and dim != _UNNAMED
 
 
 def _matches(dims: Sequence[Dim], shape: Sequence[int]) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ep_nnapi.diagnostics.check import open_session, source
+from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
@@ -105,16 +106,22 @@ def tuned(
     model, chosen = source(model), parse(options)
     if contents(model):
         raise ModelError("its clusters are compiled ahead of time; tune the original model")
-    with custom_ops(chosen.custom_ops_library), TemporaryDirectory(prefix="ep-nnapi-") as folder:
-        cpu = open_session(model, exact_options(), [CPU])
+    with (
+        custom_ops(chosen.custom_ops_library),
+        fixed_model(model, options) as (static, rest),
+        TemporaryDirectory(prefix="ep-nnapi-") as folder,
+    ):
+        cpu = open_session(static, exact_options(), [CPU])
         given = paths_of(accuracy.inputs) != ()
-        feeds = feeds_of(cpu, inputs, seed, chosen.fix)
-        judged = feeds_of(cpu, accuracy.inputs, seed, chosen.fix) if given else feeds
+        feeds = feeds_of(cpu, inputs, seed)
+        judged = feeds_of(cpu, accuracy.inputs, seed) if given else feeds
         want = [outputs_of(cpu, fed, None) for fed in judged.runs]
-        subject = Subject(model, feeds, judged, want, accuracy.tolerance, Path(folder))
-        search = Search(subject, options, measure, repair=given)
+        subject = Subject(static, feeds, judged, want, accuracy.tolerance, Path(folder))
+        search = Search(subject, rest, measure, repair=given)
         choice = search.run()
     best = choice.best.candidate
+    if chosen.fix and not best.on_cpu:  # for the original model, which the settings are used with
+        best = replace(best, options={**best.options, "fix": chosen.fix})
     settings = best.settings(_measured(choice.best))
     drawn = seed if paths_of(inputs) == () else None
     lost = tuple(sorted(FILE_OPTIONS & best.options.keys()))

@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from ep_nnapi.diagnostics.unknown_names import check_excluded, check_fixed
+from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.errors import OptionError, Reason, Rejection
-from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.options import Options
 from ep_nnapi.report import ClusterReport, Report
 
 CLUSTER = ClusterReport(("conv1", "relu1"), ("x",), ("y",), 4, "nnapi-reference", ("Conv", "Relu"))
 REJECTED = Rejection("odd", "Nowhere", Reason.OP, "no lowering")
 REPORT = Report(8, "ep-nnapi", 3, 2, (CLUSTER,), (REJECTED,))
-INPUTS = (Value("image", DType.FLOAT, ("n", 3, "size", "size")),)
 
 
 @pytest.mark.parametrize("name", ["conv1", "odd", "Nowhere", "MatMul", "QLinearAdd"])
@@ -35,10 +33,3 @@ def test_stop_operators_are_types_only() -> None:
     check_excluded(replace(Options(), partitioning_stop_ops=("Nowhere", "Softmax")), REPORT)
     with pytest.raises(OptionError, match="partitioning_stop_ops names conv1, no operator type"):
         check_excluded(replace(Options(), partitioning_stop_ops=("conv1",)), REPORT)
-
-
-def test_fixed_sizes_fit_inputs_and_symbols() -> None:
-    check_fixed(replace(Options(), fix={"image": (1, 3, 8, 8)}), INPUTS)
-    check_fixed(replace(Options(), fix={"n": (1,), "size": (8,)}), INPUTS)
-    with pytest.raises(OptionError, match="batch"):
-        check_fixed(replace(Options(), fix={"batch": (1,)}), INPUTS)

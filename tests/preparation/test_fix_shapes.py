@@ -11,7 +11,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.preparation.fix_shapes import set_shapes
 from tests.preparation.fresh import CPU
 
 FLOAT = TensorProto.FLOAT
@@ -66,16 +65,6 @@ def test_an_ort_file_is_fixed_too(tmp_path: Path) -> None:
     ep_nnapi.prepare(symbolic(tmp_path / "a.onnx"), tmp_path / "b.ort", verify=False)
     ep_nnapi.prepare(tmp_path / "b.ort", tmp_path / "c.ort", verify=False, fix="x=2,4;z=2,3")
     assert shapes(tmp_path / "c.ort") == {"x": [2, 4], "z": [2, 3], "y": [2, 3]}
-
-
-def test_a_symbol_is_fixed_wherever_it_occurs(tmp_path: Path) -> None:
-    proto = onnx.load(symbolic(tmp_path / "a.onnx"))
-    set_shapes(proto, {"x": (5, 4)})
-    (x, z), (y,) = proto.graph.input, proto.graph.output
-    assert [d.dim_value for d in x.type.tensor_type.shape.dim] == [5, 4]
-    assert z.type.tensor_type.shape.dim[0].dim_value == 5
-    assert not z.type.tensor_type.shape.dim[1].HasField("dim_value")
-    assert y.type.tensor_type.shape.dim[0].dim_value == 5
 
 
 @pytest.mark.parametrize(

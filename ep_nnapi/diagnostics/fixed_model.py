@@ -1,0 +1,142 @@
+"""Models with the sizes of the option `fix` written in, which every command sees in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import onnx
+import onnxruntime
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto, Version
+
+from ep_nnapi.diagnostics.inspect_context import contents
+from ep_nnapi.diagnostics.model_sources import as_files
+from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
+from ep_nnapi.graph.value import Dim
+from ep_nnapi.options import parse
+from ep_nnapi.sessions.cpu import CPU, session_of
+from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
+
+OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
+"""IR version 4: from here on, an initializer that is also listed as an input is overridable."""
+
+
+@contextmanager
+def fixed_model(
+    model: str | bytes, options: Mapping[str, object]
+) -> Iterator[tuple[str | bytes, dict[str, object]]]:
+    """Yields a temporary model with the sizes of `fix` written in, and options without `fix`.
+
+    ONNX Runtime then folds what depends on the sizes, so all commands see the nodes that `prepare`
+    saves. Yields the arguments if nothing is fixed; errors name the model itself. Raises
+    OptionError for names and sizes that the model does not have, ModelError if it cannot be read.
+    """
+    shapes = dict(parse(options).fix)
+    if not shapes:
+        yield model, dict(options)
+        return
+    called = "the model" if isinstance(model, bytes) else model
+    if contents(model):
+        raise ModelError(f"{called}: it is compiled for its sizes already; fix the original's")
+    with as_files(model, ()) as (path, _), TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        static = Path(folder, f"{path.stem}.onnx")
+        write_fixed(path, static, shapes, static.with_suffix(".weights"))
+        with errors_about(called, static):
+            yield str(static), {**options, "fix": ()}
+
+
+@contextmanager
+def errors_about(model: str | Path, static: Path) -> Iterator[None]:
+    """Has errors name `model` where they name its temporary copy `static`."""
+    try:
+        yield
+    except (ModelError, OptionError) as error:
+        said = str(error).replace(str(static), str(model))
+        raise type(error)(said.replace(f"{model}: {model}:", f"{model}:")) from error.__cause__
+
+
+def write_fixed(model: Path, to: Path, shapes: Shapes, weights: Path) -> None:
+    """Writes the model to `to` with these shapes of its inputs, and large weights to `weights`.
+
+    Initializers that IR version 3 lists as inputs are removed from the inputs. Raises as
+    `fixed_model`.
+    """
+    source = model
+    if model.suffix.lower() == ".ort":
+        _save_as_onnx(model, to)
+        source = to
+    try:
+        proto = onnx.load(str(source))
+    except Exception as error:  # protobuf's exceptions have no common base class
+        raise ModelError(f"{model}: its sizes cannot be fixed: {error}") from None
+    if proto.ir_version < OVERRIDABLE_FROM:
+        _remove_constant_inputs(proto)
+    set_shapes(proto, shapes)
+    large = proto.ByteSize() > EXTERNAL_DATA_THRESHOLD
+    onnx.save_model(proto, str(to), save_as_external_data=large, location=weights.name)
+
+
+def set_shapes(proto: ModelProto, shapes: Shapes) -> None:
+    """Sets the inputs' shapes, and replaces the symbolic dimensions they fix in all graphs."""
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [_Input(i.name, _dims(i)) for i in proto.graph.input if i.name not in constants]
+    known = fixed_symbols(inputs, shapes)
+    for graph in graphs(proto.graph):
+        for info in (*graph.input, *graph.output, *graph.value_info):
+            _substitute(info.type.tensor_type.shape, known)
+    for info in proto.graph.input:
+        if info.name in shapes:
+            info.type.tensor_type.shape.CopyFrom(_static(shapes[info.name]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Input:
+    name: str
+    dims: tuple[Dim, ...] | None
+
+
+def _save_as_onnx(model: Path, to: Path) -> None:
+    """Converts an .ort file to .onnx without changing its nodes; raises ModelError."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.optimized_model_filepath = str(to)
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    try:
+        session_of(str(model), options, [CPU])
+    except Exception as error:  # ONNX Runtime's exceptions have no common base class
+        said = str(error).strip().split("\n", maxsplit=1)[0]
+        raise ModelError(f"{model}: its sizes cannot be fixed: {said}") from None
+
+
+def _remove_constant_inputs(proto: ModelProto) -> None:
+    """Removes initializers from the inputs and sets IR version 4, where they stay constants."""
+    constants = {t.name for t in proto.graph.initializer}
+    inputs = [i for i in proto.graph.input if i.name not in constants]
+    del proto.graph.input[:]
+    proto.graph.input.extend(inputs)
+    proto.ir_version = OVERRIDABLE_FROM
+
+
+def _dims(info: ValueInfoProto) -> tuple[Dim, ...] | None:
+    kind = info.type.tensor_type
+    return tuple(_dim(d) for d in kind.shape.dim) if kind.HasField("shape") else None
+
+
+def _dim(dim: TensorShapeProto.Dimension) -> Dim:
+    size = dim.dim_value if dim.HasField("dim_value") else -1
+    return size if size >= 0 else dim.dim_param or None  # some exporters write -1 for unknown
+
+
+def _static(sizes: Iterable[int]) -> TensorShapeProto:
+    return TensorShapeProto(dim=[TensorShapeProto.Dimension(dim_value=size) for size in sizes])
+
+
+def _substitute(shape: TensorShapeProto, known: Mapping[str, int]) -> None:
+    for dim in shape.dim:
+        if dim.dim_param in known:
+            dim.dim_value = known[dim.dim_param]

@@ -1,0 +1,184 @@
+"""The option `fix`: every command and session sees the model that `prepare` writes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ep_nnapi
+from ep_nnapi.cli.main import main
+from ep_nnapi.diagnostics.fixed_model import fixed_model, set_shapes
+
+FLOAT, CPU = TensorProto.FLOAT, ["CPUExecutionProvider"]
+SYMBOLS, SHAPE = "batch=2;height=4", "x=2,3,4,5"
+COMMANDS = {
+    "check": ["check"],
+    "of a level": ["check", "--optimization-level", "basic"],
+    "levels": ["check", "--levels"],
+    "report": ["report", "-o", "page.html", "--no-levels"],
+    "run": ["run", "--no-latency"],
+    "compare": ["compare"],
+}
+
+
+def rows_of_pixels(path: Path, *dims: str | int | None, inner: bool = False) -> Path:
+    """y = Relu(x) in rows of 5, with the number of rows computed; with `inner` in both branches."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["sizes"]),
+        node("ReduceProd", ["sizes", "all"], ["count"], keepdims=1),
+        node("Div", ["count", "five"], ["rows"]),
+        node("Concat", ["rows", "five"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["flat"]),
+        node("Relu", ["flat"], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    inputs, results = [value("x", FLOAT, dims)], [value("y", FLOAT, ["rows", 5])]
+    if inner:
+        branches = [helper.make_graph([nodes[-1]], "branch", [], results) for _ in range(2)]
+        nodes[-1] = node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1])
+        inputs.append(value("c", TensorProto.BOOL, []))
+    tensors = [("all", [0]), ("five", [5])]
+    constants = [numpy_helper.from_array(np.array(n, np.int64), name) for name, n in tensors]
+    graph = helper.make_graph(nodes, "g", inputs, results, constants)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path
+    )
+    return path
+
+
+def test_a_symbol_is_fixed_wherever_it_occurs(tmp_path: Path) -> None:
+    proto = onnx.load(rows_of_pixels(tmp_path / "m.onnx", "rows", 3, "h", None))
+    set_shapes(proto, {"x": (5, 3, 2, 7)})
+    x, y = proto.graph.input[0], proto.graph.output[0]
+    assert [d.dim_value for d in x.type.tensor_type.shape.dim] == [5, 3, 2, 7]
+    assert y.type.tensor_type.shape.dim[0].dim_value == 5
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("fix", [SYMBOLS, SHAPE])
+@pytest.mark.parametrize("target", ["ep-nnapi", "builtin-nnapi"])
+def test_every_command_sees_what_is_prepared(
+    command: str, fix: str, target: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """Shape arithmetic is folded, and border bytes are those of the sizes."""
+    monkeypatch.chdir(tmp_path)
+    path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5))
+    options = ["--fix", fix, "--target", target]
+    (prepared,) = ep_nnapi.prepare(path, tmp_path / "out", fix=fix, target=target).models
+    verb, *rest = COMMANDS[command]
+    assert main([verb, path, "--json", *rest, *options]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for report in found if command == "levels" else [found.get("report", found)]:
+        same = ("nodes", "capable", "taken", "clusters", "rejections")
+        assert {k: report[k] for k in same} == {k: prepared.report[k] for k in same}
+        assert (report["nodes"], report["taken"]) == (2, 2)
+        assert [c["boundary_bytes"] for c in report["clusters"]] == [2 * 120 * 4]
+
+
+def test_a_session_of_symbols_does_too(tmp_path: Path) -> None:
+    path = rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    ep_nnapi.append_execution_provider(options, fix=SYMBOLS, target="builtin-nnapi")
+    session = onnxruntime.InferenceSession(str(path), options)
+    parts = session.get_provider_graph_assignment_info()
+    assert [(p.ep_name, len(p.get_nodes())) for p in parts] == [("NnapiPluginExecutionProvider", 2)]
+    x = np.arange(-60, 60, dtype=np.float32).reshape(2, 3, 4, 5)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(x.reshape(-1, 5), 0))
+
+
+def test_a_session_says_which_sizes_it_does_not_have(tmp_path: Path, caplog) -> None:
+    """By an input's name, or by names that the model does not have: ONNX Runtime ignores both."""
+    path = rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5)
+    for fix, open_sizes in ((SHAPE, r"\['batch', 3, 'height', 5\]"), ("batch=2", "2, 3, 'height'")):
+        caplog.clear()
+        options = onnxruntime.SessionOptions()
+        ep_nnapi.append_execution_provider(options, fix=fix)
+        with caplog.at_level(logging.WARNING):
+            onnxruntime.InferenceSession(str(path), options)
+        assert re.search(
+            f"does not have all sizes of option fix: input x is .*{open_sizes}", caplog.text
+        )
+
+
+@pytest.mark.parametrize("dims", [(None, 3, None, None), ("?", 3, "?", "?"), (-1, 3, -1, -1), None])
+@pytest.mark.parametrize("command", [*COMMANDS, "tune", "fix", "prepare", "listing", "advise"])
+def test_sizes_without_a_name_are_fixed_by_the_inputs(
+    command: str, dims: tuple[object, ...] | None, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    """None, the `?` of some exporters, which is no symbol, their -1, and no rank."""
+    monkeypatch.chdir(tmp_path)
+    path = rows_of_pixels(tmp_path / "m.onnx", *(dims or ("n", 3, "h", "w")))
+    if dims is None:
+        proto = onnx.load(path)
+        proto.graph.input[0].type.tensor_type.ClearField("shape")
+        onnx.save(proto, path)
+    more = {
+        "tune": ["tune", "-o", "s.json", "--seconds", "0.01"],
+        "fix": ["fix", "-o", "out.onnx"],
+        "prepare": ["prepare", "-o", "out"],
+        "listing": ["listing"],
+        "advise": ["check", "--advise"],
+    }
+    verb, *rest = (COMMANDS | more)[command]
+    assert main([verb, str(path), *rest, "--fix", SHAPE]) in (0, 1)  # 1: `fix` has nothing to gain
+    assert "ep-nnapi: " not in capsys.readouterr().err
+
+
+def test_names_are_those_of_the_main_graph(tmp_path: Path, capsys) -> None:
+    """Graphs inside, which ONNX Runtime shows first, have other inputs."""
+    path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5, inner=True))
+    assert main(["check", path, "--fix", SYMBOLS]) == 0
+    assert "NNAPI takes 3 of 4 nodes" in capsys.readouterr().out  # the If itself is the CPU's
+    assert main(["check", path, "--fix", "bath=2"]) == 2
+    said = "ep-nnapi: fix: bath is no input or symbolic dimension; known: x, c, batch, height; "
+    assert capsys.readouterr().err == f"{said}did you mean batch?\n"
+    options = onnxruntime.SessionOptions()
+    ep_nnapi.append_execution_provider(options, fix=SYMBOLS)
+    onnxruntime.InferenceSession(path, options)
+
+
+def test_a_tuned_model_keeps_its_sizes(tmp_path: Path) -> None:
+    """Settings are used with the original model."""
+    path = rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5)
+    found = ep_nnapi.tune(path, seconds=0.01, fix=SYMBOLS)
+    assert found.settings.options.get("fix", SYMBOLS) == SYMBOLS
+
+
+def test_errors_name_the_model_and_compiled_ones_have_their_sizes(tmp_path: Path) -> None:
+    path = rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5)
+    proto = onnx.load(path)
+    proto.graph.node[0].op_type = "Shapes"
+    onnx.save(proto, tmp_path / "bad.onnx")
+    for given in (tmp_path / "bad.onnx", (tmp_path / "bad.onnx").read_bytes()):
+        called = "the model" if isinstance(given, bytes) else str(given)
+        with pytest.raises(ep_nnapi.ModelError, match=f"^{re.escape(called)}: ONNX Runtime") as e:
+            ep_nnapi.check(given, fix=SHAPE)
+        assert "ep-nnapi-" not in str(e.value)
+    ep_nnapi.prepare(path, tmp_path / "out", format="context", fix=SHAPE)
+    with pytest.raises(ep_nnapi.ModelError, match="it is compiled for its sizes already"):
+        ep_nnapi.check(tmp_path / "out" / "m_ctx.onnx", fix=SHAPE)
+
+
+def test_advice_repeats_the_sizes(tmp_path: Path, capsys) -> None:
+    path = str(rows_of_pixels(tmp_path / "m.onnx", "batch", 3, "height", 5))
+    assert main(["check", path, "--advise", "--json", "--fix", SYMBOLS]) == 0
+    for road in json.loads(capsys.readouterr().out):
+        assert road["command"].endswith(f" --fix '{SYMBOLS}'")
+    assert main(["check", path, "--advise", "--json", "--fix", "batch=2"]) == 0
+    found = {r["name"]: r["command"] for r in json.loads(capsys.readouterr().out)}
+    assert found["LiteRT"].endswith(" --fix 'batch=2;x=SIZES'")
+
+
+def test_nothing_to_fix_is_the_model_itself(tmp_path: Path) -> None:
+    with fixed_model("m.onnx", {"device": "d"}) as found:
+        assert found == ("m.onnx", {"device": "d"})
