@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from ep_nnapi import report_html
 from ep_nnapi.errors import ModelError, Note, Rejection, SourceLine
 
+PREVIEW = ", with USE_FP16 previewed on nnapi-reference"
+"""Clause of summaries where the host emulates the float16 that USE_FP16 allows."""
 _SHOWN = 10  # clusters listed by Report.__repr__
 _WIDTH = 160  # columns per line there
 
@@ -117,6 +119,7 @@ class Report:
     notes        remarks on nodes that run on NNAPI in a way that a user may not expect
     lower_bound  lower bound on the number of clusters of any partition of the same nodes
     graphs       the reports of the single graphs; their clusters in this order are `clusters`
+    preview      True if nnapi-reference emulates the float16 of USE_FP16
     """
 
     feature_level: int
@@ -128,6 +131,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     lower_bound: int = 0
     graphs: tuple[GraphReport, ...] = field(default=(), compare=False)
+    preview: bool = False
 
     @property
     def taken(self) -> int:
@@ -175,6 +179,7 @@ class Report:
         return (
             f"NNAPI takes {self.taken} of {self.nodes} {nodes} in {len(self.clusters)} {clusters} "
             f"at feature level {self.feature_level}"
+            f"{PREVIEW if self.preview and self.clusters else ''}"
         )
 
     @property
@@ -226,7 +231,9 @@ class Report:
         }
 
 
-def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> Report:
+def combine(
+    feature_level: int, target: str, graphs: Iterable[GraphReport], *, preview: bool = False
+) -> Report:
     """Combines the reports of a model's graphs into one."""
     parts = list(graphs)
     return Report(
@@ -239,4 +246,5 @@ def combine(feature_level: int, target: str, graphs: Iterable[GraphReport]) -> R
         tuple(n for g in parts for n in g.notes),
         sum(g.lower_bound for g in parts),
         tuple(parts),
+        preview,
     )

@@ -9,6 +9,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_parsers import Option
 from ep_nnapi.options import OPTIONS, parse
 from ep_nnapi.preparation.job import Level
@@ -70,9 +71,18 @@ def add_model(parser: argparse.ArgumentParser, what: str) -> None:
         nargs=0,
         help=f"show the provider's options ({names} and {len(_provider_options()) - 3} more)",
     )
+    device = parser.add_mutually_exclusive_group()
     for option in OPTIONS:
         help_text = argparse.SUPPRESS if option.provider else option.help
-        parser.add_argument(_flag(option), metavar=option.metavar, help=help_text)
+        group = device if option.name == "device" else parser
+        group.add_argument(_flag(option), metavar=option.metavar, help=help_text)
+    device.add_argument(
+        "--reference",
+        action="store_const",
+        const=REFERENCE_DEVICE,
+        dest="device",
+        help=f"the same as --device {REFERENCE_DEVICE}: slow, and independent of ONNX Runtime",
+    )
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:

@@ -211,10 +211,10 @@ def _prepare(given: argparse.Namespace) -> int:
 
 
 def _listing(given: argparse.Namespace) -> int:
-    from ep_nnapi.diagnostics.check import partitioned
+    from ep_nnapi.diagnostics.check import lowered
     from ep_nnapi.nnapi.listing import listing
 
-    provider = partitioned(given.model, **options_of(given))
+    provider = lowered(given.model, **options_of(given))
     found = [(c.report, listing(c.models[0], data=given.weights)) for c in provider.clusters]
     if given.json:
         print_json([report.to_json() | {"model": text} for report, text in found])

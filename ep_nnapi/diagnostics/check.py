@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
@@ -42,39 +42,54 @@ def check(model: ModelSource, **options: object) -> Report:
 
 def partitioned(model: ModelSource, **options: object) -> Provider:
     """Returns the provider after it has partitioned `model`; raises as `check`."""
+    return _checked(model, options, fast=True)
+
+
+def lowered(model: ModelSource, **options: object) -> Provider:
+    """Returns the same with clusters that are lowered for no device of the host in particular."""
+    return _checked(model, options, fast=False)
+
+
+def _checked(model: ModelSource, options: Mapping[str, object], *, fast: bool) -> Provider:
     with (
         custom_ops(parse(options).custom_ops_library),
         fixed_model(source(model), options) as (static, rest),
     ):
         chosen = parse(rest)
-        provider = partitioned_at(static, chosen, _Level.ORT_ENABLE_BASIC)
+        provider = partitioned_at(static, chosen, _Level.ORT_ENABLE_BASIC, fast=fast)
     check_excluded(chosen, provider.report)
     return provider
 
 
 def partitioned_at(
-    model: str | bytes, options: Options, level: _Level, runtime: Runtime | None = None
+    model: str | bytes,
+    options: Options,
+    level: _Level,
+    runtime: Runtime | None = None,
+    *,
+    fast: bool = False,
 ) -> Provider:
     """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`.
 
     runtime   replaces the runtime of the options
+    fast      use a session's devices; without it clusters are lowered for no device of the host in
+              particular, as in files that are written for others
     """
-    with provider_of_session(options, runtime) as (strings, found):
+    with provider_of_session(options, runtime, fast=fast) as (strings, found):
         _partition(model, strings, level)
         return found()
 
 
 @contextmanager
 def provider_of_session(
-    options: Options, runtime: Runtime | None = None
+    options: Options, runtime: Runtime | None = None, *, fast: bool = True
 ) -> Iterator[tuple[dict[str, str], Callable[[], Provider]]]:
     """Yields as `given_to_session`, for a provider with these options.
 
-    Clusters run on nnapi-reference unless the options name another device. Raises OptionError for
-    invalid options.
+    fast   as for `Provider`
+    Raises OptionError for invalid options.
     """
-    # host-cpu computes by the same code as the CPU provider, so it could hide a wrong lowering
-    with given_to_session(Provider(options, runtime, fast=False, measure=True)) as given:
+    with given_to_session(Provider(options, runtime, fast=fast, measure=True)) as given:
         yield given
 
 

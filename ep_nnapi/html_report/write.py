@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from ep_nnapi.diagnostics.check import check, partitioned, source
+from ep_nnapi.diagnostics.check import check, lowered, partitioned, source
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
@@ -65,6 +65,7 @@ def _findings(
     """Returns what the page shows of a model; `asked`: whether of levels, and of measured times."""
     levels, measure = asked
     provider = partitioned(model, **options)
+    clusters = lowered(model, **options).clusters  # those of `listing`
     wanted = list(_variants(model, options)) if levels else []
     compared: dict[str, list[Variant]] = {"feature": [], "optimization": []}
     for done, (kind, name, checked) in enumerate(wanted):
@@ -74,7 +75,7 @@ def _findings(
     return Findings(
         called,
         with_sources(provider.report, model),
-        tuple(listing(c.models[0], data=False) if c.models else "" for c in provider.clusters),
+        tuple(listing(c.models[0], data=False) if c.models else "" for c in clusters),
         measured_times(model, options) if measure else MeasuredTimes(),
         tuple(compared["feature"]),
         tuple(compared["optimization"]),

@@ -117,7 +117,7 @@ def _assigned(model: str | bytes, out: Path, job: Job) -> Report:
 
 
 def _claimed(model: str | bytes, saving: onnxruntime.SessionOptions, job: Job) -> Report:
-    with provider_of_session(job.options) as (strings, found):
+    with provider_of_session(job.options, fast=False) as (strings, found):
         open_session(model, saving, [(EP_NAME, strings), _CPU], _NCHWC)
         return found().report
 

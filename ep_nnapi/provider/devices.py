@@ -135,11 +135,22 @@ def fast_devices(runtime: Runtime, device: Device, options: Options) -> tuple[De
     """
     if device.name in FAST_DEVICES or is_plugin(device.name):
         return (device,)
-    emulated = NnapiFlag.USE_FP16 in options.flags and options.relaxed is Relaxed.EMULATE
+    emulated = emulates_float16(device, options)
     restricted = options.flags & (NnapiFlag.CPU_ONLY | NnapiFlag.CPU_DISABLED)
     if options.device is not None or emulated or restricted or device.name != REFERENCE_DEVICE:
         return ()
     return tuple(d for d in runtime.devices() if d.name in FAST_DEVICES)
+
+
+def emulates_float16(device: Device, options: Options) -> bool:
+    """Returns True if the device is one of the host that rounds to float16 as the options ask.
+
+    NNAPI models can be relaxed from feature level 2 on.
+    """
+    level = options.feature_level or device.feature_level
+    asked = NnapiFlag.USE_FP16 in options.flags and options.relaxed is Relaxed.EMULATE
+    on_host = options.runtime == HOST and device.name == REFERENCE_DEVICE
+    return asked and on_host and level > 1
 
 
 def device_order(options: Options) -> tuple[str, ...]:

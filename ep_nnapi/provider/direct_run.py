@@ -29,14 +29,13 @@ def direct_run(
 ) -> DirectRun | None:
     """Returns what computes the cluster, as long as the compiler's options stay as they are.
 
-    None if the border converts more than INT64 to INT32 and back, or if runs are measured, limited
-    or listened to.
+    None if the border converts more than INT64 to INT32 and back, or if runs are limited or
+    listened to. No session of ONNX Runtime measures what `Compiler.measure` asks for.
     """
     tensors = border.unconverted
     if (
         tensors is None
         or compiler.listeners
-        or compiler.measure
         or compiler.current_of_session.limits.timeout_ns is not None
         or not isinstance(compilation, DirectCompilation)
     ):

@@ -29,6 +29,7 @@ from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import (
     choose_device,
     default_device,
+    emulates_float16,
     fast_devices,
     recorded_costs,
     runtime_of,
@@ -105,7 +106,10 @@ class Provider:
         """The report on all graphs planned so far, inner graphs first."""
         with self._lock:
             graphs = [plan.report for plan in self._plans.values()]
-        return combine(self.target.feature_level, str(self.target.rules), graphs)
+        compiler = self._planner.compiler
+        preview = emulates_float16(compiler.device, self._planner.options)
+        level, rules = self.target.feature_level, str(self.target.rules)
+        return combine(level, rules, graphs, preview=preview)
 
     def notice(self) -> Notice:
         """Returns the numbers of nodes taken and left; a warning if less than half are taken.

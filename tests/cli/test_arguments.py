@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 
@@ -62,3 +63,16 @@ def test_a_directory_may_have_a_dot_in_its_name(cli, name: str, tmp_path: Path):
     (tmp_path / "is.there").mkdir()
     assert cli("prepare", DIGITS, "-o", tmp_path / name, "--no-verify")[0] == DONE
     assert (tmp_path / name / "digits.ort").is_file()
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize("verb", ["check", "run", "compare", "report"])
+def test_reference_names_the_device_of_numpy_kernels(cli, verb: str, tmp_path: Path):
+    output = ["--no-levels", "-o", tmp_path / "page.html"] if verb == "report" else []
+    code, out, _ = cli(verb, DIGITS, "--reference", "--json", *output)
+    found = json.loads(out)
+    (cluster,) = found.get("report", found)["clusters"]
+    assert (code, cluster["device"]) == (0, "nnapi-reference")
+    code, _, err = cli(verb, DIGITS, "--reference", "--device", "host-cpu", *output)
+    assert code == 2
+    assert "argument --device: not allowed with argument --reference" in err

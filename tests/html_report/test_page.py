@@ -17,7 +17,7 @@ from ep_nnapi.html_report.pictures import Variant
 from tests.html_report.models import EVIL, Page, blocks, embedded, named
 from tests.source_lines import recorded
 
-REPORT = ep_nnapi.check(blocks(10))
+REPORT = ep_nnapi.check(blocks(10), device="nnapi-reference")
 HTML = page(Findings("m.onnx", REPORT))
 
 

@@ -73,7 +73,6 @@ def test_an_operand_that_is_two_outputs_needs_the_runner():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"measure": True},
         {"limits": RunOptions(timeout_ns=1)},
         {"listeners": [print]},
     ],
@@ -81,6 +80,10 @@ def test_an_operand_that_is_two_outputs_needs_the_runner():
 )
 def test_runs_that_are_watched_need_the_runner(changes: dict[str, object]):
     assert direct_run(compiler(**changes), Direct(), PLAIN) is None
+
+
+def test_runs_that_are_timed_go_as_those_of_a_session():
+    assert direct_run(compiler(measure=True), Direct(), PLAIN) is not None
 
 
 def test_devices_without_a_session_need_the_runner():

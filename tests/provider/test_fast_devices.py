@@ -21,6 +21,7 @@ from ep_nnapi.ort_devices import convert
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.planner import Planner
 from ep_nnapi.provider.provider import Provider, handed_over
+from ep_nnapi.report import PREVIEW
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
@@ -79,6 +80,7 @@ def devices_of(found: onnx.ModelProto, *, fast: bool = True, **options: object) 
         ({"flags": "CPU_ONLY"}, "nnapi-reference"),  # NNAPI's own CPU implementation
         ({"flags": "USE_FP16"}, "nnapi-reference"),  # it emulates float16
         ({"flags": "USE_FP16", "relaxed": "precise"}, "host-cpu"),
+        ({"flags": "USE_FP16", "feature_level": 1}, "host-cpu"),  # where no model is relaxed
     ],
 )
 def test_the_first_device_that_takes_a_cluster_runs_it(options, device):
@@ -147,9 +149,23 @@ def test_a_cluster_is_converted_once(options, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.fast_devices
-def test_check_judges_with_the_reference_device():
-    report = ep_nnapi.check(image_model().SerializeToString()).to_json()
-    assert [cluster["device"] for cluster in report["clusters"]] == ["nnapi-reference"]
+@pytest.mark.parametrize(
+    ("options", "device"),
+    [
+        ({}, "host-cpu"),
+        ({"device": "nnapi-reference"}, "nnapi-reference"),
+        ({"flags": "USE_FP16"}, "nnapi-reference"),
+    ],
+    ids=str,
+)
+def test_check_run_and_compare_use_the_devices_of_a_session(options: dict[str, object], device):
+    given = image_model().SerializeToString()
+    compared = ep_nnapi.compare(given, **options)
+    reports = [ep_nnapi.check(given, **options), ep_nnapi.run(given, **options).report]
+    for report in (*reports, compared.report):
+        assert [c.device for c in report.clusters] == [device]
+        assert report.summary.endswith(PREVIEW) == ("flags" in options)
+    assert [c.report.device for c in compared.clusters.values()] == [device]
 
 
 @pytest.mark.fast_devices
