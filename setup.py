@@ -1,5 +1,6 @@
 """Builds the native libraries; everything else about the package is in pyproject.toml."""
 
+import compileall
 import runpy
 import shutil
 import subprocess
@@ -40,7 +41,17 @@ LIBRARIES = (CAPI["library"](), ORT["library"](), context_library())
 
 
 class BuildNative(build_ext):
-    """build_ext that says in one sentence what is missing to compile C."""
+    """build_ext that says in one sentence what is missing to compile C.
+
+    For an editable installation it compiles Python to bytecode too, as pip does for any other.
+    """
+
+    def run(self) -> None:
+        """Builds the extensions, and the bytecode for an editable installation."""
+        super().run()
+        if self.editable_mode:
+            for package in ("ep_nnapi", "partitioner"):
+                compileall.compile_dir(package, quiet=1)
 
     def get_ext_filename(self, fullname: str) -> str:
         """The file of an extension; those of LIBRARIES have no suffix of a Python version."""

@@ -10,6 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    __version__: str
+
     from ep_nnapi.bundling.bundle import bundle as bundle
     from ep_nnapi.costs.calibration import Calibration as Calibration
     from ep_nnapi.diagnostics.calibrate import calibrate as calibrate
@@ -77,6 +79,10 @@ __all__ = sorted(_HOME)  # noqa: PLE0605
 
 def __getattr__(name: str) -> object:
     """Import and return a public name on first use (PEP 562)."""
+    if name == "__version__":
+        from importlib.metadata import version  # imports a mail parser
+
+        return version("ep-nnapi")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = import_module(f"{__name__}.{_HOME[name]}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 
@@ -147,6 +146,8 @@ def valid_names(given: str, names: Iterable[str]) -> str:
 
 def suggestion(given: str, names: Iterable[str]) -> str:
     """`; did you mean NAME?` for the name closest to `given`; "" if no name is similar."""
+    from difflib import get_close_matches  # needed for mistakes only
+
     near = get_close_matches(given, list(dict.fromkeys(names)), n=1)
     return f"; did you mean {near[0]}?" if near else ""
 

@@ -7,11 +7,14 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import networkx as nx
 import pytest
+
+import ep_nnapi
 
 ROOT = Path(__file__).parents[1]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -248,26 +251,70 @@ def test_files_named_in_the_architecture_document_exist():
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The top-level modules that a fresh process has after `statement`."""
+    """The modules that a fresh process has after `statement`."""
     code = f"import sys\n{statement}\nprint(*sorted(sys.modules))"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, timeout=120, cwd=ROOT
     )
     assert done.returncode == 0, done.stderr
-    return {name.split(".")[0] for name in done.stdout.split()}
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def _command(flag: str) -> str:
+    return f"from ep_nnapi.cli.main import main\ntry: main([{flag!r}])\nexcept SystemExit: pass"
 
 
 @pytest.mark.parametrize(
     "statement",
     [
-        "import ep_nnapi",
         "import ep_nnapi.nnapi",
         "import ep_nnapi.nnapi.host, ep_nnapi.nnapi.listing, ep_nnapi.nnapi.spec",
     ],
 )
 def test_nnapi_loads_neither_onnx_nor_onnxruntime(statement: str):
     assert not loaded_by(statement) & {"onnx", "onnxruntime", "networkx", "rich", "partitioner"}
+
+
+_SESSION = (
+    "import onnxruntime, ep_nnapi; options = onnxruntime.SessionOptions();"
+    "ep_nnapi.append_execution_provider(options);"
+    "onnxruntime.InferenceSession('models/digits.onnx', options)"
+)
+_SLOW = {"numpy", "onnx", "onnxruntime", "networkx", "rich", "importlib.metadata", "difflib"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import ep_nnapi", {*_SLOW, "ep_nnapi.errors"}),
+        (_command("--help"), _SLOW),
+        (_command("--version"), _SLOW - {"importlib.metadata"}),
+        (
+            "import ep_nnapi; ep_nnapi.register()",
+            {"onnx", "networkx", "ep_nnapi.provider.provider"},
+        ),
+        (
+            _SESSION,  # what a session on host-cpu neither lists nor runs
+            {
+                "rich",
+                "ep_nnapi.diagnostics",
+                "ep_nnapi.epcontext.container",
+                "ep_nnapi.nnapi.host.kernels.table",
+                "ep_nnapi.nnapi.library",
+                "ep_nnapi.nnapi.profile",
+            },
+        ),
+    ],
+    ids=["import", "--help", "--version", "register", "session"],
+)
+def test_what_is_not_needed_is_not_imported(statement: str, absent: set[str]):
+    assert not loaded_by(statement) & absent
+
+
+def test_the_package_knows_its_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert ep_nnapi.__version__ == project["version"]
 
 
 def test_partitioner_loads_only_networkx():

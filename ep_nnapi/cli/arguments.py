@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Sequence
-from importlib.metadata import version
 from itertools import groupby
 from operator import attrgetter
 
 from ep_nnapi.errors import OptionError
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_parsers import Option
 from ep_nnapi.options import OPTIONS, parse
 from ep_nnapi.preparation.job import Level
+
+_REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
 
 class Parser(argparse.ArgumentParser):
@@ -27,6 +27,8 @@ class _ShowVersion(argparse.Action):
     """Prints the versions of this package and of onnxruntime, then exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version  # imports a mail parser
+
         print(f"ep-nnapi {version('ep-nnapi')} (onnxruntime {version('onnxruntime')})")
         parser.exit()
 
@@ -79,9 +81,9 @@ def add_model(parser: argparse.ArgumentParser, what: str) -> None:
     device.add_argument(
         "--reference",
         action="store_const",
-        const=REFERENCE_DEVICE,
+        const=_REFERENCE,
         dest="device",
-        help=f"the same as --device {REFERENCE_DEVICE}: slow, and independent of ONNX Runtime",
+        help=f"the same as --device {_REFERENCE}: slow, and independent of ONNX Runtime",
     )
 
 

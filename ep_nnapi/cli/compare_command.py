@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments, check_formats
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.diagnostics.verdict import LessAccurate
-from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.report import operator_counts
 
 if TYPE_CHECKING:
@@ -20,12 +18,13 @@ if TYPE_CHECKING:
 
 HELP = "compare with the CPU by output, cluster and node: where results part"
 _VERDICTS = {
-    LessAccurate.NONE: "within",
-    LessAccurate.NNAPI: "beyond",
-    LessAccurate.UNKNOWN: "beyond",
-    LessAccurate.ALIKE: "as exact as the CPU",
-    LessAccurate.CPU: "more exact than the CPU",
+    "none": "within",
+    "nnapi": "beyond",
+    "unknown": "beyond",
+    "alike": "as exact as the CPU",
+    "cpu": "more exact than the CPU",
 }
+"""By the values of LessAccurate."""
 """Verdicts on a cluster: within or beyond the tolerance, else the more exact computation's."""
 _MEASURES = ("max error", "mean error", "cosine", "SNR dB")
 
@@ -92,6 +91,8 @@ def _written(
 
 def show(found: Comparison) -> None:
     """Prints the errors of outputs and clusters, and the first operation beyond the tolerance."""
+    from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+
     line(f"{found.report.summary}.")
     if found.seed is not None:
         line(f"Random inputs of seed {found.seed}.")
@@ -147,6 +148,8 @@ def _cells(measures: ErrorMeasures) -> tuple[str, ...]:
 
 def _culprit(found: Culprit) -> None:
     """Prints the first operation beyond the tolerance, its errors and the cause."""
+    from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+
     report, failure = found.errors.report, found.errors.failure
     names = ", ".join(report.nodes)
     if len(report.nodes) == 1:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.errors import OptionError
 
 if TYPE_CHECKING:
@@ -86,6 +85,8 @@ def show(found: Fixed, out: str) -> None:
             f"greatest element{seen}, --range {name}=LOW:HIGH makes NNAPI take more."
         )
     if found.verdict is not None:
+        from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+
         for sentence in sentences(found.verdict):
             line(sentence)
     if not found.before.rejections:

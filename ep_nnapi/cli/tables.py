@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli.terminal import line, table
-from ep_nnapi.diagnostics.verdict_text import sentences
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
@@ -82,6 +81,8 @@ def _device_time(time: DeviceTime) -> str:
 
 def _differences(result: RunResult) -> None:
     """Prints the difference of each output and the verdict."""
+    from ep_nnapi.diagnostics.verdict_text import sentences  # imports numpy
+
     table(
         ("output", "kind", f"largest difference from {result.against}", "spread"),
         ((d.output, d.kind, _number(d.absolute), _number(d.spread)) for d in result.differences),

@@ -20,13 +20,13 @@ import numpy as np
 from ep_nnapi.epcontext import version1
 from ep_nnapi.epcontext.layout import (
     CHECKED_FROM,
-    FORMAT_VERSION,
     HEADER,
     MAGIC,
     MODEL_HAS_CHECKSUM,
     TABLES,
     TERMINATOR,
 )
+from ep_nnapi.epcontext.names import FORMAT_VERSION
 from ep_nnapi.epcontext.table_reader import TableReader
 from ep_nnapi.epcontext.table_writer import ConstantPool, TableWriter, padded
 from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, WeightsSource, read_weights

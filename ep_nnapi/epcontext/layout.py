@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-FORMAT_VERSION = 2
+from ep_nnapi.epcontext.names import FORMAT_VERSION
+
 MAGIC = b"EP-NNAPI"
 ALIGNMENT = 64
 """Alignment of the weights and of each constant in bytes: a cache line, enough for SIMD loads."""

@@ -1,8 +1,11 @@
-"""Operator name and domain of EPContext nodes, and a test for those of this provider."""
+"""Names of EPContext nodes, their format's version, and a test for those of this provider."""
 
 from __future__ import annotations
 
 from ep_nnapi.graph.graph import GraphNode
+
+FORMAT_VERSION = 2
+"""Version of the containers that are written."""
 
 CONTEXT_OP, CONTEXT_DOMAIN = "EPContext", "com.microsoft"
 CONTEXT_EP = "NnapiContextExecutionProvider"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ep_nnapi.epcontext.contexts import AttributeValue, context_attributes
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
 from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.graph import GraphNode
@@ -16,6 +15,7 @@ from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 
 if TYPE_CHECKING:
+    from ep_nnapi.epcontext.contexts import AttributeValue
     from ep_nnapi.ort._native import CData
 
 _ENABLE, _FILE, _EMBED = "ep.context_enable", "ep.context_file_path", "ep.context_embed_mode"
@@ -70,6 +70,8 @@ def context_options(entries: Mapping[str, str]) -> ContextOptions | None:
 
 def create_context_node(fused: GraphNode, context: bytes) -> int:
     """Returns a new OrtNode with this context, and the fused node's inputs and outputs."""
+    from ep_nnapi.epcontext.contexts import context_attributes  # most sessions write no context
+
     attributes, keep = _attributes(context_attributes(context, fused.name))
     node = ffi.new("uintptr_t *")
     inputs, outputs = _names(fused.inputs), _names(fused.outputs)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
-from ep_nnapi.epcontext.contexts import WeightsTarget
-from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
-from ep_nnapi.provider.run_events import Listener
-from ep_nnapi.report import Notice
-
 if TYPE_CHECKING:
-    from ep_nnapi.provider.direct_run import DirectRun  # imports most of the package
+    from ep_nnapi.epcontext.contexts import WeightsTarget
+    from ep_nnapi.graph.graph import Graph
+    from ep_nnapi.graph.value import Array
+    from ep_nnapi.provider.direct_run import DirectRun
+    from ep_nnapi.provider.run_events import Listener
+    from ep_nnapi.report import Notice
 
-Allocate: TypeAlias = Callable[[int, tuple[int, ...]], Array]
+Allocate: TypeAlias = Callable[[int, tuple[int, ...]], "Array"]
 Stop: TypeAlias = Callable[[], None]
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from ep_nnapi.epcontext.contexts import WeightsReceiver, WeightsTarget
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, log
@@ -24,6 +23,7 @@ from ep_nnapi.ort.profiler import Profiler
 from ep_nnapi.ort.reader import Reader, first_name
 
 if TYPE_CHECKING:
+    from ep_nnapi.epcontext.contexts import WeightsTarget
     from ep_nnapi.ort._native import CData
 
 
@@ -155,6 +155,8 @@ class Ep:
         return [create_context_node(node, context) for node, context in pairs]
 
     def _weights_target(self, context: ContextOptions) -> WeightsTarget:
+        from ep_nnapi.epcontext.contexts import WeightsReceiver  # most sessions write no context
+
         if context.embed or self._data is None or not self._data.writes:
             return context.weights_beside(self._path)
         return WeightsReceiver(context.compiled_path(self._path), self._data.write)

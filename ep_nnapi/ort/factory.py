@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.options import Options
@@ -15,11 +14,12 @@ from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
 from ep_nnapi.ort.ep import Ep
 from ep_nnapi.ort.names import EP_NAME, provider_options
-from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 
 if TYPE_CHECKING:
+    from ep_nnapi.epcontext.contexts import WeightsTarget
     from ep_nnapi.ort._native import CData
+    from ep_nnapi.provider.run_events import Listener
 
 CPU = 0  # Source: OrtHardwareDeviceType.
 

@@ -13,7 +13,6 @@ from math import erf, pi, sqrt
 from typing import TypeAlias
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
@@ -133,7 +132,7 @@ def _of_odd(flow: Flow, pattern: Term, index: int) -> _OfOdd | None:
     # x times an even polynomial is odd: samples above 0 tell all of it
     if factor is None or np.any(factor[0][1::2]) or factor[0][-1] <= 0:
         return None
-    return _OfOdd(x, _SAMPLES * polyval(_SAMPLES, factor[0]), found.members | factor[1])
+    return _OfOdd(x, _SAMPLES * np.polyval(factor[0][::-1], _SAMPLES), found.members | factor[1])
 
 
 def _polynomial(

@@ -17,8 +17,13 @@ from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.epcontext.checksum import add_placeholder, write_checksum
 from ep_nnapi.epcontext.container import Container, pack
 from ep_nnapi.epcontext.contexts import companion_name, context_attributes, contexts_of
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
-from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_EP, CONTEXT_OP, EP_SOURCE
+from ep_nnapi.epcontext.names import (
+    CONTEXT_DOMAIN,
+    CONTEXT_EP,
+    CONTEXT_OP,
+    EP_SOURCE,
+    FORMAT_VERSION,
+)
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.nnapi.runtime import Runtime

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
+from ep_nnapi.epcontext.names import FORMAT_VERSION
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import Options
 from ep_nnapi.provider.devices import choose_device, default_device, runtime_of

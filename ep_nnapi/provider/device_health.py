@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.codes import ResultCode
-from ep_nnapi.nnapi.library import LibraryRuntime
 from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import Runtime
 
@@ -97,7 +96,7 @@ _HEALTH: WeakKeyDictionary[object, DeviceHealth] = WeakKeyDictionary()
 
 def health_of(runtime: Runtime) -> DeviceHealth:
     """Returns the health of a runtime's devices; all sessions on one library share it."""
-    key: object = runtime.functions if isinstance(runtime, LibraryRuntime) else runtime
+    key: object = getattr(runtime, "functions", runtime)  # a LibraryRuntime is of one session
     found = _HEALTH.get(key)  # asked for in each run, so that no second one is made to be dropped
     return _HEALTH.setdefault(key, DeviceHealth()) if found is None else found
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.registry import host_runtime
-from ep_nnapi.nnapi.library import LibraryRuntime, load
-from ep_nnapi.nnapi.profile.device import ProfiledRuntime
-from ep_nnapi.nnapi.profile.file import read
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
 from ep_nnapi.option_values import Relaxed
 from ep_nnapi.options import DEFAULT_RUNTIME, HOST, Options
@@ -19,6 +17,9 @@ from ep_nnapi.ort_devices.device import HOST_CPU
 from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of
 from ep_nnapi.target import NnapiFlag
+
+if TYPE_CHECKING:
+    from ep_nnapi.nnapi.profile.answers import Profile
 
 FAST_DEVICES = (HOST_CPU,)
 """Devices of the host that are tried before nnapi-reference, first to last."""
@@ -39,6 +40,8 @@ def open_runtime(name: str) -> Runtime:
     """
     if name in RUNTIMES:
         return RUNTIMES[name]()
+    from ep_nnapi.nnapi.library import LibraryRuntime, load
+
     return LibraryRuntime(load(name))
 
 
@@ -56,7 +59,15 @@ def runtime_of(options: Options) -> Runtime:
         raise OptionError(
             f"device_profile is for the host runtime, not for {options.runtime}; drop one of them"
         )
+    from ep_nnapi.nnapi.profile.device import ProfiledRuntime
+    from ep_nnapi.nnapi.profile.file import read
+
     return ProfiledRuntime(read(Path(options.device_profile)), open_runtime(HOST))
+
+
+def _profile_of(runtime: Runtime) -> Profile | None:
+    """Returns the profile of a ProfiledRuntime."""
+    return getattr(runtime, "profile", None)
 
 
 def devices(runtime: str = DEFAULT_RUNTIME) -> tuple[Device, ...]:
@@ -69,16 +80,14 @@ def default_device(runtime: Runtime, flags: NnapiFlag) -> str | None:
 
     None leaves the choice to `choose_device`, as with the flag CPU_ONLY.
     """
-    if isinstance(runtime, ProfiledRuntime) and NnapiFlag.CPU_ONLY not in flags:
-        return runtime.profile.device.name
-    return None
+    profile = _profile_of(runtime)
+    return profile.device.name if profile and NnapiFlag.CPU_ONLY not in flags else None
 
 
 def recorded_costs(runtime: Runtime, device: Device) -> Mapping[str, object] | None:
     """Returns the calibration that was recorded with a profile's device, None without one."""
-    if isinstance(runtime, ProfiledRuntime) and device.name == runtime.profile.device.name:
-        return runtime.profile.calibration
-    return None
+    profile = _profile_of(runtime)
+    return profile.calibration if profile and device.name == profile.device.name else None
 
 
 _LAST = {REFERENCE_DEVICE: 1, HOST_CPU: 2}

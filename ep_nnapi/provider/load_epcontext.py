@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ep_nnapi.epcontext.checksum import verify_checksum
-from ep_nnapi.epcontext.container import unpack
 from ep_nnapi.epcontext.names import CONTEXT_OP
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
@@ -90,6 +88,9 @@ def _lowered(
 
     Raises ModelError if it is corrupt, too new, or needs a higher feature level.
     """
+    from ep_nnapi.epcontext.checksum import verify_checksum  # most sessions read no context
+    from ep_nnapi.epcontext.container import unpack
+
     data = node.attributes.get("ep_cache_context")
     if not isinstance(data, str):
         raise ModelError("it has no ep_cache_context; prepare the model again")

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ep_nnapi.costs.calibration import cost_model
-from ep_nnapi.epcontext.container import pack
-from ep_nnapi.epcontext.contexts import WeightsTarget, contexts_of
-from ep_nnapi.epcontext.layout import FORMAT_VERSION
+from ep_nnapi.epcontext.names import FORMAT_VERSION
 from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
@@ -42,6 +41,9 @@ from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
+
+if TYPE_CHECKING:
+    from ep_nnapi.epcontext.contexts import WeightsTarget
 
 logger = logging.getLogger(__name__)
 MANY_CLUSTERS = 300
@@ -164,6 +166,9 @@ class Provider:
 
         Else their weights are written there. Raises ModelError for a cluster with symbolic shapes.
         """
+        from ep_nnapi.epcontext.container import pack  # most sessions write no context
+        from ep_nnapi.epcontext.contexts import contexts_of
+
         packed = []
         for cluster in clusters:
             if not isinstance(cluster, CompiledCluster):

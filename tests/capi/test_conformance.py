@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.nnapi.capi import libneuralnetworks_path
-from ep_nnapi.nnapi.host.kernels import KERNELS
+from ep_nnapi.nnapi.host.kernels.table import KERNELS
 
 RUNNER = Path(__file__).resolve().parents[3] / "shared" / "nnapi_conformance" / "run.py"
 MODES = ("sync", "async", "burst", "fenced", "reusable", "memory", "cached")

@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernels import KERNELS
+from ep_nnapi.nnapi.host.kernels.table import KERNELS
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.report import ClusterReport
 from tests import wrong_device

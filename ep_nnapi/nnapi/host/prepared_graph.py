@@ -23,7 +23,7 @@ from ep_nnapi.nnapi.host.execution_plan import (
     shape_input,
     static_shape,
 )
-from ep_nnapi.nnapi.host.kernels import find
+from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations, without_data
 from ep_nnapi.nnapi.host.run import Run
 from ep_nnapi.nnapi.host.timed_step import timed_operation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.host.kernels import find
+from ep_nnapi.nnapi.host.kernels.table import find
 from ep_nnapi.nnapi.shapes import SHAPES
 
 LATER = ["IF", "WHILE"]

@@ -6,7 +6,7 @@ import pytest
 
 from ep_nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
-from ep_nnapi.nnapi.host.kernels import KERNELS
+from ep_nnapi.nnapi.host.kernels.table import KERNELS
 from tests.nnapi import conformance
 
 RUNTIME = HostRuntime()

@@ -1,4 +1,4 @@
-"""Kernels of the reference device, by operation family; `find` returns one by operation and type.
+"""Kernels of the reference device, by operation family; `table.find` returns one.
 
 How to write a kernel
 
@@ -37,67 +37,3 @@ real numbers compute in float32 and use `sums` for long sums: the error of a sum
 may be a millionth of the greatest result. `tests/nnapi/host/test_accuracy.py` tests each operation.
 Do not loop over elements in Python; keep scratch memory in blocks that fit the cache.
 """
-
-from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.host.kernel import Kernel, table
-from ep_nnapi.nnapi.host.kernels import (
-    activation,
-    blocks,
-    control_flow,
-    conversion,
-    convolution,
-    depthwise,
-    detection,
-    elementwise,
-    keypoint,
-    lookup,
-    lstm,
-    matmul,
-    movement,
-    normalization,
-    pooling,
-    projection,
-    quantized_lstm,
-    reduction,
-    resize,
-    rnn,
-    roi,
-    sampling,
-    slicing,
-    svdf,
-    transposed,
-)
-from ep_nnapi.nnapi.signature import OperationSpec
-
-KERNELS = table(
-    *activation.KERNELS,
-    *blocks.KERNELS,
-    *control_flow.KERNELS,
-    *conversion.KERNELS,
-    *convolution.KERNELS,
-    *depthwise.KERNELS,
-    *detection.KERNELS,
-    *elementwise.KERNELS,
-    *keypoint.KERNELS,
-    *lookup.KERNELS,
-    *lstm.KERNELS,
-    *matmul.KERNELS,
-    *movement.KERNELS,
-    *normalization.KERNELS,
-    *pooling.KERNELS,
-    *projection.KERNELS,
-    *quantized_lstm.KERNELS,
-    *reduction.KERNELS,
-    *resize.KERNELS,
-    *rnn.KERNELS,
-    *roi.KERNELS,
-    *sampling.KERNELS,
-    *slicing.KERNELS,
-    *svdf.KERNELS,
-    *transposed.KERNELS,
-)
-
-
-def find(spec: OperationSpec, code: OperandCode | None) -> Kernel | None:
-    """Returns the kernel for an operation with type variable T = `code`; None if there is none."""
-    return KERNELS.get((spec, code)) or KERNELS.get((spec, None))
