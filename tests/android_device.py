@@ -70,11 +70,10 @@ class AndroidDevice:
 
     def prepare(self, model: Model, options: CompileOptions) -> AndroidModel:
         assert not model.relaxed or options.precise, "the CPU implementation is not relaxed"
-        faults = [
-            *violations(model),
-            *(f for use in uses(model) for f in _endless(use, self.level)),
-        ]
-        return AndroidModel(self, model, faults, ClampingPreparation(self.level).graph(model))
+        empty = () if model.inputs else ("a model without inputs is BAD_DATA",)
+        endless = (fault for use in uses(model) for fault in _endless(use, self.level))
+        graph = ClampingPreparation(self.level).graph(model)
+        return AndroidModel(self, model, [*empty, *violations(model), *endless], graph)
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class _Recorder:
         An operation whose query fails alone is not supported.
         """
         try:
-            return list(self.runtime.supported(model, self.device))
+            return list(self.runtime.supported(model, self.device))[: len(probes)]
         except RuntimeFailure:
             if len(probes) == 1:
                 return [False]

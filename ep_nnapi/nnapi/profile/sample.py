@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.shapes import Dims, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Fact
 from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import RELU
 from ep_nnapi.nnapi.validate import check_operation
 
 Inputs = Mapping[str, tuple[Operand, ...]]
@@ -114,7 +115,10 @@ def use_of(sample: Sample) -> tuple[OperationUse, int] | None:
 
 
 def model_of(uses: Sequence[OperationUse]) -> Model:
-    """One model of all operations, each with operands of its own; relaxed if the first one is."""
+    """One model of all operations, each with operands of its own; relaxed if the first one is.
+
+    NNAPI takes no model without an input: a RELU after operations of constants alone has one.
+    """
     operands: list[Operand] = []
     operations: list[Operation] = []
     inputs: list[int] = []
@@ -127,6 +131,11 @@ def model_of(uses: Sequence[OperationUse]) -> Model:
         outputs += range(middle, end)
         ends = tuple(range(first, middle)), tuple(range(middle, end))
         operations.append(Operation(use.spec, *ends))
+    if not inputs:
+        x, y = len(operands), len(operands) + 1
+        operands += [Operand(OperandCode.TENSOR_FLOAT32, (1,))] * 2
+        operations.append(Operation(RELU, (x,), (y,)))
+        inputs, outputs = [x], [*outputs, y]
     relaxed = bool(uses) and uses[0].relaxed
     return Model(tuple(operands), tuple(operations), tuple(inputs), tuple(outputs), relaxed)
 

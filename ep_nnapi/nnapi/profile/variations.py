@@ -232,7 +232,7 @@ def _of_broadcasts(sample: Sample) -> Iterator[Sample]:
 
 
 def _of_counts(sample: Sample) -> Iterator[Sample]:
-    """Other numbers of operands of a repeated parameter."""
+    """Other numbers of operands of a repeated parameter, and different zero points of them."""
     for param in sample.params:
         if param.many:
             operand = sample.input(param.name)
@@ -240,6 +240,11 @@ def _of_counts(sample: Sample) -> Iterator[Sample]:
                 yield sample.changed(**{param.name: (operand,) * count})
             constant = with_zeros(operand)
             yield sample.changed(**{param.name: (constant, constant)})
+            points = ZERO_POINTS.get(operand.type, ())
+            for count in range(2, len(points) + 1):
+                for chosen in combinations(points, count):
+                    mixed = tuple(replace(operand, zero_point=point) for point in chosen)
+                    yield sample.changed(**{param.name: mixed})
 
 
 def _of_quantization(sample: Sample) -> Iterator[Sample]:

@@ -19,7 +19,7 @@ from ep_nnapi.nnapi.profile.seeds import seeds_of
 from ep_nnapi.nnapi.profile.use import OperationUse
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.nnapi.spec import BY_NAME
-from tests.nnapi.profile.make import Q8, add, scalar, tensor, use
+from tests.nnapi.profile.make import F32, I32, Q8, add, scalar, tensor, use
 
 IMAGE = tensor(1, 4, 4, 2)
 
@@ -79,6 +79,36 @@ def test_constants():
 def test_samples_above_the_level_of_the_runtime_are_not_asked(level: int, answer: Answer):
     profile = recorded(lambda u: True, "EXP", level=level)
     assert answers(profile, use("EXP", [IMAGE], IMAGE)) == [answer]
+
+
+class _OfAndroid(HostRuntime):
+    """Takes no model without inputs."""
+
+    def supported(self, model: Model, device: Device) -> tuple[bool, ...]:
+        if not model.inputs:
+            raise RuntimeFailure("ANeuralNetworksModel_finish", "ANEURALNETWORKS_BAD_DATA")
+        return super().supported(model, device)
+
+
+def test_operations_of_constants_alone_are_asked_about_beside_another_one():
+    runtime = _OfAndroid([SampleDevice("d", lambda u: u.outputs[0].type is F32)])
+    samples = seeds_of(BY_NAME["FILL"])
+    (profile,) = record_all([(runtime, runtime.devices()[0])], samples)
+    dims = tensor(2, code=I32, value=3)
+    floats = use("FILL", [dims, scalar(-1.0)], tensor(3, 3))
+    integers = use("FILL", [dims, scalar(1)], tensor(3, 3, code=I32))
+    assert answers(profile, floats, integers) == [YES, NO]
+
+
+@pytest.mark.parametrize("changes", [{"zero_point": 7}, {"scale": 1.0}], ids=str)
+def test_only_one_concatenated_operand_has_the_quantization_of_the_output(changes: dict):
+    one = tensor(1, 4, code=Q8, zero=128)
+    whole = replace(one, dimensions=(1, 8))
+    others = (one, replace(one, **changes))
+    asked = [use("CONCATENATION", [one, other, scalar(1)], whole) for other in others]
+    assert answers(recorded(lambda u: True, "CONCATENATION"), *asked) == [YES, YES]
+    alike = recorded(lambda u: "same_quantization=no" not in form_of(u).traits, "CONCATENATION")
+    assert answers(alike, *asked) == [YES, NO]
 
 
 class _Picky(HostRuntime):
