@@ -9,7 +9,7 @@ from types import MappingProxyType
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.sizes.inference import Assume, infer_shapes, is_sized
+from ep_nnapi.sizes.inference import Assume, Conflict, infer_shapes, is_sized
 from ep_nnapi.sizes.symbols import Shapes, substitute_symbols, symbol_values
 
 
@@ -37,28 +37,33 @@ def bind_shapes(graph: Graph, shapes: Shapes) -> Graph:
 class BoundGraph:
     """A graph bound to input shapes.
 
-    consistent  True if shape inference found no node with inconsistent inputs
+    conflict  as of `Inference`: None if shape inference found no node with inconsistent inputs
     assumed  True if some nodes read tensors with assumed shapes; these tensors have no known shape
              as outputs of the nodes that compute them
     """
 
     graph: Graph
-    consistent: bool
+    conflict: Conflict | None
     assumed: bool
 
 
-def bind_and_check(graph: Graph, shapes: Shapes, assume: Assume | None = None) -> BoundGraph:
+def bind_and_check(
+    graph: Graph, shapes: Shapes, assume: Assume | None = None, *, until: int | None = None
+) -> BoundGraph:
     """Binds like `bind_shapes`; tensors with data-dependent shapes get the shapes from `assume`.
 
+    until   as of `infer_shapes`; a graph with a conflict is not bound then
     Raises OptionError if `shapes` does not fit the graph's inputs.
     """
     sizes = symbol_values(graph_inputs(graph), shapes)
     known = {v.name: _substitute(v, shapes, sizes) for v in _values(graph)}
     known.update((v.name, replace(v, dims=shapes[v.name])) for v in graph.inputs if v.folded)
     parts = [part for n in graph.nodes for part in n.originals]
-    found = infer_shapes(parts, known, {v.name for v in graph.outputs}, assume)
+    found = infer_shapes(parts, known, {v.name for v in graph.outputs}, assume, until=until)
+    if until is not None and found.conflict is not None:
+        return BoundGraph(graph, found.conflict, bool(found.assumed))
     bound = _replace_values(graph, found.values, found.assumed)
-    return BoundGraph(bound, found.consistent, bool(found.assumed))
+    return BoundGraph(bound, found.conflict, bool(found.assumed))
 
 
 def infer_missing_shapes(graph: Graph) -> Graph:

@@ -15,14 +15,14 @@ from typing import TypeAlias
 import numpy as np
 from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
-from ep_nnapi.graph.dag import bytes_of, outputs_of
+from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import node_of
 from ep_nnapi.graph.value import Array, Constant, DType, Value
-from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
+from ep_nnapi.sizes.requirements import is_contradicted
 
 _MAX_FOLDED = 512 * 512
 """Maximum elements of a folded result: an attention mask for BERT's longest sequence."""
@@ -60,16 +60,20 @@ def is_sized(value: Value) -> bool:
     return value.dims is not None and {*map(type, value.dims)} <= {int}
 
 
+Conflict: TypeAlias = tuple[int, GraphNode]
+"""Position and node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Inference:
     """Result of shape inference and folding: a graph's values by name.
 
-    consistent  True if the shapes are consistent with each other
+    conflict  the first node with inconsistent shapes, as bound, and its position; None if all agree
     assumed  the values that have assumed shapes in `values`, here without these
     """
 
     values: Mapping[str, Value]
-    consistent: bool
+    conflict: Conflict | None
     assumed: Mapping[str, Value]
 
 
@@ -78,18 +82,21 @@ def infer_shapes(
     known: Mapping[str, Value],
     declared: Collection[str],
     assume: Assume | None = None,
+    *,
+    until: int | None = None,
 ) -> Inference:
     """Infers shapes and folds shape arithmetic, starting from the values in `known`, by name.
 
     nodes      single nodes in topological order; `known` has all their outputs
     declared   names of values with shapes declared in the model, which are checked by inference
     assume     gives shapes to outputs without any, if their node's inputs are consistent
+    until      stop at the first conflict, or at the node of this position, which counts as one
 
     A folded value has its elements as its constant and `folded` set.
     """
-    found, consistent = dict(known), True
+    found, conflict = dict(known), None
     assumed: dict[str, Value] = {}
-    for node in nodes:
+    for position, node in enumerate(nodes):
         bound = replace(
             node,
             inputs=tuple(v and found.get(v.name, v) for v in node.inputs),
@@ -101,8 +108,11 @@ def infer_shapes(
                 outputs = infer_outputs(bound)
             except shape_inference.InferenceError:
                 valid = False
-        within_limit = all(bytes_of(v) <= MAX_BYTES for v in outputs)
-        consistent = consistent and valid and within_limit and not _gathers_out_of_range(bound)
+        bound = replace(bound, outputs=tuple(outputs))
+        if conflict is None and (position == until or not valid or is_contradicted(bound)):
+            conflict = position, bound
+        if conflict is not None and until is not None:
+            break
         results = _fold(bound, outputs)
         found.update((v.name, v) for v in results)
         if assume is not None and valid and not all(map(is_sized, results)):
@@ -112,7 +122,7 @@ def infer_shapes(
             assumed.update(
                 (v.name, before[v.name]) for v in samples if is_sized(v) and v.name in before
             )
-    return Inference(found, consistent, assumed)
+    return Inference(found, conflict, assumed)
 
 
 def declares_wrong_shape(node: GraphNode) -> bool:
@@ -193,19 +203,6 @@ def infer_outputs(node: GraphNode) -> tuple[Value, ...]:
         return outputs_of(node)
     inferred = tuple(v and _merge_shape(v, types.get(v.name)) for v in node.outputs)
     return correct_ceil_mode(replace(node, outputs=inferred))
-
-
-def _gathers_out_of_range(node: GraphNode) -> bool:
-    """True for a Gather out of range, as of position embeddings for too long a sequence."""
-    if node.domain or node.op_type != "Gather":
-        return False
-    table, indices = node.inputs[:2]
-    if table is None or not is_sized(table) or indices is None or not indices.folded:
-        return False
-    axis = node.attributes.get("axis", 0)
-    size = table.shape[axis] if isinstance(axis, int) else 0
-    numbers = indices.constant.array if indices.constant is not None else np.zeros(0)
-    return bool(np.any((numbers < -size) | (numbers >= size)))
 
 
 def _merge_shape(value: Value, inferred: TypeProto | None) -> Value:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
+import numpy as np
 from onnx import defs
 
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, FloatEquivalent
 
 _MICROSOFT = "com.microsoft"
 _SHAPE_OF_FIRST_INPUT = frozenset(
     (
-        *(("", name) for name in ("GroupNormalization", "MeanVarianceNormalization")),
+        *(("", name) for name in ("Affine", "GroupNormalization", "ImageScaler")),
+        *(("", name) for name in ("MeanVarianceNormalization", "ParametricSoftplus", "ScaledTanh")),
         *((_MICROSOFT, name) for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")),
         *((_MICROSOFT, name) for name in ("DequantizeLinear", "QuantizeLinear")),
         *(("ai.onnx.ml", name) for name in ("Imputer", "Normalizer", "Scaler")),
@@ -26,6 +29,8 @@ _FUSED = {"FusedConv": ("Conv", 3), "FusedGemm": ("Gemm", 3), "FusedMatMul": ("M
 """ONNX Runtime's fused operators: the operator they extend, and its number of inputs."""
 _PROXY_OPSET = 13
 """An opset with all substitutes; later opsets do not change their shape inference."""
+_LAST = 2**63 - 1
+"""An end of Slice beyond every size."""
 _EQUIVALENTS = {"GreaterOrEqual": "Greater", "LessOrEqual": "Less", "PRelu": "Mul"}
 """Equivalents for shape inference of operators that ONNX defines as functions, and of PRelu.
 
@@ -57,6 +62,8 @@ def inference_proxy(node: GraphNode) -> GraphNode:
 def _proxy_of_onnx(node: GraphNode) -> GraphNode:
     if node.op_type == "Squeeze" and _has_empty_axes(node):
         return _rewrite_as(node, "Squeeze", node.inputs[:1])
+    if node.op_type == "Crop":
+        return _rewrite_as(node, "Slice", (node.inputs[0], *_ends_of_crop(node)))
     like = _EQUIVALENTS.get(node.op_type)
     return node if like is None else _rewrite_as(node, like, node.inputs)
 
@@ -72,6 +79,19 @@ def _rewrite_as(node: GraphNode, op_type: str, inputs: Sequence[Value | None]) -
         outputs=node.outputs[:1],
         attributes={name: a for name, a in node.attributes.items() if name in known},
     )
+
+
+def _ends_of_crop(node: GraphNode) -> Iterator[Value]:
+    """Yields starts, ends and axes. Source: ONNX Runtime's Crop, an operator of ONNX's first days.
+
+    border  left, top, right, bottom; scale: height and width instead of right and bottom
+    """
+    left, top, right, bottom = cast("tuple[int, ...]", node.attributes.get("border", (0,) * 4))
+    ends = [-bottom or _LAST, -right or _LAST]
+    if scale := cast("tuple[int, ...]", node.attributes.get("scale", ())):
+        ends = [top + scale[0], left + scale[1]]
+    for name, given in {"starts": [top, left], "ends": ends, "axes": [2, 3]}.items():
+        yield Value(f"{node.name}/{name}", DType.INT64, (2,), constant=Constant.of(np.array(given)))
 
 
 def _has_empty_axes(node: GraphNode) -> bool:

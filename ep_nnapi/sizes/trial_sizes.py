@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.graph.value import Value
 from ep_nnapi.sizes.bind import BoundGraph, bind_and_check, graph_inputs
+from ep_nnapi.sizes.inference import Conflict
+from ep_nnapi.sizes.requirements import proposed_sizes, sizes_by_symbol
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
-from ep_nnapi.sizes.weight_sizes import sizes_by_weights
 
 _DEFAULT_SIZES = ((64, 32), (96, 32))
 """First size and step of the samples for free dimensions, for each of the two samples.
@@ -23,13 +25,18 @@ which recurrent operators are unrolled.
 """
 
 _ALTERNATIVES = (32, 48, 16, 224, 512, 1)
-"""Sizes tried if the defaults are inconsistent; 1 is last, as almost every model allows it."""
+"""Sizes tried if none agree with the constants; 1 is last, as almost every model allows it."""
 
 _MAX_NODES = 1000
 """Maximum nodes of a graph for which these are tried: each try infers all shapes again."""
 
-_Sizes: TypeAlias = Mapping[Dim, int]
-"""Sizes by symbolic dimension; all unnamed dimensions are under None."""
+_ROUNDS = 8
+"""Maximum conflicts that are resolved one after another, as of a chain of convolutions."""
+_ALL = sys.maxsize
+
+_Dim: TypeAlias = str | tuple[str, int] | None
+"""A symbolic dimension; an unnamed one: its input and axis; None: all data-dependent ones."""
+_Sizes: TypeAlias = Mapping[_Dim, int]
 
 
 def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[Graph]:
@@ -39,8 +46,8 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
 
     assume   give data-dependent dimensions the sample size of unnamed dimensions; False leaves them
              unknown
-    If the model's static sizes are inconsistent with the default samples, others are searched: for
-    one dimension after another, then one size for all.
+    If the model is inconsistent with the default samples, sizes that agree with its constants are
+    searched, then others: for one dimension after another, then one size for all.
     Raises OptionError if `fixed` names neither an input nor a symbol, or contradicts the model.
     """
     search = _SampleSearch.of(graph, fixed, assume)
@@ -50,11 +57,24 @@ def sample_graphs(graph: Graph, fixed: Shapes, *, assume: bool = True) -> list[G
     if not search.free:
         return [bound.graph]
     first, second = (search.default_sizes(i) for i in range(len(_DEFAULT_SIZES)))
-    found = (first, bound.graph) if bound.consistent else search.first_consistent(first)
+    found = (first, bound) if bound.conflict is None else search.consistent(first, bound)
     if found is None:
         return [bound.graph, search.bind(second).graph]
-    sizes, view = found
-    return [view, search.second_sample(sizes, second)]
+    return [found[1].graph, search.second_sample(*found, second)]
+
+
+def runnable_shapes(graph: Graph, fixed: Shapes, size: int) -> Shapes:
+    """Shapes of the inputs that agree with each other and with the model's constants, for a run.
+
+    size   of the free dimensions, where the model allows it; the first of an input is 1
+    Returns {} if none are found; raises as `sample_graphs`.
+    """
+    search = _SampleSearch.of(graph, fixed, assume=True)
+    first = {_key(v, 0) for v in search.inputs if v.dims}
+    sizes = {dim: 1 if dim in first else size for dim in search.free} | {None: size}
+    bound = search.bind(sizes, _ALL)
+    found = (sizes, bound) if bound.conflict is None else search.consistent(sizes, bound)
+    return {} if found is None else search.shapes(found[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,59 +89,114 @@ class _SampleSearch:
     inputs: tuple[Value, ...]
     fixed: Shapes
     known: Mapping[str, int]
-    free: tuple[Dim, ...]
+    free: tuple[_Dim, ...]
     assume: bool
 
     @staticmethod
     def of(graph: Graph, fixed: Shapes, assume: bool) -> _SampleSearch:
         """Creates the trial of `graph`; raises OptionError as `sample_graphs` does."""
         inputs = graph_inputs(graph)
-        known = {**sizes_by_weights(graph), **fixed_symbols(inputs, fixed)}
-        dims = {d for v in inputs if v.name not in fixed for d in v.dims or ()}
-        named = sorted(d for d in dims if isinstance(d, str) and d not in known)
-        free = (*named, None) if None in dims else tuple(named)
+        known = {**sizes_by_symbol(graph), **fixed_symbols(inputs, fixed)}
+        dims = {
+            _key(v, axis)
+            for v in inputs
+            if v.name not in fixed
+            for axis, dim in enumerate(v.dims or ())
+            if not isinstance(dim, int) and dim not in known
+        }
+        free = tuple(sorted(dims, key=lambda dim: (not isinstance(dim, str), dim)))
         return _SampleSearch(graph, inputs, fixed, known, free, assume)
 
     def default_sizes(self, which: int) -> _Sizes:
         """The default sizes of sample 0 or 1."""
         first, step = _DEFAULT_SIZES[which]
-        named = {d: first + step * i for i, d in enumerate(self.free)}
+        named = {d: first + step * i * isinstance(d, str) for i, d in enumerate(self.free)}
         return {**named, None: first}
 
-    def bind(self, sizes: _Sizes) -> BoundGraph:
-        """Binds the graph to these sizes; the result says if they are consistent."""
-        known: dict[Dim, int] = {**sizes}
+    def shapes(self, sizes: _Sizes) -> Shapes:
+        """The shapes of the inputs."""
+        known: dict[_Dim, int] = {**sizes}
         known.update(self.known)
-        shapes = {
-            v.name: self.fixed.get(v.name) or tuple(_size(d, known) for d in v.dims)
+        return {
+            v.name: self.fixed.get(v.name)
+            or tuple(d if isinstance(d, int) else known[_key(v, i)] for i, d in enumerate(v.dims))
             for v in self.inputs
             if v.dims is not None
         }
-        if not self.assume:
-            return bind_and_check(self.graph, shapes)
-        return bind_and_check(self.graph, shapes, partial(_with_size, sizes[None]))
 
-    def first_consistent(self, default_sizes: _Sizes) -> tuple[_Sizes, Graph] | None:
-        """The first consistent sizes other than the defaults, and the graph, or None."""
-        for sizes in self._candidates(default_sizes):
-            bound = self.bind(sizes)
-            if bound.consistent:
-                return sizes, bound.graph
+    def bind(self, sizes: _Sizes, until: int | None = None) -> BoundGraph:
+        """Binds the graph to these sizes; the result has the first conflict."""
+        assume = partial(_with_size, sizes[None]) if self.assume else None
+        return bind_and_check(self.graph, self.shapes(sizes), assume, until=until)
+
+    def consistent(self, sizes: _Sizes, bound: BoundGraph) -> tuple[_Sizes, BoundGraph] | None:
+        """Consistent sizes near those with which the graph is bound to a conflict, or None."""
+        return self._resolved(sizes, bound) or self._first_of(self._alternatives(sizes))
+
+    def second_sample(self, found: _Sizes, bound: BoundGraph, default_sizes: _Sizes) -> Graph:
+        """The graph with the default sizes, or what is consistent of these and the found ones.
+
+        Instead of a default, half or twice the found size is tried.
+        """
+        sample = self._first_of([default_sizes])
+        for dim in () if sample is not None else self.free:
+            near = (default_sizes[dim], found[dim] // 2, found[dim] * 2)
+            tried = ({**found, dim: size} for size in near if size)
+            found, bound = self._first_of(tried) or (found, bound)
+        return bound.graph if sample is None else sample[1].graph
+
+    def _first_of(self, tried: Iterable[_Sizes]) -> tuple[_Sizes, BoundGraph] | None:
+        bound = ((sizes, self.bind(sizes, _ALL)) for sizes in tried)
+        return next((each for each in bound if each[1].conflict is None), None)
+
+    def _resolved(self, sizes: _Sizes, bound: BoundGraph) -> tuple[_Sizes, BoundGraph] | None:
+        """The first consistent sizes as one conflict after another is resolved, or None."""
+        seen = [sizes]
+        for _ in range(_ROUNDS):
+            if bound.conflict is None:
+                return sizes, bound
+            conflict = bound.conflict
+            reached, best = conflict[0] - 1, None
+            for proposed in self._proposals(sizes, conflict):
+                if proposed in seen:
+                    continue
+                seen.append(proposed)
+                tried = self.bind(proposed, _ALL)
+                position = _ALL if tried.conflict is None else tried.conflict[0]
+                if position > reached:
+                    reached, best = position, (proposed, tried)
+            if best is None:
+                return None
+            sizes, bound = best
         return None
 
-    def second_sample(self, found: _Sizes, default_sizes: _Sizes) -> Graph:
-        """The graph with the default sizes, or `found` ones for dimensions that need them."""
-        bound = self.bind(default_sizes)
-        if bound.consistent:
-            return bound.graph
-        sizes = dict(found)
-        for dim in self.free:
-            tried = {**sizes, dim: default_sizes[dim]}
-            if self.bind(tried).consistent:
-                sizes = tried
-        return self.bind(sizes).graph
+    def _proposals(self, sizes: _Sizes, conflict: Conflict) -> Iterator[_Sizes]:
+        """Sizes with which the conflict may disappear, that differ in one dimension or a group."""
+        position = conflict[0]
 
-    def _candidates(self, default_sizes: _Sizes) -> Iterator[_Sizes]:
+        def at(group: Sequence[_Dim], size: int) -> GraphNode | None:
+            met = self.bind({**sizes, **dict.fromkeys(group, size)}, position).conflict
+            return met[1] if met is not None and met[0] == position else None
+
+        for group in self._groups():
+            size = sizes[group[0]]
+            node = at(group, size)
+            for probe in (2 * size, size // 2):
+                if node is not None and probe and (other := at(group, probe)) is not None:
+                    for proposed in proposed_sizes(node, other, (size, probe)):
+                        yield {**sizes, **dict.fromkeys(group, proposed)}
+                    break
+
+    def _groups(self) -> list[tuple[_Dim, ...]]:
+        """The free dimensions, then those of each input that may go together: height and width."""
+        together = (
+            tuple(d for d in dict.fromkeys(_key(v, i) for i in range(1, v.rank)) if d in self.free)
+            for v in self.inputs
+            if v.dims is not None
+        )
+        return [*((dim,) for dim in self.free), *dict.fromkeys(g for g in together if len(g) > 1)]
+
+    def _alternatives(self, default_sizes: _Sizes) -> Iterator[_Sizes]:
         if len(self.graph.nodes) > _MAX_NODES:
             return
         for dim in self.free:
@@ -130,6 +205,12 @@ class _SampleSearch:
             yield from (
                 {**default_sizes, **dict.fromkeys(self.free, size)} for size in _ALTERNATIVES
             )
+
+
+def _key(value: Value, axis: int) -> _Dim:
+    """The dimension as `_SampleSearch` knows it; of a static one, what no other has."""
+    dim = (value.dims or ())[axis]
+    return dim if isinstance(dim, str) else (value.name, axis)
 
 
 def _with_size(size: int, node: GraphNode) -> list[Value]:
@@ -142,7 +223,3 @@ def _with_size(size: int, node: GraphNode) -> list[Value]:
         replace(v, dims=v.dims and tuple(d if isinstance(d, int) else size for d in v.dims))
         for v in outputs_of(node)
     ]
-
-
-def _size(dim: Dim, known: Mapping[Dim, int]) -> int:
-    return dim if isinstance(dim, int) else known[dim]

@@ -33,6 +33,9 @@ def cases() -> Iterator[Given]:
     q = np.zeros((4, 5), np.uint8)
     yield "", "GroupNormalization", (f32(2, 4, 3), f32(4), f32(4)), {"num_groups": 2}
     yield "", "MeanVarianceNormalization", (f32(2, 4, 3, 1),), {}
+    yield "", "Crop", (f32(1, 3, 8, 9),), {"border": (1, 2, 3, 0)}
+    yield "", "Crop", (f32(1, 3, 8, 9),), {"border": (1, 2, 0, 0), "scale": (4, 5)}
+    yield "", "ImageScaler", (f32(1, 3, 8, 9),), {"scale": 2.0, "bias": [0.5] * 3}
     yield "", "PRelu", (f32(2, 3, 1), f32(4)), {}
     yield "", "Squeeze", (f32(1, 3, 1), np.zeros(0, np.int64)), {}
     table = {"imputed_value_floats": [0.5], "replaced_value_float": 1.0}
@@ -93,7 +96,8 @@ def computed(given: Given) -> tuple[int, ...]:
     kind = TensorProto.UINT8 if stored else TensorProto.FLOAT
     out = helper.make_tensor_value_info("y", kind, None)
     graph = helper.make_graph([node], "g", [], [out], tensors)
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MS, 1)]
+    opset = 9 if op_type in ("Crop", "ImageScaler") else OPSET  # the last one that has them
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     options = exact_options()
     options.log_severity_level = 4

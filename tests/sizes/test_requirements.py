@@ -1,4 +1,4 @@
-"""Symbolic dimensions that have to be as large as the weights."""
+"""Symbolic dimensions that have to be as large as weights and states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 from onnx import helper
 
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.sizes.requirements import sizes_by_symbol
 from ep_nnapi.sizes.trial_sizes import sample_graphs
-from ep_nnapi.sizes.weight_sizes import sizes_by_weights
 from tests.onnx_graph import graph_of
 from tests.ort.models import OPSET, graph, node, tensor
 
@@ -23,6 +23,7 @@ def reading(shape: Shape, op_type: str, *weights: Shape, **attributes: object) -
     return graph_of(helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)]))
 
 
+STATE = [(1, 12, 5), (1, 12, 4), (1, 24), (2,), (1, 2, 4)]
 CASES = {
     "matrix": (("n", "k"), "MatMul", [(5, 7)], {}, {"k": 5}),
     "vector": (("n", "k"), "MatMul", [(5,)], {}, {"k": 5}),
@@ -31,6 +32,7 @@ CASES = {
     "Gemm, transposed": (("k", "n"), "Gemm", [(7, 5)], {"transA": 1, "transB": 1}, {"k": 5}),
     "Conv": (("n", "c", "h", "w"), "Conv", [(8, 3, 1, 1)], {"group": 2}, {"c": 6}),
     "RNN": (("t", "n", "k"), "RNN", [(1, 4, 5), (1, 4, 4)], {"hidden_size": 4}, {"k": 5}),
+    "state": (("t", "n", 5), "GRU", STATE, {"hidden_size": 4}, {"n": 2}),
     "static": (("n", 5), "MatMul", [(5, 7)], {}, {}),
     "no weights": (("n", "k"), "MatMul", [], {}, {}),
     "another operator": (("n", "k"), "Add", [(5,)], {}, {}),
@@ -41,7 +43,7 @@ CASES = {
     ("shape", "op_type", "weights", "attributes", "expected"), CASES.values(), ids=CASES
 )
 def test_symbols_are_as_large_as_the_weights(shape, op_type, weights, attributes, expected) -> None:
-    assert sizes_by_weights(reading(shape, op_type, *weights, **attributes)) == expected
+    assert sizes_by_symbol(reading(shape, op_type, *weights, **attributes)) == expected
 
 
 def test_samples_have_these_sizes_unless_others_are_fixed() -> None:
@@ -49,3 +51,11 @@ def test_samples_have_these_sizes_unless_others_are_fixed() -> None:
     assert [sample.inputs[0].shape[1] for sample in sample_graphs(seen, {})] == [5, 5]
     assert len({sample.inputs[0].shape[0] for sample in sample_graphs(seen, {})}) == 2
     assert sample_graphs(seen, {"k": (6,)})[0].inputs[0].shape[1] == 6
+
+
+def test_weights_behind_a_dequantization_count() -> None:
+    constants = {"q": np.ones((5, 7), np.int8), "s": np.float32(0.1), "z": np.int8(0)}
+    nodes = [node("DequantizeLinear", "q s z", "w"), node("MatMul", "x w", "y")]
+    whole = graph(nodes, [tensor("x", ("n", "k"))], [tensor("y", None)], constants)
+    made = helper.make_model(whole, opset_imports=[helper.make_opsetid("", OPSET)])
+    assert sizes_by_symbol(graph_of(made)) == {"k": 5}
