@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from urllib.parse import quote
 
 from ep_nnapi.errors import ModelError, OptionError
 
@@ -19,6 +20,16 @@ _CHUNK = 1 << 22
 
 TEMPORARY_PREFIX = ".ep-nnapi-"
 """The prefix of temporary files and folders beside outputs."""
+
+
+def file_name_of(name: str) -> str:
+    """Returns the name of a file for a tensor or model: two names never have the same.
+
+    Percent-encoded as in a URL (RFC 3986), a dot at the beginning too; native/whole_file.c does the
+    same.
+    """
+    encoded = quote(name, safe="")
+    return f"%2E{encoded[1:]}" if encoded.startswith(".") else encoded
 
 
 def write_atomically(

@@ -4,8 +4,10 @@
  *     ./prepared_model libonnxruntime_providers_nnapi_context.so digits_ctx.onnx [LIBRARY DEVICE]
  *
  * reads the digit that is on standard input, 64 floats, with models/digits.onnx as
- * `ep-nnapi prepare --format context` compiled it. LIBRARY: a libneuralnetworks.so (default: the
+ * `ep-nnapi prepare --format context` compiled it. The plugin is a path, or the bare name of a library
+ * beside ONNX Runtime's, as in an APK. LIBRARY: a libneuralnetworks.so (default: the
  * system's, or the one beside the plugin); DEVICE: one of its devices. */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include <onnxruntime_c_api.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,13 @@ static const OrtEpDevice *plugin_device(OrtEnv *env) {
       return devices[i];
   fprintf(stderr, "prepared_model: the plugin has no device\n");
   exit(1);
+}
+
+/* ONNX Runtime looks for every path that is relative beside its own library, not in this folder. */
+static void register_plugin(OrtEnv *env, const char *path) {
+  char *here = realpath(path, NULL);
+  check(ort->RegisterExecutionProviderLibrary(env, "nnapi", here != NULL ? here : path));
+  free(here);
 }
 
 static OrtSession *open_session(OrtEnv *env, const char *model, int count, char **words) {
@@ -80,7 +89,7 @@ int main(int count, char **words) {
   ort = OrtGetApiBase()->GetApi(25);
   if (ort == NULL) return fprintf(stderr, "prepared_model: onnxruntime is older than 1.25\n"), 1;
   check(ort->CreateEnv(ORT_LOGGING_LEVEL_WARNING, "prepared_model", &env));
-  check(ort->RegisterExecutionProviderLibrary(env, "nnapi", words[1]));
+  register_plugin(env, words[1]);
   session = open_session(env, words[2], count - 3, words + 3);
   recognise(session, image);
   ort->ReleaseSession(session);

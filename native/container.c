@@ -1,4 +1,5 @@
 /* Reader of containers: see container.h. Python's is ep_nnapi/epcontext/table_reader.py. */
+#define _POSIX_C_SOURCE 200809L
 #include "container.h"
 
 #include <float.h>
@@ -12,6 +13,10 @@
 #endif
 
 static const char CORRUPT[] = "the context is corrupt or truncated; prepare the model again";
+
+#ifndef CTX_SIZE_MAX /* tests have that of 32 bits */
+#define CTX_SIZE_MAX SIZE_MAX
+#endif
 
 /* An operand takes less than 4 GB: lengths are 32-bit in the NDK. */
 static const uint64_t MOST_BYTES = UINT32_MAX;
@@ -80,6 +85,12 @@ size_t ctx_tensor_bytes(const ctx_container *c, const ctx_crossing *crossing) {
   uint32_t i;
   for (i = 0; i < crossing->shape.count; i++) size *= (size_t)c->sizes[crossing->shape.first + i];
   return size;
+}
+
+void *ctx_aligned(size_t size) {
+  void *made = NULL;
+  if (posix_memalign(&made, CTX_ALIGNMENT, size > 0 ? size : 1) != 0) return NULL;
+  return memset(made, 0, size);
 }
 
 uint64_t ctx_operand_count(const ctx_container *c, const ctx_operand *operand) {
@@ -301,7 +312,8 @@ static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx
     if (size < 1 || (uint64_t)size > MOST_BYTES / count) return false;
     count *= (uint64_t)size;
   }
-  if (count != ctx_operand_count(c, operand)) return false;
+  if (count != ctx_operand_count(c, operand) || count > CTX_SIZE_MAX / ctx_onnx_element(outside))
+    return false;
   return crossing->permutation.count == 0 ||
          (crossing->permutation.count == crossing->shape.count &&
           is_permutation(c->numbers + crossing->permutation.first, crossing->shape.count));
@@ -309,30 +321,40 @@ static bool fits(const ctx_container *c, const ctx_crossing *crossing, const ctx
 
 typedef struct {
   const char *text;
-  size_t size;
-} name;
+  const ctx_crossing *crossing;
+} end;
 
 static int compare_names(const void *a, const void *b) {
-  const name *x = a, *y = b;
-  const int order = memcmp(x->text, y->text, x->size < y->size ? x->size : y->size);
-  return order != 0 ? order : (x->size > y->size) - (x->size < y->size);
+  const end *x = a, *y = b;
+  const uint32_t m = x->crossing->name.count, n = y->crossing->name.count;
+  const int order = memcmp(x->text, y->text, m < n ? m : n);
+  return order != 0 ? order : (m > n) - (m < n);
 }
 
-/* Each tensor that leaves is written once; inputs may enter in two layouts. */
-static bool check_output_names(const ctx_container *c, ctx_error *error) {
-  const uint32_t count = c->header->outputs.count;
-  name *names = calloc((size_t)count + 1, sizeof *names);
-  bool distinct = true;
+static bool same_tensor(const ctx_container *c, const ctx_crossing *x, const ctx_crossing *y) {
+  return x->element_type == y->element_type && x->shape.count == y->shape.count &&
+         memcmp(c->sizes + x->shape.first, c->sizes + y->shape.first,
+                x->shape.count * sizeof *c->sizes) == 0;
+}
+
+/* A tensor may enter in two layouts, but is one; one that leaves is written once. */
+static bool check_names(const ctx_container *c, bool output, ctx_error *error) {
+  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
+  const uint32_t count = output ? c->header->outputs.count : c->header->inputs.count;
+  end *ends = calloc((size_t)count + 1, sizeof *ends);
+  bool right = true;
   uint32_t i;
-  if (names == NULL) return ctx_out_of_memory(error);
+  if (ends == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < count; i++) {
-    names[i].text = c->text + c->outputs[i].name.first;
-    names[i].size = c->outputs[i].name.count;
+    ends[i].text = c->text + crossings[i].name.first;
+    ends[i].crossing = &crossings[i];
   }
-  qsort(names, count, sizeof *names, compare_names);
-  for (i = 1; i < count && distinct; i++) distinct = compare_names(&names[i - 1], &names[i]) != 0;
-  free(names);
-  return distinct || ctx_malformed(error, "an output leaves twice");
+  qsort(ends, count, sizeof *ends, compare_names);
+  for (i = 1; i < count && right; i++)
+    right = compare_names(&ends[i - 1], &ends[i]) != 0 ||
+            (!output && same_tensor(c, ends[i - 1].crossing, ends[i].crossing));
+  free(ends);
+  return right || ctx_malformed(error, "two tensors at the border have one name");
 }
 
 /* The tensors of one side: each fits its operand, and each operand has one (at least one: out). */
@@ -416,7 +438,7 @@ bool ctx_read(const uint8_t *data, size_t size, ctx_container *out, ctx_error *e
   TRY(find_embedded(&c, size, error));
   TRY(check_models(&c, error));
   TRY(check_side(&c, false, error) && check_side(&c, true, error));
-  TRY(check_output_names(&c, error));
+  TRY(check_names(&c, false, error) && check_names(&c, true, error));
   *out = c;
   return true;
 }

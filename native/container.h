@@ -46,6 +46,9 @@ size_t ctx_onnx_element(int32_t type);
 /* Bytes of an ONNX tensor that enters or leaves the cluster. */
 size_t ctx_tensor_bytes(const ctx_container *container, const ctx_crossing *crossing);
 
+/* Memory of that size, zeros, aligned as weights and tensors want it; NULL if there is none. */
+void *ctx_aligned(size_t size);
+
 /* The number of elements of an operand whose dimensions are all known. */
 uint64_t ctx_operand_count(const ctx_container *container, const ctx_operand *operand);
 

@@ -130,11 +130,8 @@ static bool load(Compute *compute, size_t size, const char *path, ctx_error *err
 
 /* The container, at an address that is a multiple of 64, as embedded weights want it. */
 static bool align_data(Compute *compute, const char *text, size_t size) {
-  void *data = NULL;
-  if (posix_memalign(&data, CTX_ALIGNMENT, size + 1) != 0) return false;
-  memcpy(data, text, size);
-  compute->data = data;
-  return true;
+  compute->data = ctx_aligned(size);
+  return compute->data != NULL && memcpy(compute->data, text, size) != NULL;
 }
 
 static void free_compute(Compute *compute) {

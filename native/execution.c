@@ -33,12 +33,12 @@ static bool allocate_staging(const ctx_ends *ends, ctx_slot *slot) {
   uint32_t i;
   for (i = 0; i < ends->input_count; i++) {
     if (ends->plain_inputs[ends->input_crossing[i]]) continue;
-    slot->staging[i] = malloc(ends->input_bytes[i]);
+    slot->staging[i] = ctx_aligned(ends->input_bytes[i]);
     if (slot->staging[i] == NULL) return false;
   }
   for (i = 0; i < ends->output_count; i++) {
     if (ends->output_crossing[i] >= 0) continue;
-    slot->staging[ends->input_count + i] = malloc(ends->output_bytes[i]);
+    slot->staging[ends->input_count + i] = ctx_aligned(ends->output_bytes[i]);
     if (slot->staging[ends->input_count + i] == NULL) return false;
   }
   return true;

@@ -10,6 +10,7 @@
 #include "npy.h"
 #include "onnx_file.h"
 #include "options.h"
+#include "whole_file.h"
 
 static const char USAGE[] =
     "usage: nnapi_run MODEL_ctx.onnx [option...]\n"
@@ -18,7 +19,7 @@ static const char USAGE[] =
     "Runs a model that `ep-nnapi prepare --format context` wrote and that is one cluster.\n"
     "\n"
     "  --input NAME=FILE.npy   contents of an input (default: zeros)\n"
-    "  --outputs DIR           write each output to DIR/NAME.npy\n"
+    "  --outputs DIR           write each output to DIR/NAME.npy, NAME percent-encoded\n"
     "  --runs N                runs that are timed, after one that is not (default: 10)\n"
     "  --devices               list the devices\n"
     "  --runtime LIBRARY       the NNAPI library (default: the system's)\n"
@@ -102,16 +103,38 @@ static bool parse(int count, char **words, arguments *a, ctx_error *error) {
   return a->list || a->model != NULL || ctx_fail(error, "a model is missing; --help shows how");
 }
 
-static bool allocate(const job *j, const ctx_crossing *crossings, uint32_t count, void ***out,
-                     ctx_error *error) {
-  uint32_t i;
+/* True if the crossing has the name of an earlier input: a tensor that enters in two layouts. */
+static bool is_again(const ctx_container *c, uint32_t index, uint32_t earlier) {
+  const ctx_range name = c->inputs[index].name, other = c->inputs[earlier].name;
+  return name.count == other.count &&
+         memcmp(c->text + name.first, c->text + other.first, name.count) == 0;
+}
+
+/* Memory for the tensors of one side, zeros; crossings of one name share it. */
+static bool allocate(const job *j, bool output, void ***out, ctx_error *error) {
+  const ctx_container *c = &j->container;
+  const ctx_crossing *crossings = output ? c->outputs : c->inputs;
+  const uint32_t count = output ? c->header->outputs.count : c->header->inputs.count;
+  uint32_t i, k;
   *out = calloc((size_t)count + 1, sizeof **out);
   if (*out == NULL) return ctx_out_of_memory(error);
   for (i = 0; i < count; i++) {
-    (*out)[i] = calloc(1, ctx_tensor_bytes(&j->container, &crossings[i]));
+    for (k = 0; !output && k < i && !is_again(c, i, k); k++) {
+    }
+    (*out)[i] = !output && k < i ? (*out)[k] : ctx_aligned(ctx_tensor_bytes(c, &crossings[i]));
     if ((*out)[i] == NULL) return ctx_out_of_memory(error);
   }
   return true;
+}
+
+static void free_tensors(void **tensors) {
+  void **each, **other;
+  for (each = tensors; tensors != NULL && *each != NULL; each++) {
+    for (other = tensors; *other != *each; other++) {
+    }
+    if (other == each) free(*each);
+  }
+  free(tensors);
 }
 
 static bool read_input(const job *j, const char *argument, ctx_error *error) {
@@ -132,23 +155,17 @@ static bool read_input(const job *j, const char *argument, ctx_error *error) {
   return ctx_fail(error, "the model has no input '%.*s'", (int)(equals - argument), argument);
 }
 
-/* A name as a file's: what is no letter, digit, '.', '-' or '_' becomes '_'. */
 static bool write_output(const job *j, uint32_t index, const char *folder, ctx_error *error) {
-  const ctx_crossing *crossing = &j->container.outputs[index];
-  const char *name = j->container.text + crossing->name.first;
-  char path[4096];
-  size_t used = (size_t)snprintf(path, sizeof path, "%s/", folder), i;
-  if (used + crossing->name.count + 5 >= sizeof path) return ctx_fail(error, "a name is too long");
-  for (i = 0; i < crossing->name.count; i++, used++) {
-    const char c = name[i];
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || (c == '.' && i > 0);
-    path[used] = plain ? c : '_';
-  }
-  memcpy(path + used, ".npy", 5);
-  return ctx_npy_write(path, crossing->element_type, j->container.sizes + crossing->shape.first,
-                       crossing->shape.count, j->outputs[index],
-                       ctx_tensor_bytes(&j->container, crossing), error);
+  const ctx_container *c = &j->container;
+  const ctx_crossing *crossing = &c->outputs[index];
+  char *path = ctx_path_of(folder, c->text + crossing->name.first, crossing->name.count, ".npy");
+  bool written;
+  if (path == NULL) return ctx_out_of_memory(error);
+  written = ctx_npy_write(path, crossing->element_type, c->sizes + crossing->shape.first,
+                          crossing->shape.count, j->outputs[index], ctx_tensor_bytes(c, crossing),
+                          error);
+  free(path);
+  return written;
 }
 
 static bool open_model(job *j, const char *path, ctx_error *error) {
@@ -158,8 +175,7 @@ static bool open_model(job *j, const char *path, ctx_error *error) {
       !ctx_check_model_file(path, error))
     return false;
   return ctx_weights_open(&j->container, path, &j->weights, error) &&
-         allocate(j, j->container.inputs, j->container.header->inputs.count, &j->inputs, error) &&
-         allocate(j, j->container.outputs, j->container.header->outputs.count, &j->outputs, error);
+         allocate(j, false, &j->inputs, error) && allocate(j, true, &j->outputs, error);
 }
 
 static int compare_times(const void *a, const void *b) {
@@ -257,11 +273,8 @@ static int work(job *j, arguments *a) {
 }
 
 static void release(job *j) {
-  uint32_t i;
-  for (i = 0; j->inputs != NULL && j->inputs[i] != NULL; i++) free(j->inputs[i]);
-  for (i = 0; j->outputs != NULL && j->outputs[i] != NULL; i++) free(j->outputs[i]);
-  free(j->inputs);
-  free(j->outputs);
+  free_tensors(j->inputs);
+  free_tensors(j->outputs);
   ctx_weights_close(&j->weights);
   free(j->file.data);
 }
@@ -271,6 +284,7 @@ int main(int count, char **words) {
   job j = {.weights = {.descriptor = -1}};
   ctx_error error;
   int status;
+  setvbuf(stdout, NULL, _IOLBF, BUFSIZ); /* a driver may end the process: what was said stays */
   if (count == 2 && strcmp(words[1], "--help") == 0) return fputs(USAGE, stdout), 0;
   if (!parse(count, words, &a, &error)) return fail(UNUSABLE, error.text);
   status = work(&j, &a);

@@ -1,5 +1,6 @@
 /* .npy files: see npy.h. Source: numpy.lib.format. */
 #define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "npy.h"
 
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 
 #include "format.h"
+#include "whole_file.h"
 
 enum { MOST_HEADER = 4096, PRELUDE = 10, ALIGNMENT = 64 };
 
@@ -86,20 +88,19 @@ bool ctx_npy_read(const char *path, int32_t type, const int64_t *shape, uint32_t
 bool ctx_npy_write(const char *path, int32_t type, const int64_t *shape, uint32_t rank,
                    const void *data, size_t size, ctx_error *error) {
   char text[MOST_HEADER], described[1024];
-  FILE *file;
+  ctx_file file;
   size_t length;
-  bool written;
   describe_shape(described, sizeof described, shape, rank);
   length = (size_t)snprintf(text, sizeof text - ALIGNMENT,
                             "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
                             numpy_type(type), described);
   while ((length + PRELUDE + 1) % ALIGNMENT != 0) text[length++] = ' ';
   text[length++] = '\n';
-  file = fopen(path, "wb");
-  if (file == NULL) return ctx_fail(error, "%.300s: %s", path, strerror(errno));
-  written = fwrite("\x93NUMPY\x01\x00", 1, 8, file) == 8 && fputc((int)(length & 255), file) != EOF &&
-            fputc((int)(length >> 8), file) != EOF && fwrite(text, 1, length, file) == length &&
-            fwrite(data, 1, size, file) == size;
-  if (fclose(file) != 0) written = false;
-  return written || ctx_fail(error, "%.300s: %s", path, strerror(errno));
+  if (!ctx_file_open(path, &file, error)) return false;
+  fwrite("\x93NUMPY\x01\x00", 1, 8, file.stream);
+  fputc((int)(length & 255), file.stream);
+  fputc((int)(length >> 8), file.stream);
+  fwrite(text, 1, length, file.stream);
+  fwrite(data, 1, size, file.stream);
+  return ctx_file_close(&file, true, error);
 }

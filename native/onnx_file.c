@@ -2,6 +2,7 @@
  *
  * Source: onnx.proto; Protocol Buffers, encoding. The file is not trusted. */
 #define _POSIX_C_SOURCE 200809L
+#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "onnx_file.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format.h"
+#include "container.h"
 
 /* Field numbers of onnx.proto. */
 enum {
@@ -119,23 +120,23 @@ static bool find_container(span model, span *out, ctx_error *error) {
 
 static bool copy_container(span model, ctx_onnx *out, ctx_error *error) {
   span container = model;
-  void *data = NULL;
   if (!find_container(model, &container, error)) return false;
   out->size = (size_t)(container.end - container.at);
-  if (posix_memalign(&data, CTX_ALIGNMENT, out->size) != 0) return ctx_out_of_memory(error);
-  memcpy(data, container.at, out->size);
-  out->data = data;
+  out->data = ctx_aligned(out->size);
+  if (out->data == NULL) return ctx_out_of_memory(error);
+  memcpy(out->data, container.at, out->size);
   return true;
 }
 
 bool ctx_onnx_read(const char *path, ctx_onnx *out, ctx_error *error) {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* or a FIFO would wait */
   struct stat facts = {0};
   span model;
   void *data;
   bool read;
   if (descriptor < 0) return ctx_fail(error, "%s", strerror(errno));
-  if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) {
+  if (fstat(descriptor, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size <= 0 ||
+      (uint64_t)facts.st_size > SIZE_MAX) {
     close(descriptor);
     return ctx_fail(error, "it is no ONNX model");
   }

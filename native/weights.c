@@ -1,5 +1,6 @@
 /* Weights and checksums: see weights.h. Python's are in ep_nnapi/epcontext. */
 #define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64 /* on 32 bits, files may have more than 2 GB */
 #include "weights.h"
 
 #include <errno.h>
@@ -144,9 +145,13 @@ static bool open_file(const char *path, uint64_t wanted, int *descriptor, struct
   if (*descriptor < 0) return ctx_fail(error, "%.300s: %s", path, strerror(errno));
   if (fstat(*descriptor, facts) == 0 && S_ISREG(facts->st_mode) && facts->st_size >= 0) {
     size = (uint64_t)facts->st_size;
-    if (wanted == 0 || size == wanted) return true;
-    ctx_fail(error, "%.300s is %s; prepare the model again", path,
-             size < wanted ? "truncated" : "corrupt: it has another size");
+    if (size > SIZE_MAX)
+      ctx_fail(error, "%.300s is too large for a process of 32 bits", path);
+    else if (wanted == 0 || size == wanted)
+      return true;
+    else
+      ctx_fail(error, "%.300s is %s; prepare the model again", path,
+               size < wanted ? "truncated" : "corrupt: it has another size");
   } else {
     ctx_fail(error, "%.300s is no file", path);
   }
@@ -165,7 +170,8 @@ static bool open_external(const ctx_container *c, const char *path, ctx_weights 
   out->offset = c->header->weights_offset;
   expected = identity_of(c, &facts);
   if (map_file(out->descriptor, out->mapped_size, &out->mapped, error)) {
-    out->data = (const uint8_t *)out->mapped + out->offset;
+    static const uint8_t none = 0; /* an empty file is not mapped */
+    out->data = out->mapped == NULL ? &none : (const uint8_t *)out->mapped + out->offset;
     if (is_verified(&expected) || begin_check(&expected, out, error)) return true;
   }
   ctx_weights_close(out);
@@ -218,7 +224,7 @@ bool ctx_weights_use(const ctx_container *c, const void *contents, size_t size, 
     return ctx_fail(error, "the application's weights '%.*s' have %zu bytes, not %llu; %s",
                     (int)file.count, c->text + file.first, size,
                     (unsigned long long)c->header->weights_file_size, "prepare the model again");
-  out->data = (const uint8_t *)contents + c->header->weights_offset;
+  out->data = contents == NULL ? c->data : (const uint8_t *)contents + c->header->weights_offset;
   return begin_check_in_memory(c, out, error);
 }
 

@@ -16,10 +16,26 @@ from ep_nnapi.errors import ModelError, printable
 from ep_nnapi.files import (
     TEMPORARY_PREFIX,
     digest_of,
+    file_name_of,
     require_name,
     why_no_file,
     write_atomically,
 )
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("scores", "scores"),
+        ("a-b_c.d~1", "a-b_c.d~1"),
+        ("a/b:c d%", "a%2Fb%3Ac%20d%25"),
+        ("Z\u00fcrich", "Z%C3%BCrich"),
+        ("..", "%2E."),
+        ("", ""),
+    ],
+)
+def test_files_are_named_after_tensors(name: str, file: str) -> None:
+    assert file_name_of(name) == file
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:

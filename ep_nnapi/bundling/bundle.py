@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import zipfile
@@ -28,7 +27,7 @@ from ep_nnapi.bundling.scripts import (
 from ep_nnapi.diagnostics.inputs import InputSpec, given_feeds
 from ep_nnapi.diagnostics.model_sources import Inputs
 from ep_nnapi.errors import OptionError
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
+from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, file_name_of
 
 DEFAULT_ABI = "arm64-v8a"
 _EXECUTABLE = {PROGRAM, DEVICE_SCRIPT, "push.sh", "run.sh"}
@@ -167,10 +166,7 @@ def _add_inputs(
     files: dict[str, str] = {}
     (device / "inputs").mkdir()
     for name, array in runs[0].items():
-        plain = re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
-        file = f"inputs/{plain}.npy"
-        if file in files.values():
-            file = f"inputs/{plain}-{len(files)}.npy"
+        file = f"inputs/{file_name_of(name)}.npy"
         np.save(device / file, np.ascontiguousarray(array).reshape(array.shape))
         files[name] = file
     (device / DEVICE_SCRIPT).write_text(device_script(model, files), encoding="utf-8")
@@ -203,7 +199,7 @@ def _check_name(name: str) -> None:
 
 
 def _remote(model: Path) -> PurePosixPath:
-    return REMOTE / (re.sub(r"[^A-Za-z0-9._-]", "_", model.stem).lstrip(".") or "_")
+    return REMOTE / file_name_of(model.stem)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -91,4 +91,6 @@ def _external_data(proto: ModelProto, folder: Path) -> Iterator[str]:
 
 
 def _inputs(content: ContainerContent) -> tuple[InputSpec, ...]:
-    return tuple(InputSpec(c.name, c.dtype.numpy, c.shape) for c in content.lowered.border.inputs)
+    """Returns the inputs; one that enters in two layouts is one."""
+    entering = {c.name: c for c in content.lowered.border.inputs}.values()
+    return tuple(InputSpec(c.name, c.dtype.numpy, c.shape) for c in entering)

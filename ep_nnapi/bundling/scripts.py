@@ -36,6 +36,7 @@ rm -rf outputs && mkdir outputs || exit 2
 def push_script(remote: PurePosixPath, files: Sequence[str]) -> str:
     """Returns the script that copies the files to the phone and compares their digests there."""
     folder, names = quote(str(remote)), " ".join(map(quote, files))
+    pushed = " ".join(quote(f"./{name}") for name in sorted({n.split("/")[0] for n in files}))
     prepare = quote(f"rm -rf {folder} && mkdir -p {folder}")
     digests = quote(f"cd {folder} && chmod 755 {PROGRAM} && sha256sum {names}")
     return f"""\
@@ -45,9 +46,9 @@ def push_script(remote: PurePosixPath, files: Sequence[str]) -> str:
 set -eu
 : "${{ADB:=adb}}"
 cd "$(dirname "$0")/device"
-"$ADB" shell {prepare}
-"$ADB" push ./* {quote(f"{remote}/")}
-digests=$("$ADB" shell {digests} | tr -d '\\r')
+"$ADB" shell -n {prepare}
+"$ADB" push {pushed} {quote(f"{remote}/")}
+digests=$("$ADB" shell -n {digests} | tr -d '\\r')
 if [ "$digests" != "$(cat ../{DIGESTS})" ]; then
   echo "push.sh: the files on the phone are not those of {DIGESTS}; make the bundle again" >&2
   exit 1
@@ -70,7 +71,7 @@ words=
 for word in "$@"; do
   words="$words '$(printf %s "$word" | sed "s/'/'\\\\\\\\''/g")'"
 done
-"$ADB" shell {start}"$words"
+"$ADB" shell -n {start}"$words"
 rm -rf outputs
 "$ADB" pull {quote(f"{remote}/outputs")} .
 """
@@ -116,6 +117,6 @@ _APPLICATION = """\
 
 1. Put `jniLibs/{abi}/{plugin}` into `src/main/jniLibs/{abi}/`.
 2. Bring these files of `device/` to one folder of the application's files: {files}.
-3. Register the library by its path; select a device of `NnapiContextExecutionProvider`; open the
-   model by its path.
+3. Register the library by its bare file name; select a device of `NnapiContextExecutionProvider`;
+   open the model by its path.
 """

@@ -110,4 +110,4 @@ def _content(name: str, context: ContainerContent) -> Content:
 
 
 def _described(crossings: Sequence[Crossing]) -> tuple[str, ...]:
-    return tuple(f"{c.name} {c.dtype.name} {list(c.shape)}" for c in crossings)
+    return tuple(dict.fromkeys(f"{c.name} {c.dtype.name} {list(c.shape)}" for c in crossings))

@@ -169,8 +169,10 @@ def check_border(border: Border, model: Model) -> None:
         fed_twice = crossings is border.inputs and len(met) != len(indexes)
         if set(met) != set(range(len(indexes))) or fed_twice:
             raise ValueError("the border does not fit the model")
-        if crossings is border.outputs and len({c.name for c in crossings}) != len(crossings):
-            raise ValueError("an output leaves twice")
+        tensors = {(c.name, c.dtype, c.shape) for c in crossings}
+        distinct = len(tensors) if crossings is border.inputs else len(crossings)
+        if len({c.name for c in crossings}) != distinct:
+            raise ValueError("two tensors at the border have one name")
         for c in crossings:
             if not _fits(c, model.operands[indexes[c.operand]]):
                 raise ValueError(f"{c.name} does not fit its operand")

@@ -28,7 +28,9 @@ on_phone() { printf %s "$1" | sed "s#/data/local/tmp#$PHONE/data/local/tmp#g"; }
 verb=$1
 shift
 case $verb in
-  shell) exec sh -c "$(on_phone "$*")" ;;
+  shell)
+    if test "$1" = -n; then shift; else cat > /dev/null; fi
+    exec < /dev/null sh -c "$(on_phone "$*")" ;;
   push)
     for to in "$@"; do :; done
     to=$(on_phone "$to")

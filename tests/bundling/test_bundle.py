@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import stat
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -113,13 +114,54 @@ def test_names_that_mean_something_to_a_shell(
     out = folder / "out bundle"
     feeds = {n: np.full((2, 3), i + 1, np.float32) for i, n in enumerate(names[:2])}
     made = bundle(strange, out, abi=ABI, native=native, inputs=feeds)
-    assert made.remote == "/data/local/tmp/ep-nnapi/it_s__HOME___more_ctx"
+    assert made.remote == "/data/local/tmp/ep-nnapi/it%27s%20%24HOME%20%26%20more_ctx"
     pushed = attached.start(out / "push.sh")
     assert (pushed.returncode, pushed.stderr) == (0, "")
     done = attached.start(out / "run.sh", *ON_REFERENCE)
     assert done.returncode == 0, done.stderr
     (output,) = (out / "outputs").iterdir()
     assert np.load(output).tolist() == [[3.0] * 3] * 2
+
+
+def test_names_that_are_almost_the_same(native: Path, attached: Phone, tmp_path: Path) -> None:
+    """Of inputs, each of which has its file; of models, each of which has its folder."""
+    names = ("a_b", "a_b-2", "a:b", "a/b", "A_b", ".a_b", "_a_b")
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in (*names, "sum")]
+    node = helper.make_node("Sum", names, ["sum"])
+    graph = helper.make_graph([node], "g", ends[:-1], ends[-1:])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    model = prepared(proto, tmp_path, embed=True)
+    feeds = {n: np.full(3, 10**i, np.float32) for i, n in enumerate(names)}
+    remotes = set()
+    for file in (".m_ctx.onnx", "_m_ctx.onnx", "%2Em_ctx.onnx"):
+        shutil.copy(model, tmp_path / file)
+        out = tmp_path / f"bundle of {file}"
+        remotes.add(bundle(tmp_path / file, out, abi=ABI, native=native, inputs=feeds).remote)
+        for script, words in (("push.sh", ()), ("run.sh", ON_REFERENCE)):
+            done = attached.start(out / script, *words)
+            assert done.returncode == 0, done.stderr
+        assert np.load(out / "outputs" / "sum.npy").tolist() == [1111111.0] * 3
+    assert len(remotes) == 3
+
+
+def test_scripts_leave_the_callers_input_alone(
+    digits: Path, native: Path, attached: Phone, tmp_path: Path
+) -> None:
+    """As in `while read`: adb shell would take the lines that are meant for the loop."""
+    out = tmp_path / "out"
+    bundle(digits, out, abi=ABI, native=native)
+    loop = "while read -r word; do ./push.sh && ./run.sh --devices; echo $word; done"
+    variables = attached.environment | {"LD_LIBRARY_PATH": str(Path(LIBRARY).parent)}
+    done = subprocess.run(
+        ["sh", "-c", loop],
+        input="one\ntwo\n",
+        text=True,
+        capture_output=True,
+        check=True,
+        cwd=out,
+        env=variables,
+    )
+    assert {"one", "two"} <= set(done.stdout.splitlines())
 
 
 def test_a_zip_has_the_same_and_is_replaced(digits: Path, native: Path, tmp_path: Path) -> None:

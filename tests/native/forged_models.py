@@ -58,11 +58,10 @@ def forged(cluster: Lowered | None = None, change: Change = lambda _: None) -> o
     """A model of one cluster, without it of an addition, after a change of its graph."""
     cluster = cluster or addition(crossing("y"))
     ends = cluster.border.inputs, cluster.border.outputs
-    names = [list(dict.fromkeys(c.name for c in side)) for side in ends]
+    tensors = [{c.name: value(c.name, c.dtype.value, c.shape) for c in side} for side in ends]
     attributes = context_attributes(pack(cluster).with_embedded_weights(), "p")
-    node = helper.make_node("EPContext", *names, "c", domain="com.microsoft", **attributes)
-    tensors = [[value(c.name, c.dtype.value, c.shape) for c in side] for side in ends]
-    graph = helper.make_graph([node], "g", *tensors)
+    node = helper.make_node("EPContext", *tensors, "c", domain="com.microsoft", **attributes)
+    graph = helper.make_graph([node], "g", *[list(side.values()) for side in tensors])
     change(graph)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)

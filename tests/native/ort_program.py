@@ -23,9 +23,11 @@ SLOTS = {
     36: "OrtStatus *(*SessionGetInputName)(const OrtSession *, size_t, OrtAllocator *, char **)",
     37: "OrtStatus *(*SessionGetOutputName)(const OrtSession *, size_t, OrtAllocator *, char **)",
     48: "OrtStatus *(*CreateTensorAsOrtValue)"
-    "(OrtAllocator *, const int64_t *, size_t, int, OrtValue **)",
-    49: "OrtStatus *(*CreateTensorWithDataAsOrtValue)"
-    "(const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **)",
+    "(OrtAllocator *, const int64_t *, size_t, ONNXTensorElementDataType, OrtValue **)",
+    49: "OrtStatus *(*CreateTensorWithDataAsOrtValue)(const OrtMemoryInfo *, void *, size_t, "
+    "const int64_t *, size_t, ONNXTensorElementDataType, OrtValue **)",
+    60: "OrtStatus *(*GetTensorElementType)"
+    "(const OrtTensorTypeAndShapeInfo *, ONNXTensorElementDataType *)",
     69: "OrtStatus *(*CreateCpuMemoryInfo)(int, int, OrtMemoryInfo **)",
     94: "void (*ReleaseMemoryInfo)(OrtMemoryInfo *)",
     98: "void (*ReleaseTypeInfo)(OrtTypeInfo *)",
@@ -45,7 +47,8 @@ def header() -> str:
             "#include <stddef.h>",
             "#include <stdint.h>",
             "enum { ORT_LOGGING_LEVEL_WARNING = 2, OrtArenaAllocator = 1, OrtMemTypeDefault = 0 };",
-            "enum { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1 };",
+            "typedef enum ONNXTensorElementDataType { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT = 1 } "
+            "ONNXTensorElementDataType;",
             *(f"typedef struct {name} {name};" for name in names),
             BUILD["_table"]("OrtApi", TABLES["ORT_API"] | SLOTS),
             BUILD["_table"]("OrtApiBase", TABLES["ORT_API_BASE"]),

@@ -55,7 +55,7 @@ static OrtValue *read_input(const OrtSession *session, size_t index, OrtAllocato
   OrtValue *value;
   int64_t shape[MOST];
   size_t rank, size;
-  int element;
+  ONNXTensorElementDataType element;
   void *data;
   check(ort->SessionGetInputTypeInfo(session, index, &type));
   check(ort->CastTypeInfoToTensorInfo(type, &tensor));

@@ -1,7 +1,9 @@
 /* A small NNAPI library for tests: it has the functions of every level, looks at every byte that it
  * is given, and "computes" outputs whose bytes are those of the inputs, one after the other.
  *
- * For sanitizers, for processors under emulation, and to measure what the client itself costs. */
+ * For sanitizers, for processors under emulation, and to measure what the client itself costs. With
+ * STAND_IN_ABORTS=DEVICE in its environment it ends the process when that device is to compile, with
+ * STAND_IN_ALIGNED it refuses tensors at other addresses than multiples of 64. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -162,7 +164,8 @@ EXPORT int ANeuralNetworksCompilation_createForDevices(ANeuralNetworksModel *m,
                                                        const ANeuralNetworksDevice *const *d,
                                                        uint32_t count,
                                                        ANeuralNetworksCompilation **out) {
-  (void)d, (void)count;
+  const char *aborts = getenv("STAND_IN_ABORTS");
+  if (aborts != NULL && count > 0 && strcmp(d[0]->name, aborts) == 0) abort();
   *out = calloc(1, sizeof **out);
   if (*out == NULL) return NN_OUT_OF_MEMORY;
   return (*out)->model = m, OK;
@@ -194,6 +197,9 @@ EXPORT void ANeuralNetworksExecution_free(ANeuralNetworksExecution *e) {
   free(e->outputs);
   free(e);
 }
+static bool misplaced(const void *data) {
+  return getenv("STAND_IN_ALIGNED") != NULL && (uintptr_t)data % 64 != 0;
+}
 static size_t size_of(const ANeuralNetworksExecution *e, uint32_t end) {
   return e->model->operands[e->model->ends[end]].size;
 }
@@ -201,14 +207,14 @@ EXPORT int ANeuralNetworksExecution_setInput(ANeuralNetworksExecution *e, int32_
                                              const ANeuralNetworksOperandType *type,
                                              const void *data, size_t size) {
   (void)type;
-  if (size != size_of(e, (uint32_t)index)) return NN_BAD_DATA;
+  if (size != size_of(e, (uint32_t)index) || misplaced(data)) return NN_BAD_DATA;
   return e->inputs[index] = data, OK;
 }
 EXPORT int ANeuralNetworksExecution_setOutput(ANeuralNetworksExecution *e, int32_t index,
                                               const ANeuralNetworksOperandType *type, void *data,
                                               size_t size) {
   (void)type;
-  if (size != size_of(e, e->model->inputs + (uint32_t)index)) return NN_BAD_DATA;
+  if (size != size_of(e, e->model->inputs + (uint32_t)index) || misplaced(data)) return NN_BAD_DATA;
   return e->outputs[index] = data, OK;
 }
 EXPORT int ANeuralNetworksExecution_setReusable(ANeuralNetworksExecution *e, bool reusable) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +13,13 @@ import numpy as np
 import onnx
 import pytest
 
+from ep_nnapi.epcontext.container import pack
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import (
     COMPILER,
     COMPILERS,
@@ -54,6 +62,31 @@ def test_no_warnings(compiler: tuple[str, ...], tmp_path: Path) -> None:
     assert len(said) > 15
     assert "".join(one.stderr for one in said) == ""
     assert {one.returncode for one in said} == {0}
+
+
+@pytest.mark.parametrize("path", sorted(NATIVE.glob("*.c")), ids=lambda path: path.stem)
+def test_files_may_have_more_than_2_gb_on_32_bits(path: Path) -> None:
+    """Where a C file opens some, or maps them."""
+    source = path.read_text()
+    opens = re.search(r"\b(fopen|fdopen|open|fstat|stat|mmap)\(", source)
+    assert not opens or "#define _FILE_OFFSET_BITS 64" in source.partition("#include")[0]
+
+
+@pytest.mark.parametrize("elements", [2**29 - 1, 2**29])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_tensors_have_bytes_that_can_be_counted(bits: int, elements: int, tmp_path: Path) -> None:
+    """INT64 tensors of INT32 operands take twice their bytes."""
+    tensor = Operand(OperandCode.TENSOR_INT32, (elements,))
+    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
+    model = Model((tensor, tensor, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0, 1), (3,))
+    x, z, y = (
+        Crossing(name, DType.INT64, (elements,), operand, None, (elements,), np.dtype(np.int32))
+        for name, operand in (("x", 0), ("z", 1), ("y", 0))
+    )
+    container = pack(Lowered(model, Border((x, z), (y,)))).with_embedded_weights()
+    build = Build(tmp_path, COMPILER or "cc", ("-O2", f"-DCTX_SIZE_MAX=UINT{bits}_MAX"))
+    refused, _ = read([str(build.program("read_many")), str(build.stand_in)], [container], tmp_path)
+    assert refused == (bits == 32 and elements == 2**29)
 
 
 @each_compiler

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from ep_nnapi.epcontext.container import pack
 from ep_nnapi.lowering.model_builder import Lowered
@@ -86,6 +87,22 @@ def test_short_and_empty_ones_are_refused(reader: list[str], tmp_path: Path) -> 
     data = sources()[0]
     cut = [data[:n] for n in range(260)] + [one[:-1] for one in sources()]
     assert read(reader, cut, tmp_path) == (len(cut), 0)
+
+
+def test_an_empty_file_of_weights(build: Build, tmp_path: Path) -> None:
+    """Is not mapped, and nothing is added to the address that it has not."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [3]) for n in "xy"]
+    node = helper.make_node("Tanh", ["x"], ["y"])
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:])
+    opsets = [helper.make_opsetid("", 17)]
+    model = prepared(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path)
+    (weights,) = model.parent.glob("*.weights")
+    assert weights.stat().st_size == 0
+    command = [str(build.program("nnapi_run")), str(model), "--runtime", str(build.stand_in)]
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=100, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.long

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 import onnx
 import pytest
 
+from ep_nnapi.bundling.prepared_model import read_prepared_model
+from ep_nnapi.files import file_name_of
+from ep_nnapi.graph.value import DType
+from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
+from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import ARM64, COMPILER, EMULATOR, Build, needs_compiler
-from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session
+from tests.native.forged_models import addition, crossing, forged
+from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session, session
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = needs_compiler
@@ -99,6 +110,104 @@ def test_inputs_of_another_shape_are_refused(program: Path, model: Path, tmp_pat
     _, said = run(program, model, "--input", wrong_shape(tmp_path), status=2)
     assert "'shape': (1, 8, 8)" in said
     assert "where the model takes '<f4' of shape (1, 1, 8, 8) in C order" in said
+
+
+def saved(cluster: Lowered, folder: Path) -> Path:
+    path = folder / "model_ctx.onnx"
+    onnx.save(forged(cluster), path)
+    return path
+
+
+def twice() -> Lowered:
+    """y = x + x^T: one input that enters in two layouts."""
+    tensor = Operand(OperandCode.TENSOR_FLOAT32, (3, 3))
+    none = Operand(OperandCode.INT32, (), value=Data.of(np.zeros(1, np.int32)))
+    model = Model((tensor, tensor, none, tensor), (Operation(ADD, (0, 1, 2), (3,)),), (0, 1), (3,))
+    ends = [(n, i, perm) for n, i, perm in (("x", 0, None), ("x", 1, (1, 0)), ("y", 0, None))]
+    crossings = [
+        Crossing(name, DType.FLOAT, (3, 3), i, perm, (3, 3), np.dtype(np.float32))
+        for name, i, perm in ends
+    ]
+    return Lowered(model, Border(tuple(crossings[:2]), tuple(crossings[2:])))
+
+
+def test_an_input_in_two_layouts_is_one(program: Path, tmp_path: Path) -> None:
+    """Here, in both providers, and for `bundle`, which lists it once."""
+    model, x = saved(twice(), tmp_path), np.arange(9, dtype=np.float32).reshape(3, 3)
+    np.save(tmp_path / "x.npy", x)
+    words = ["--device", REFERENCE, "--runs", 1, "--outputs", tmp_path]
+    run(program, model, "--input", f"x={tmp_path / 'x.npy'}", *words)
+    assert np.array_equal(np.load(tmp_path / "y.npy"), x + x.T)
+    for make in (session, python_session):
+        assert np.array_equal(make(model).run(None, {"x": x})[0], x + x.T)
+    inputs = read_prepared_model(model).inputs
+    assert inputs is not None
+    assert [spec.name for spec in inputs] == ["x"]
+
+
+NAMES = ("y/1", "y:1", "y_1", "y%3A1", ".y", "_y", "Z\u00fcrich", "a b~-.c")
+
+
+def test_files_of_outputs_cannot_collide(program: Path, tmp_path: Path) -> None:
+    """Their names are the tensors', percent-encoded, here as in Python."""
+    model = saved(addition(*map(crossing, NAMES)), tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    run(program, model, "--runs", 1, "--outputs", out)
+    written = {path.name for path in out.iterdir()}
+    assert written == {f"{file_name_of(name)}.npy" for name in NAMES}
+    assert {unquote(name).removesuffix(".npy") for name in written} == set(NAMES)
+
+
+def test_an_output_is_written_whole_or_not_at_all(
+    program: Path, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "scores.npy").mkdir()
+    _, said = run(program, model, "--runs", 1, "--outputs", tmp_path, status=2)
+    assert "scores.npy: Is a directory" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.npy"]
+
+
+def test_what_was_said_stays_when_a_driver_ends_the_process(
+    program: Path, build: Build, model: Path
+) -> None:
+    command = [program, model, "--device", "all", "--runs", "1", "--runtime", build.stand_in]
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "STAND_IN_ABORTS": REFERENCE},
+    )
+    assert done.returncode == -signal.SIGABRT
+    assert "stand-in: first run" in done.stdout
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_tensors_are_aligned(level: int, program: Path, build: Build, tmp_path: Path) -> None:
+    """To 64 bytes, those that are converted too: the last bits may depend on it."""
+    digits = prepared(onnx.load(ROOT / "models" / "digits.onnx"), tmp_path, feature_level=level)
+    command = [program, digits, "--runs", "1", "--runtime", build.stand_in, "--fallback", "none"]
+    subprocess.run(command, check=True, timeout=100, env={**os.environ, "STAND_IN_ALIGNED": "1"})
+
+
+def test_a_pipe_is_no_model(program: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    _, said = run(program, tmp_path / "pipe", status=2)
+    assert "it is no ONNX model" in said
+
+
+@pytest.mark.parametrize(
+    "odd", ["\x1b[2J", "\x85", "\u202e", "\u2066", "\u200b", "\u2028", "\ufeff"]
+)
+def test_messages_have_nothing_that_a_terminal_acts_on(odd: str, program: Path) -> None:
+    _, said = run(program, "--devices", "--runs", f"Z\u00fcrich{odd}\U0001f600", status=2)
+    assert "'Z\u00fcrich?" in said
+    assert "\U0001f600'" in said
+    assert odd not in said
+    raw = os.fsdecode(b"\xff\xc3")
+    assert "'??'" in run(program, "--devices", "--runs", raw, status=2)[1]
 
 
 def test_other_models_are_refused(program: Path, tmp_path: Path) -> None:
