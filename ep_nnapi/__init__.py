@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ep_nnapi.collection import paused_collection
+
 if TYPE_CHECKING:
     __version__: str
 
@@ -85,7 +87,8 @@ def __getattr__(name: str) -> object:
         return version("ep-nnapi")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f"{__name__}.{_HOME[name]}")
+    with paused_collection():
+        module = import_module(f"{__name__}.{_HOME[name]}")
     value = module if name == "ops" else getattr(module, name)  # the package `ops` is callable
     globals()[name] = value
     return value

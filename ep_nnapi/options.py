@@ -293,6 +293,17 @@ def parse(given: Mapping[str, object]) -> Options:
     return Options(**chosen)  # type: ignore[arg-type]
 
 
+def options_of_session(given: Mapping[str, object]) -> Options:
+    """Parses the options of a session of the user's own; raises OptionError."""
+    options = parse(given)
+    if options.custom_ops_library is not None:
+        raise OptionError(
+            "custom_ops_library is an option of check, run and prepare; in a session of your own, "
+            "register it with SessionOptions.register_custom_ops_library"
+        )
+    return options
+
+
 def to_strings(options: Options) -> dict[str, str]:
     """The options that differ from the defaults, as ONNX Runtime provider option strings."""
     chosen = {f.name: getattr(options, f.name) for f in fields(Options)}

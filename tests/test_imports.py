@@ -28,6 +28,7 @@ NNAPI_WORLD = "nnapi files graph.immutable graph.value target errors numpy"
 ALLOWED = {
     # the root
     "errors": "",
+    "collection": "",
     "files": "errors",
     "target": "errors",
     "option_values": "",
@@ -63,8 +64,8 @@ ALLOWED = {
     " nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
-    "ort": "epcontext errors graph lowering.border nnapi.forks nnapi.interrupts options provider"
-    " report sessions settings target numpy onnxruntime",
+    "ort": "collection epcontext errors graph lowering.border nnapi.forks nnapi.interrupts options"
+    " provider report sessions settings target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
     "diagnostics": "costs epcontext errors files graph lowering litert nnapi.profile"
@@ -86,8 +87,8 @@ ALLOWED = {
     " report_formats rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
-    "": "bundling costs diagnostics errors html_report nnapi.capi ops ort preparation provider"
-    " report rewriting target tuning",
+    "": "bundling collection costs diagnostics errors html_report nnapi.capi ops ort preparation"
+    " provider report rewriting target tuning",
     # NNAPI
     "nnapi._embedding": "setuptools",
     "nnapi.capi._build": "nnapi.functions cffi setuptools",
@@ -295,6 +296,10 @@ _SLOW = {"numpy", "onnx", "onnxruntime", "networkx", "rich", "importlib.metadata
             {"onnx", "networkx", "ep_nnapi.provider.provider"},
         ),
         (
+            _SESSION.rpartition(";")[0],  # the options are checked without a planner
+            {"onnx", "ep_nnapi.provider.planner", "ep_nnapi.ops"},
+        ),
+        (
             _SESSION,  # what a session on host-cpu neither lists nor runs
             {
                 "rich",
@@ -306,7 +311,7 @@ _SLOW = {"numpy", "onnx", "onnxruntime", "networkx", "rich", "importlib.metadata
             },
         ),
     ],
-    ids=["import", "--help", "--version", "register", "session"],
+    ids=["import", "--help", "--version", "register", "append", "session"],
 )
 def test_what_is_not_needed_is_not_imported(statement: str, absent: set[str]):
     assert not loaded_by(statement) & absent

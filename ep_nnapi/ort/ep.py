@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, log
@@ -61,7 +60,7 @@ class Ep:
         therefore claimed, and Compile fails for it, so that the session's creation ends.
         """
         try:
-            with _paused_collection():
+            with paused_collection():
                 self._claim_clusters(handle, support)
             if self._data is not None:
                 self._data.forget()
@@ -188,20 +187,3 @@ class Ep:
         """Returns the string for a compiled model, which lives as long as this object."""
         self._compatibility = ffi.new("char[]", self._provider.compatibility_info.encode())
         return self._compatibility
-
-
-@contextmanager
-def _paused_collection() -> Iterator[None]:
-    """Pause the collection of reference cycles, unless the process has it off.
-
-    Nearly all objects that planning creates stay, and each collection would visit them again: a
-    tenth of the time of a large graph. What planning drops is freed by its reference count.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.options import Options
@@ -32,9 +33,8 @@ _CHOSEN_BY_POLICY = (
 
 def open_provider(entries: Mapping[str, str]) -> Provider:
     """Returns the provider of a session with these options."""
-    from ep_nnapi.provider.provider import (
-        open_provider,  # imports the whole package, which is not needed before a session exists
-    )
+    with paused_collection():  # the whole package, which is not needed before a session exists
+        from ep_nnapi.provider.provider import open_provider
 
     return open_provider(entries)
 

@@ -10,9 +10,10 @@ from weakref import WeakSet
 
 import onnxruntime
 
+from ep_nnapi.collection import paused_collection
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.options import parse, to_strings
+from ep_nnapi.options import options_of_session, parse, to_strings
 from ep_nnapi.ort import (
     _native,
     plugin,  # noqa: F401 (defines the callbacks of the library)
@@ -78,18 +79,16 @@ def append_execution_provider(
         if "flags" in options:
             raise OptionError("flags is given twice, as the argument and as an option")
         options["flags"] = flags
-    from ep_nnapi.provider.provider import (
-        options_of_session,
-        planner_of,  # imports the whole package, which `register` does not need
-    )
-
     if options.get("settings") and _chooses_cpu(session_options, options["settings"]):
         return
     threads = session_options.intra_op_num_threads
     if threads > 0:
         options.setdefault("intra_op_num_threads", threads)
     chosen = options_of_session(options)
-    planner_of(chosen)
+    with paused_collection():
+        from ep_nnapi.provider.devices import check_session  # `register` does not need it
+
+    check_session(chosen)
     strings = to_strings(chosen) or {"flags": "0"}
     register()
     with _lock:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ep_nnapi.errors import OptionError, suggestion
-from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.host.registry import host_runtime
-from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, Device, Runtime
-from ep_nnapi.option_values import Relaxed
+from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
+from ep_nnapi.option_values import Relaxed, Spinning
 from ep_nnapi.options import DEFAULT_RUNTIME, HOST, Options
 from ep_nnapi.ort_devices.device import HOST_CPU
 from ep_nnapi.ort_devices.plugin import is_plugin
 from ep_nnapi.provider.device_health import health_of
-from ep_nnapi.target import NnapiFlag
+from ep_nnapi.provider.dynamic_options import nanoseconds
+from ep_nnapi.target import NnapiFlag, Target
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.profile.answers import Profile
@@ -162,6 +164,27 @@ def emulates_float16(device: Device, options: Options) -> bool:
     return asked and on_host and level > 1
 
 
+class Placement(NamedTuple):
+    """The runtime, the device that clusters are compiled for, and the target of lowerings."""
+
+    runtime: Runtime
+    device: Device
+    target: Target
+
+
+def placement(options: Options, runtime: Runtime | None = None) -> Placement:
+    """Returns where a session with these options runs; `runtime` replaces that of the options.
+
+    Raises OptionError if the options do not fit the runtime or its devices.
+    """
+    runtime = runtime or runtime_of(options)
+    offered = options.lowering_target(runtime.feature_level)
+    wanted = options.device or default_device(runtime, offered.flags)
+    device = choose_device(runtime, wanted, offered.flags)
+    target = options.lowering_target(device.feature_level, f"device {device.name}")
+    return Placement(runtime, device, target)
+
+
 def device_order(options: Options) -> tuple[str, ...]:
     """Returns the names of the devices that sessions compile for, first to last.
 
@@ -177,3 +200,34 @@ def fallback_device() -> tuple[Runtime, Device]:
     """Returns the runtime and device to use when a device fails: the host's reference device."""
     runtime = open_runtime(HOST)
     return runtime, choose_device(runtime, REFERENCE_DEVICE, NnapiFlag.NONE)
+
+
+def compile_options(options: Options) -> CompileOptions:
+    """Returns the options of compilations; creates the cache's folder if there is none."""
+    if options.cache_dir is not None:
+        try:
+            os.makedirs(options.cache_dir, exist_ok=True)
+        except OSError as error:
+            raise OptionError(
+                f"cache_dir {options.cache_dir} cannot be created: {error.strerror}"
+            ) from None
+    return CompileOptions(
+        PreferenceCode[options.preference.name],
+        PriorityCode[options.priority.name],
+        options.cache_dir,
+        timeout_ns=nanoseconds(options.compilation_timeout),
+        precise=options.relaxed is Relaxed.PRECISE,
+        threads=options.intra_op_num_threads or 0,
+        spin=Spin.NEVER if options.spinning is Spinning.NEVER else Spin.IN_RUNS,
+    )
+
+
+def check_session(options: Options) -> None:
+    """Raises OptionError if a session with these options would: its device, files and folders."""
+    runtime, device, _ = placement(options)
+    compile_options(options)
+    recorded = recorded_costs(runtime, device)
+    if options.calibration is not None or recorded is not None:
+        from ep_nnapi.costs.calibration import cost_model  # imports the partitioner
+
+        cost_model(options, device, recorded)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,25 +12,22 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.epcontext.names import FORMAT_VERSION
-from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
+from ep_nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.forks import ForkableLock
-from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Runtime, Spin
+from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
-from ep_nnapi.option_values import Relaxed, Spinning
-from ep_nnapi.options import Options, parse
+from ep_nnapi.options import Options, options_of_session
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.devices import (
-    choose_device,
-    default_device,
+    compile_options,
     emulates_float16,
     fast_devices,
+    placement,
     recorded_costs,
-    runtime_of,
 )
 from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run, nanoseconds
 from ep_nnapi.provider.load_epcontext import UnusableCluster
@@ -218,44 +214,20 @@ def planner_of(
     fast      devices that are faster than nnapi-reference take precedence over it
     Raises OptionError if they do not fit the runtime, its devices or the calibration.
     """
-    runtime = runtime or runtime_of(options)
-    offered = options.lowering_target(runtime.feature_level)
-    wanted = options.device or default_device(runtime, offered.flags)
-    device = choose_device(runtime, wanted, offered.flags)
-    target = options.lowering_target(device.feature_level, f"device {device.name}")
+    runtime, device, target = placement(options, runtime)
     limits = RunOptions(timeout_ns=nanoseconds(options.execution_timeout))
     preferred = fast_devices(runtime, device, options) if fast or options.device else ()
     compiler = Compiler(
         target,
         runtime,
         device,
-        _compile_options(options),
+        compile_options(options),
         limits,
         measure=measure,
         fast=preferred,
     )
     costs = cost_model(options, device, recorded_costs(runtime, device))
     return Planner(compiler, options, costs)
-
-
-def _compile_options(options: Options) -> CompileOptions:
-    """Returns the options of compilations; creates the cache's folder if there is none."""
-    if options.cache_dir is not None:
-        try:
-            os.makedirs(options.cache_dir, exist_ok=True)
-        except OSError as error:
-            raise OptionError(
-                f"cache_dir {options.cache_dir} cannot be created: {error.strerror}"
-            ) from None
-    return CompileOptions(
-        PreferenceCode[options.preference.name],
-        PriorityCode[options.priority.name],
-        options.cache_dir,
-        timeout_ns=nanoseconds(options.compilation_timeout),
-        precise=options.relaxed is Relaxed.PRECISE,
-        threads=options.intra_op_num_threads or 0,
-        spin=Spin.NEVER if options.spinning is Spinning.NEVER else Spin.IN_RUNS,
-    )
 
 
 def open_provider(entries: Mapping[str, str]) -> Provider:
@@ -265,17 +237,6 @@ def open_provider(entries: Mapping[str, str]) -> Provider:
         provider = Provider(options_of_session(entries))
     provider.opened = True
     return provider
-
-
-def options_of_session(given: Mapping[str, object]) -> Options:
-    """Parses the options of a session of the user's own; raises OptionError."""
-    options = parse(given)
-    if options.custom_ops_library is not None:
-        raise OptionError(
-            "custom_ops_library is an option of check, run and prepare; in a session of your own, "
-            "register it with SessionOptions.register_custom_ops_library"
-        )
-    return options
 
 
 @contextmanager

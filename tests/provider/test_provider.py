@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ep_nnapi import OptionError
-from ep_nnapi.options import Options, parse, to_strings
+from ep_nnapi.options import Options, options_of_session, parse, to_strings
 from ep_nnapi.provider.provider import (
     PROVIDER_ID,
     Provider,
     handed_over,
     open_provider,
-    options_of_session,
     planner_of,
 )
 from tests.onnx_graph import graph_of
