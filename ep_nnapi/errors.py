@@ -51,6 +51,8 @@ ADVICE = {
 
 FIX_ADVICE = "fix it to a number"
 """Ends the detail of a SHAPE rejection that a fixed input size repairs; no other SHAPE one."""
+TRIED = "; the sizes were only tried"
+"""Ends the detail of a SHAPE rejection for sizes that the model leaves open."""
 SHAPE_ADVICE = "no size of an input changes this: change the model, or leave it to the CPU"
 """Advice for all other SHAPE rejections, data-dependent shapes among them."""
 

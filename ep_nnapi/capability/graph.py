@@ -12,7 +12,7 @@ from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.capability.progress import Progress
 from ep_nnapi.capability.root_causes import notes_of, with_root_causes
 from ep_nnapi.epcontext.names import is_own
-from ep_nnapi.errors import Note, Reason, Rejection
+from ep_nnapi.errors import TRIED, Note, Reason, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.option_values import DynamicShapes
@@ -116,7 +116,7 @@ def judge_graph(
             verdicts.rejected[node.id] = (defect(given[node.id], error),)
             continue
         found = [_excluded(node, options, stopped) or _judge_by_rules(n, target) for n in sampled]
-        _record(verdicts, node, found)
+        _record(verdicts, node, _with_tried_sizes(node, sampled, found))
     return verdicts
 
 
@@ -150,6 +150,20 @@ def _on_samples(run: Callable[[Graph], Graph]) -> Pass:
         return SampledGraph(found.graph, tuple(samples))
 
     return each
+
+
+def _with_tried_sizes(
+    node: GraphNode, samples: Sequence[GraphNode], found: Sequence[CapableNode | Rejection]
+) -> list[CapableNode | Rejection]:
+    """The results for a node, one per sample; SHAPE rejections say that sizes were only tried."""
+    produced = any(v.shape_producer for n in samples for v in (*inputs_of(n), *outputs_of(n)))
+    tried = len(samples) > 1 and not produced and is_dynamic(inputs_of(node))
+    return [
+        replace(f, detail=f.detail + TRIED, kind=f.kind and f.kind + TRIED)
+        if tried and isinstance(f, Rejection) and f.reason is Reason.SHAPE
+        else f
+        for f in found
+    ]
 
 
 def _record(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ep_nnapi.cli.terminal import line, table
-from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Reason, Rejection
 from ep_nnapi.report import Report
 
 _SOURCES = 3  # source lines that a row names
@@ -89,12 +89,13 @@ def _advice(reason: Reason, refused: Sequence[Rejection], target: str) -> str:
 
 
 def _shape_advice(refused: Sequence[Rejection]) -> str:
-    """Returns advice to fix input sizes, for those of the nodes that this would repair."""
-    fixable = sum(r.detail.endswith(FIX_ADVICE) for r in refused)
+    """Returns advice to fix input sizes, for those of the nodes that this would or may repair."""
+    tried = any(r.detail.endswith(TRIED) for r in refused)
+    fixable = sum(r.detail.endswith((FIX_ADVICE, TRIED)) for r in refused)
     if not fixable:
         return SHAPE_ADVICE
-    some = f", which repairs {fixable} of them" if fixable < len(refused) else ""
-    return ADVICE[Reason.SHAPE] + some
+    repairs = f", which {'may repair' if tried else 'repairs'} {fixable} of them"
+    return ADVICE[Reason.SHAPE] + (repairs if tried or fixable < len(refused) else "")
 
 
 def _folded(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import onnx
 import pytest
 
 from ep_nnapi.capability.graph import judge_graph
-from ep_nnapi.errors import OptionError, Reason
+from ep_nnapi.errors import TRIED, OptionError, Reason
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.options import parse
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of
+from tests.ort.models import model as small
+from tests.ort.models import node, tensor
 from tests.provider.test_planner import CHAIN, model
 
 
@@ -50,6 +54,17 @@ def test_a_fixed_dimension_has_one_sample() -> None:
     assert sample[0].node.inputs[0].shape[0] == 5
     with pytest.raises(OptionError, match="fix: M is no input"):
         judge_graph(symbolic(), Target(8), parse({"fix": "M=5"}))
+
+
+@pytest.mark.parametrize(("fix", "tried"), [({}, True), ({"fix": "n=5"}, False)])
+def test_a_rejection_says_that_its_sizes_were_only_tried(fix: dict[str, str], tried: bool) -> None:
+    """No number of rows of 7 has 13 elements."""
+    nodes, ends = [node("Reshape", "x to", "y")], [tensor("x", ("n", 7)), tensor("y", (1, 13))]
+    made = onnx.load_from_string(small(nodes, ends[:1], ends[1:], {"to": np.array([1, 13])}))
+    (refused,) = judge_graph(graph_of(made), Target(8), parse(fix)).rejections()
+    assert refused.reason is Reason.SHAPE
+    assert "elements do not fit (1, 13)" in refused.detail
+    assert refused.detail.endswith(TRIED) == tried
 
 
 def test_without_dynamic_shapes_symbolic_dimensions_are_rejected() -> None:

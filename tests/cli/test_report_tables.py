@@ -5,10 +5,20 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.cli.report_tables import report
-from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, Note, Reason, Rejection, SourceLine
+from ep_nnapi.errors import (
+    ADVICE,
+    FIX_ADVICE,
+    SHAPE_ADVICE,
+    TRIED,
+    Note,
+    Reason,
+    Rejection,
+    SourceLine,
+)
 from ep_nnapi.report import ClusterReport, Report
 
 SYMBOLIC = f"x dimension 0 is 'batch'; {FIX_ADVICE}"
+TRIED_SIZES = f"64 elements do not fit (1, 96){TRIED}"
 DATA_DEPENDENT = "places has a data-dependent shape, produced by search"
 
 
@@ -43,16 +53,26 @@ def test_a_report_without_rejections_ends_after_the_clusters(
         ([SYMBOLIC, SYMBOLIC], ADVICE[Reason.SHAPE]),
         ([SYMBOLIC, DATA_DEPENDENT], f"{ADVICE[Reason.SHAPE]}, which repairs 1 of them"),
         ([DATA_DEPENDENT], SHAPE_ADVICE),
+        ([TRIED_SIZES], f"{ADVICE[Reason.SHAPE]}, which may repair 1 of them"),
+        ([TRIED_SIZES, DATA_DEPENDENT], f"{ADVICE[Reason.SHAPE]}, which may repair 1 of them"),
         (["pads remove all elements of x"], SHAPE_ADVICE),
     ],
-    ids=["symbolic", "two symbolic", "both", "data-dependent", "a size that is known"],
+    ids=[
+        "symbolic",
+        "two symbolic",
+        "both",
+        "data-dependent",
+        "tried",
+        "tried and not",
+        "a size that is known",
+    ],
 )
 def test_only_what_a_size_repairs_is_to_be_fixed(
     details: list[str], advice: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = [shape(f"n{i}", detail) for i, detail in enumerate(details)]
     assert f"SHAPE ({len(details)}): {advice}" in printed(capsys, *refused)
-    assert ("--fix" in advice) == (SYMBOLIC in details)
+    assert ("--fix" in advice) == bool({SYMBOLIC, TRIED_SIZES} & {*details})
 
 
 def test_what_follows_from_a_rejection_is_counted_with_it(
