@@ -87,6 +87,8 @@ def test_both_levels_are_refused(names: tuple[str, str]):
 def test_level_is_the_runtimes_own_unless_given():
     assert parse({}).lowering_target(6).feature_level == 6
     assert parse({"feature_level": 6}).lowering_target(6).feature_level == 6
+    of_profile = parse({"device_profile": "p.json.gz"}).lowering_target(3)
+    assert (of_profile.feature_level, of_profile.kernel_level) == (3, 8)
     with pytest.raises(OptionError, match="feature_level is 7, but the runtime offers 6"):
         parse({"feature_level": 7}).lowering_target(6)
 

@@ -83,6 +83,33 @@ def test_quantized_division_is_computed_in_floats(kind: str, level: int) -> None
     np.testing.assert_array_equal(got, session_of(model.SerializeToString()).run(None, feeds)[0])
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "expected"),
+    [
+        (15, 2, ["DEPTHWISE_CONV_2D"]),
+        (16, 2, ["SLICE", "DEPTHWISE_CONV_2D"] * 2 + ["CONCATENATION"]),
+        (300, 2, ["DEQUANTIZE", "DEPTHWISE_CONV_2D", "QUANTIZE"]),
+        (2048, 3, ["DEPTHWISE_CONV_2D"]),
+        (2049, 3, ["SLICE", "DEPTHWISE_CONV_2D"] * 2 + ["CONCATENATION"]),
+    ],
+)
+def test_8_bit_depthwise_convolutions_end_and_keep_to_their_output(
+    channels: int, size: int, expected: list[str]
+) -> None:
+    qdq, rng = Qdq(), np.random.default_rng(0)
+    x = qdq.input((1, channels, size, size), (0.5, 3))
+    weights = qdq.weights(rng.integers(0, 255, (channels, 1, 3, 3), np.uint8), 0.01, 128)
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    model = qdq.model(qdq.group("Conv", [x, weights], (0.25, 7), group=channels, **window))
+    feeds = {x: rng.integers(0, 100, (1, channels, size, size), np.uint8)}
+    with installed(3) as device:
+        got = run(model, feeds, feature_level=3)
+    assert device.ended == []
+    assert device.executed == [tuple(expected)]
+    want = session_of(model.SerializeToString()).run(None, feeds)[0]
+    assert np.abs(got.astype(int) - want).max() <= 1  # quantum: fixed-point multipliers
+
+
 LARGE = MAX_FILL_CONSTANT + 1
 MOVING = {
     "mask": node("Where", boolean(1, 1, 9, 9), f32(1, 2, 9, 9), LOWEST),

@@ -134,6 +134,8 @@ def test_depthwise_channels_are_split_where_androids_kernel_never_ends(target):
     else:
         assert emitted(wide, target).count("DEPTHWISE_CONV_2D") == 2
         matches(wide, target, **SUMS)
+    many = depthwise(8 * most + 1, size=2)
+    rejects(many, target, Reason.LEVEL, f"of {8 * most + 1} channels")
     profiled = replace(target, profiled=True)
     assert emitted(wide, profiled) == emitted(wide, FL8) == ["DEPTHWISE_CONV_2D"]
 

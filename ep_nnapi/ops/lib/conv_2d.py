@@ -29,6 +29,8 @@ FILTER_PERM = NHWC
 DEPTHWISE_FILTER_PERM = (1, 2, 3, 0)
 MAX_GROUPS = 64
 """Largest `group` that is lowered to one convolution for each group."""
+DEPTHWISE_PARTS = (2, 4, 8)
+"""Numbers of operations that share the channels of one whose kernel does not take them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +140,11 @@ def _part_size(n: Node, whole: _Convolution, call: Call, y: Value) -> int:
         return 1
     if whole.filter.constant is None or whole.bias.constant is None:
         return size
-    while size > 1:
-        size = -(-size // 2)
-        if all(map(n.supports, _part(n, whole, y, range(size))[1])):
-            return size
-    return whole.group
+    for parts in DEPTHWISE_PARTS:
+        part = -(-size // parts)
+        if all(map(n.supports, _part(n, whole, y, range(part))[1])):
+            return part
+    return size
 
 
 def _part(n: Node, whole: _Convolution, y: Value, groups: range) -> tuple[Value, list[Call]]:
