@@ -1,17 +1,17 @@
 """Hyperbolic and inverse trigonometric functions, composed of NNAPI operations.
 
-The error bounds are absolute and tested.
+The error bounds, absolute or relative to the result y, are tested.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from math import log, pi
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
-from ep_nnapi.ops.lib.approximations import arctan, half_angle
+from ep_nnapi.ops.lib.approximations import ASINH, ATANH, SINH, arctan, half_angle, near_zero
 from ep_nnapi.ops.lib.emit import Computed, compute, each
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of, signed_like
@@ -24,11 +24,12 @@ RIGHT = 1e9
 @op("Sinh", since=9, emits=(EXP,))
 @widened
 def sinh(n: Node) -> Iterator[Call]:
-    """(e^x - e^-x) / 2, within 6e-7 + 4e-7 |y|.
+    """(e^x - e^-x) / 2, below 1 by a polynomial, within 7e-7 |y|.
 
-    Source: ONNX Sinh-9, Sinh-22; NDK ANEURALNETWORKS_EXP.
+    Source: ONNX Sinh-9, Sinh-22; NDK ANEURALNETWORKS_EXP; `approximations.SINH`.
     """
-    yield from _halves(n, SUB)
+    far = yield from compute(n, SUB, *(yield from _halves(n)))
+    yield from near_zero(n, SINH, far)
 
 
 @op("Cosh", since=9, emits=(EXP,))
@@ -38,22 +39,22 @@ def cosh(n: Node) -> Iterator[Call]:
 
     Source: ONNX Cosh-9, Cosh-22; NDK ANEURALNETWORKS_EXP.
     """
-    yield from _halves(n, ADD)
+    parts = yield from _halves(n)
+    yield ADD(*parts, out=n.output())
 
 
-def _halves(n: Node, row: Row) -> Iterator[Call]:
-    """Emit `row` of e^x / 2 and e^-x / 2.
+def _halves(n: Node) -> Generator[Call, None, list[Value]]:
+    """Return e^x / 2 and e^-x / 2.
 
     e^x is computed as the square of e^(x/2), which overflows only where the result does.
     """
-    x, y = n.input(0), n.output()
-    parts = []
+    x, parts = n.input(0), []
     for factor in (0.5, -0.5):
         half = yield from compute(n, MUL, x, n.scalar(factor, x))
         root = yield from compute(n, EXP, half)
         halved = yield from compute(n, MUL, root, n.scalar(0.5, x))
         parts.append((yield from compute(n, MUL, halved, root)))
-    yield row(*parts, out=y)
+    return parts
 
 
 @op("Atan", since=7, emits=(SQRT,))
@@ -109,13 +110,13 @@ def _half_arcsine(n: Node, x: Value) -> Computed:
 @op("Asinh", since=9, emits=(LOG,))
 @widened
 def asinh(n: Node) -> Iterator[Call]:
-    """log(|x| + sqrt(x^2 + 1)) with the sign of x, within 2e-7 + 2e-7 |y|.
+    """log(|x| + sqrt(x^2 + 1)) with the sign of x, within 8e-7 |y|; below 1/2 by a polynomial.
 
     With m = max(|x|, 1): log(|x|/m + sqrt((x/m)^2 + (1/m)^2)) + log m, in which nothing overflows.
 
-    Source: ONNX Asinh-9, Asinh-22; NDK ANEURALNETWORKS_LOG.
+    Source: ONNX Asinh-9, Asinh-22; NDK ANEURALNETWORKS_LOG; `approximations.ASINH`.
     """
-    x, y = n.input(0), n.output()
+    x, far = n.input(0), n.temp(n.input(0))
     size = yield from absolute_of(n, x)
     one = n.scalar(1, x)
     larger = yield from compute(n, MAXIMUM, size, one)
@@ -125,7 +126,8 @@ def asinh(n: Node) -> Iterator[Call]:
     root = yield from compute(n, SQRT, square)
     total = yield from compute(n, ADD, root, ratios[0])
     logs = yield from each(compute(n, LOG, part) for part in (total, larger))
-    yield from signed_like(n, (yield from compute(n, ADD, *logs)), x, y)
+    yield from signed_like(n, (yield from compute(n, ADD, *logs)), x, far)
+    yield from near_zero(n, ASINH, far)
 
 
 @op("Acosh", since=9, emits=(LOG,))
@@ -149,14 +151,14 @@ def acosh(n: Node) -> Iterator[Call]:
 @op("Atanh", since=9, emits=(LOG,))
 @widened
 def atanh(n: Node) -> Iterator[Call]:
-    """log((1 + x) / (1 - x)) / 2, within 2e-7 + 2e-7 |y|.
+    """log((1 + x) / (1 - x)) / 2, below 1/2 by a polynomial, within 6e-7 |y|.
 
-    Source: ONNX Atanh-9, Atanh-22; NDK ANEURALNETWORKS_LOG.
+    Source: ONNX Atanh-9, Atanh-22; NDK ANEURALNETWORKS_LOG; `approximations.ATANH`.
     """
-    x, y = n.input(0), n.output()
-    one = n.scalar(1, x)
+    x, one = n.input(0), n.scalar(1, n.input(0))
     more = yield from compute(n, ADD, x, one)
     less = yield from compute(n, SUB, one, x)
     ratio = yield from compute(n, DIV, more, less)
     double = yield from compute(n, LOG, ratio)
-    yield MUL(double, n.scalar(0.5, x), out=y)
+    far = yield from compute(n, MUL, double, n.scalar(0.5, x))
+    yield from near_zero(n, ATANH, far)

@@ -44,7 +44,7 @@ from ep_nnapi.ort_devices.layer_normalization import layer_norm, rms_norm
 from ep_nnapi.ort_devices.lowering.activation import SIXTH
 from ep_nnapi.ort_devices.lowering.normalization import unshifted
 from ep_nnapi.ort_devices.lowering.reduction import IMAGES, mean_of_image
-from ep_nnapi.ort_devices.polynomials import error_function, fast_gelu, gelu
+from ep_nnapi.ort_devices.polynomials import error_function, fast_gelu, gelu, softplus
 from ep_nnapi.ort_devices.scope import Inexpressible, Scope, is_coded
 
 
@@ -240,7 +240,7 @@ def _only_number(scope: Scope, index: int) -> float | None:
 
 _Finder: TypeAlias = Callable[[Scope, Flow, int], Fusion | None]
 _OF_FLOATS: dict[OperationSpec, tuple[_Finder, ...]] = {
-    ADD: (layer_norm, _biased, batch_normalization),
+    ADD: (layer_norm, _biased, batch_normalization, softplus),
     DIV: (_hard_sigmoid,),
     MUL: (gelu, fast_gelu, rms_norm, _hard_sigmoid),
     TANH: (error_function,),

@@ -1,4 +1,4 @@
-"""Erf and Gelu, in place of which a model has the hyperbolic tangent or sigmoid of a polynomial.
+"""Erf, Gelu and Softplus, in place of which a model has functions of a polynomial.
 
 The operator gives the expression's value up to the error of the polynomial: at most 3e-7, and
 3e-7 |x| for Gelu of numbers beyond 1. Gelu's usual approximation by the hyperbolic tangent of a
@@ -18,9 +18,14 @@ from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
+    ABS,
     ADD,
+    DIV,
+    EXP,
     LOGISTIC,
     MUL,
+    NEG,
+    RELU,
     SUB,
     TANH,
 )
@@ -52,6 +57,9 @@ _ARITHMETIC: dict[OperationSpec, Callable[[Array, Array], Array]] = {
 """Of polynomials' coefficients, the constant first: numpy's class takes ten times as long."""
 _ODD = term(MUL, "x", "factor")
 _SHARE = term(ADD, term(TANH, "inner"), "one")
+_SOFTPLUS = term(ADD, term(RELU, "x"), term(MUL, "share", "factor"))
+_POWER = term(EXP, term(NEG, term(ABS, "x")))
+_SHARE_OF_POWER = term(DIV, _POWER, term(ADD, _POWER, "two"))
 _FAST_GELUS = (
     term(MUL, term(MUL, "x", "half"), _SHARE),
     term(MUL, term(MUL, "x", _SHARE), "half"),
@@ -64,7 +72,7 @@ _CUBIC = sqrt(2 / pi) * np.array([0, 1, 0, 0.044715])
 class _OfOdd:
     """A function of an odd polynomial of operand `x`.
 
-    values    of the polynomial at `_SAMPLES`
+    values    of the polynomial at samples
     members   the operations that compute both
     """
 
@@ -120,6 +128,26 @@ def fast_gelu(scope: Scope, flow: Flow, n: int) -> Fusion | None:
         return None
     fused = _OfOdd(x, inner[0], found.members | inner[1])
     return _of_one(scope, flow, n, fused, "FastGelu", CONTRIB)
+
+
+def softplus(scope: Scope, flow: Flow, n: int) -> Fusion | None:
+    """RELU(x) plus s times a polynomial, s = t / (t + 2), t = e^-|x|, where that is Softplus."""
+    y = scope.model.operations[n].outputs[0]
+    if (found := flow.match(_SOFTPLUS, y)) is None:
+        return None
+    share = found.operands["share"]
+    inner = flow.match(_SHARE_OF_POWER, share, found.operands)
+    if inner is None or flow.number(inner.operands["two"]) != 2:
+        return None
+    factor = _polynomial(flow, found.operands["factor"], share, {})
+    shares = np.linspace(0, 1 / 3, 101)
+    if factor is None:
+        return None
+    errors = shares * np.polyval(factor[0][::-1], shares) - 2 * np.arctanh(shares)
+    if np.abs(errors).max() > _MOST_ERROR:
+        return None
+    members = found.members | inner.members | factor[1]
+    return _of_one(scope, flow, n, _OfOdd(inner.operands["x"], shares, members), "Softplus")
 
 
 def _of_odd(flow: Flow, pattern: Term, index: int) -> _OfOdd | None:

@@ -1,4 +1,4 @@
-"""Polynomials that stand for Erf and Gelu, and such that are a little off."""
+"""Polynomials that stand for Erf, Gelu and Softplus, and such that are a little off."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.ops.lib.approximations import ATANH
 from tests.ort_devices.expressions import Expression, differences, operators
 
 ERF = (1.1283798, 1.6442343, -0.0466118, -2.572804, 5.9511676, -6.5038724, 2.9204683)
@@ -16,12 +17,16 @@ NORMAL = (1.5957686, 1.1626925, -0.0169221, -0.4526858, 0.5205343, -0.2801111, 0
 
 def polynomial(net: Expression, coefficients: Sequence[float]) -> int:
     """Computes x p((x / 4)**2)."""
-    quarter = net.two(spec.MUL, net.x, 0.25)
-    square = net.two(spec.MUL, quarter, quarter)
+    return odd(net, net.x, net.two(spec.MUL, net.x, 0.25), coefficients)
+
+
+def odd(net: Expression, x: int, part: int, coefficients: Sequence[float]) -> int:
+    """Computes x p(part**2)."""
+    square = net.two(spec.MUL, part, part)
     total = net.two(spec.MUL, square, coefficients[-1])
     for coefficient in coefficients[-2:0:-1]:
         total = net.two(spec.MUL, net.two(spec.ADD, total, coefficient), square)
-    return net.two(spec.MUL, net.x, net.two(spec.ADD, total, coefficients[0]))
+    return net.two(spec.MUL, x, net.two(spec.ADD, total, coefficients[0]))
 
 
 def erf(net: Expression, coefficients: Sequence[float]) -> int:
@@ -33,9 +38,17 @@ def gelu(net: Expression, coefficients: Sequence[float]) -> int:
     return net.two(spec.MUL, net.x, share)
 
 
+def softplus(net: Expression, coefficients: Sequence[float]) -> int:
+    power = net.one(spec.EXP, net.one(spec.NEG, net.one(spec.ABS, net.x)))
+    share = net.two(spec.DIV, power, net.two(spec.ADD, power, 2.0))
+    logarithm = odd(net, share, share, coefficients)
+    return net.two(spec.ADD, net.one(spec.RELU, net.x), logarithm)
+
+
 FUNCTIONS: list[tuple[Callable[[Expression, Sequence[float]], int], Sequence[float], str]] = [
     (erf, ERF, "Erf"),
     (gelu, NORMAL, "Gelu"),
+    (softplus, [2 * c for c in ATANH.factor], "Softplus"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Polynomial approximations of functions that NNAPI lacks (erf, Gelu, atan).
+"""Polynomial approximations of functions that NNAPI lacks, or that its own lose near 0.
 
 The coefficients are this project's own minimax fits (linear programs over 4001 points). The error
 bounds compare float32 arithmetic with float64 over all numbers, and are tested.
@@ -7,13 +7,15 @@ bounds compare float32 arithmetic with float64 over all numbers, and are tested.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from math import pi, sqrt
 
-from ep_nnapi.graph.value import Value
+from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.call import Call
-from ep_nnapi.nnapi.spec import ADD, DIV, LOGISTIC, MUL, SQRT, TANH
+from ep_nnapi.nnapi.spec import ADD, DIV, LESS, LOGISTIC, MUL, SELECT, SQRT, TANH
 from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node
+from ep_nnapi.ops.lib.signs import absolute_of
 
 _ERF = (
     1.1283798217773438,
@@ -40,6 +42,38 @@ _ARCTAN = (
     -0.14224094152450562,
     0.10480161756277084,
     -0.05836775153875351,
+)
+
+
+@dataclass(frozen=True)
+class Series:
+    """x p(x^2) in place of a function where |x| < `limit`, within 2e-7 |y|; `factor` is p."""
+
+    limit: float
+    factor: tuple[float, ...]
+
+
+SINH = Series(1, (1.0, 0.1666671633720398, 0.008330283686518669, 0.00020372185099404305))
+ASINH = Series(
+    0.5,
+    (
+        1.0,
+        -0.16666288673877716,
+        0.07484758645296097,
+        -0.042699363082647324,
+        0.02012205868959427,
+    ),
+)
+ATANH = Series(
+    0.5,
+    (
+        1.0,
+        0.33333730697631836,
+        0.19978180527687073,
+        0.14669518172740936,
+        0.08242101222276688,
+        0.18176434934139252,
+    ),
 )
 
 
@@ -75,10 +109,26 @@ def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
     yield MUL(x, share, out=y)
 
 
-def _odd(n: Node, x: Value, coefficients: Sequence[float]) -> Computed:
-    """Return x p(u) with u = (x / 4)^2, scaled so that no coefficient is tiny."""
-    quarter = yield from compute(n, MUL, x, n.scalar(0.25, x))
-    square = yield from compute(n, MUL, quarter, quarter)
+def log_of_more(n: Node, x: Value) -> Computed:
+    """Return log(1 + x) for 0 <= x <= 1, within 4e-7 |y|: 2 atanh(x / (x + 2))."""
+    more = yield from compute(n, ADD, x, n.scalar(2, x))
+    share = yield from compute(n, DIV, x, more)
+    return (yield from _odd(n, share, [2 * c for c in ATANH.factor], scale=1))
+
+
+def near_zero(n: Node, series: Series, far: Value) -> Iterator[Call]:
+    """Emit the output of a function of input 0: the series near 0, else `far`."""
+    x, y = n.input(0), n.output()
+    near = yield from _odd(n, x, series.factor, scale=1)
+    size = yield from absolute_of(n, x)
+    small = yield from compute(n, LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
+    yield SELECT(small, near, far, out=y)
+
+
+def _odd(n: Node, x: Value, coefficients: Sequence[float], scale: float = 0.25) -> Computed:
+    """Return x p(u) with u = (x `scale`)^2, scaled so that no coefficient is tiny."""
+    part = x if scale == 1 else (yield from compute(n, MUL, x, n.scalar(scale, x)))
+    square = yield from compute(n, MUL, part, part)
     factor = yield from polynomial(n, square, coefficients)
     return (yield from compute(n, MUL, x, factor))
 
