@@ -1,5 +1,7 @@
 """Values of the options that take one of a few names."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 
@@ -19,10 +21,19 @@ class DynamicShapes(StrEnum):
 
 
 class Partitioning(StrEnum):
-    """Selection among the capable nodes: all, or those estimated to be worth it."""
+    """Selection among the capable nodes.
 
+    AUTO leaves, in sessions on the host, whole clusters that do not pay there; else it is MAXIMAL.
+    """
+
+    AUTO = "auto"
     MAXIMAL = "maximal"
     WORTH_IT = "worth_it"
+
+    @property
+    def whole(self) -> Partitioning:
+        """The partition of what is not for a session on the host alone: MAXIMAL for AUTO."""
+        return Partitioning.MAXIMAL if self is Partitioning.AUTO else self
 
 
 class Relaxed(StrEnum):

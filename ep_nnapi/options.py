@@ -21,10 +21,7 @@ DEFAULT_RUNTIME = SYSTEM if hasattr(sys, "getandroidapilevel") else HOST
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The validated options, each declared here and nowhere else.
-
-    `feature_level` None means the runtime's own level.
-    """
+    """The validated options, declared here alone; `feature_level` None is the runtime's own."""
 
     flags: NnapiFlag = option(
         NnapiFlag.NONE,
@@ -78,11 +75,12 @@ class Options:
         "whose rules decide: ep-nnapi (default) or builtin-nnapi, ONNX Runtime's own provider's",
     )
     partitioning: values.Partitioning = option(
-        values.Partitioning.MAXIMAL,
+        values.Partitioning.AUTO,
         parsers.one_of(values.Partitioning),
         "HOW",
         Category.PARTITIONING,
-        "maximal (default) takes all it can, worth_it leaves what is estimated faster on the CPU",
+        "maximal takes all it can; auto (default) leaves single nodes that only move bytes, in "
+        "sessions on the host; worth_it leaves what is estimated faster on the CPU",
     )
     calibration: str | None = option(
         None,

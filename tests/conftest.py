@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ep_nnapi.provider import devices
+from ep_nnapi.provider import cluster_selection, devices
 from tests import runtimes
 
 
@@ -40,7 +40,9 @@ def _runtime() -> Iterator[None]:
 def _reference_device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions run on nnapi-reference: a test compares with ONNX, not with the CPU provider.
 
-    Tests marked `fast_devices` are about the device that is chosen without this.
+    They also take single nodes that only move bytes. Tests marked `fast_devices` are about the
+    devices and nodes that are chosen without this.
     """
     if "fast_devices" not in request.keywords:
         monkeypatch.setattr(devices, "FAST_DEVICES", ())
+        monkeypatch.setattr(cluster_selection, "MOVES_BYTES", frozenset())

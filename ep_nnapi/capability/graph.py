@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -56,11 +56,12 @@ class Capability:
                 Rejection(p.name, p.op_type, reason, detail) for p in self.nodes[i].originals
             )
 
-    def notes(self) -> tuple[Note, ...]:
-        """Notes on the capable nodes, in graph order."""
+    def notes(self, more: Mapping[int, str]) -> tuple[Note, ...]:
+        """Notes on the capable nodes, in graph order; `more`: texts on nodes without one, by id."""
         found = self.samples[0]
         named = (found[n.id] for n in self.graph.nodes if n.id in found)
-        return notes_of((j.node, j.note) for j in named if j.note)
+        texts = ((j.node, j.note or more.get(j.node.id, "")) for j in named)
+        return notes_of((node, text) for node, text in texts if text)
 
     def rejections(self) -> tuple[Rejection, ...]:
         """All rejections, in graph order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -33,7 +34,8 @@ def check(model: ModelSource, **options: object) -> Report:
 
     model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or the result of
             torch.onnx.export
-    Creates a stock ONNX Runtime session without running it, so placement is as in real sessions.
+    Creates a stock ONNX Runtime session without running it, so placement is as in real sessions
+    with partitioning maximal; a note names what sessions leave without it.
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
     model = source(model)
@@ -71,11 +73,14 @@ def partitioned_at(
 ) -> Provider:
     """Returns the provider after it has partitioned `model`, which ORT optimizes at `level`.
 
+    The partition is maximal, unless the options choose another one.
+
     runtime   replaces the runtime of the options
     fast      use a session's devices; without it clusters are lowered for no device of the host in
               particular, as in files that are written for others
     """
-    with provider_of_session(options, runtime, fast=fast) as (strings, found):
+    shown = replace(options, partitioning=options.partitioning.whole)
+    with provider_of_session(shown, runtime, fast=fast) as (strings, found):
         _partition(model, strings, level)
         return found()
 

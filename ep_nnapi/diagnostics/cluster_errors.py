@@ -172,7 +172,11 @@ def errors_of_parts(
     types = {op_type for _, op_type in nodes}
     left = [name for name, op_type in nodes if not op_type and name not in types]
     parts = replace(
-        options, exclude=(*options.exclude, *left), max_cluster_nodes=size, min_cluster_nodes=1
+        options,
+        partitioning=options.partitioning.whole,
+        exclude=(*options.exclude, *left),
+        max_cluster_nodes=size,
+        min_cluster_nodes=1,
     )
     wanted = {name for name, op_type in nodes if op_type}
     found = cluster_errors(model, feeds, parts, tolerance)

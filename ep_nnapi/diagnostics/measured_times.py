@@ -7,7 +7,7 @@ import tempfile
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import TypeAlias, TypeVar
@@ -21,7 +21,7 @@ from ep_nnapi.diagnostics.latency import measured
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.run_and_compare import nnapi_session
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
-from ep_nnapi.options import parse
+from ep_nnapi.options import parse, to_strings
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.provider.run_events import INPUTS, OUTPUTS, WHOLE_CLUSTER, RunEvent
 from ep_nnapi.sessions.cpu import exact_options
@@ -60,7 +60,7 @@ class MeasuredTimes:
 def measured_times(model: ModelSource, options: Mapping[str, object]) -> MeasuredTimes:
     """Runs the model with random inputs and returns the times of its parts.
 
-    ONNX Runtime optimizes it at level basic, so that nodes on the CPU are those of the report.
+    ONNX Runtime optimizes it at level basic, and the partition is maximal, as in the report.
     Raises ModelError, OptionError and RuntimeFailure.
     """
     settings = exact_options()
@@ -73,7 +73,9 @@ def measured_times(model: ModelSource, options: Mapping[str, object]) -> Measure
         fixed_model(source(model), options) as (static, rest),
     ):
         settings.profile_file_prefix = str(Path(folder, "profile"))
-        provider, session = nnapi_session(static, rest, settings)
+        chosen = parse(rest)
+        shown = replace(chosen, partitioning=chosen.partitioning.whole)
+        provider, session = nnapi_session(static, to_strings(shown), settings)
         (fed, *_) = feeds_of(session, (), _SEED).runs
 
         def run() -> None:

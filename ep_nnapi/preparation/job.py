@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -175,7 +175,9 @@ def job_of(given: Mapping[str, object]) -> Job:
     style = _enum_value(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
     reduced = _boolean("enable_type_reduction", rest.pop("enable_type_reduction", False))
     embed = _boolean("embed", rest.pop("embed", False))
-    job = Job(level, form, platform, style, reduced, embed, parse(rest))
+    options = parse(rest)
+    options = replace(options, partitioning=options.partitioning.whole)
+    job = Job(level, form, platform, style, reduced, embed, options)
     _check(job)
     return job
 

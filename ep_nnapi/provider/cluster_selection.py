@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import networkx as nx
@@ -11,11 +11,18 @@ import networkx as nx
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.option_values import Partitioning
-from ep_nnapi.options import Options
+from ep_nnapi.options import HOST, Options
 from ep_nnapi.provider.cluster_size import budget_of, lower_limits
+from ep_nnapi.target import RuleSet
 from partitioner import Budget, Costs, GivenUp, Partition, limited, savings, worth_it
 
 Ids: TypeAlias = tuple[int, ...]
+
+MOVES_BYTES = frozenset(("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"))
+"""Operators that compute nothing: alone they cost more on the way to a device than they save."""
+_ALONE = "its cluster is this node alone, which only moves bytes: "
+_LEFT = f"{_ALONE}partitioning=maximal takes it"
+_TAKEN = f"{_ALONE}sessions on the host leave it to the CPU, unless partitioning=maximal is given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +31,14 @@ class ClusterSelection:
 
     clusters     node ids of each cluster, in topological order
     left_to_cpu  sets of node ids left to the CPU provider, each with its reason
+    notes        texts on nodes of the clusters, by id
     lower_bound  lower bound on the number of clusters of any partition of the same nodes
     """
 
     clusters: list[Ids]
     left_to_cpu: list[tuple[Ids, str]]
     lower_bound: int
+    notes: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +75,30 @@ class ClusterSelector:
                 break
             candidates -= {node for members in over_limit for node in members}
         left_to_cpu += [(_ids(piece.nodes), _slower_reason(piece, nodes)) for piece in not_worth_it]
-        return ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound)
+        return self._without_idle_clusters(
+            ClusterSelection([_ids(c) for c in clusters], left_to_cpu, clusters.lower_bound), nodes
+        )
+
+    def _without_idle_clusters(
+        self, found: ClusterSelection, nodes: Mapping[int, GraphNode]
+    ) -> ClusterSelection:
+        """Returns the selection without the clusters that a session on the host leaves whole.
+
+        The others stay as they are: a partition of them and the nodes left, each by itself, is one
+        of all nodes, so the lower bound falls by one for each. With partitioning maximal they stay
+        too, with a note. Clusters that limits have split are not whole.
+        """
+        how, unsplit = self.options.partitioning, self._budget() is None
+        if how is Partitioning.WORTH_IT or not (unsplit and _for_this_machine(self.options)):
+            return found
+        idle = [c for c in found.clusters if _only_moves_bytes([nodes[i] for i in c])]
+        if how is Partitioning.MAXIMAL:
+            return replace(found, notes={i: _TAKEN for c in idle for i in c})
+        return ClusterSelection(
+            [c for c in found.clusters if c not in idle],
+            [*found.left_to_cpu, *((c, _LEFT) for c in idle)],
+            found.lower_bound - len(idle),
+        )
 
     @property
     def _estimates(self) -> bool:
@@ -77,7 +109,7 @@ class ClusterSelector:
     def _worth_taking(
         self, dag: nx.DiGraph, candidates: set[Hashable], costs: Costs
     ) -> tuple[set[Hashable], list[GivenUp]]:
-        if self.options.partitioning is Partitioning.MAXIMAL:
+        if self.options.partitioning is not Partitioning.WORTH_IT:
             return candidates, []
         found = worth_it(dag, candidates, costs)
         return {node for members in found.clusters for node in members}, found.given_up
@@ -126,6 +158,16 @@ class ClusterSelector:
             f"its cluster, estimated {_compared(saved)} the CPU provider, is not among the "
             f"max_clusters = {most} that save most"
         )
+
+
+def _for_this_machine(options: Options) -> bool:
+    """Returns True if a session computes for this machine, not for a phone."""
+    ours = options.target is RuleSet.EP_NNAPI and options.device_profile is None
+    return ours and options.runtime == HOST
+
+
+def _only_moves_bytes(members: Sequence[GraphNode]) -> bool:
+    return len(members) == 1 and members[0].op_type in MOVES_BYTES
 
 
 def _ids(nodes: Iterable[Hashable]) -> Ids:

@@ -95,7 +95,7 @@ class Planner:
             *(c.report for c in prepared),
             *(self._timed(compiled[c].report, c, nodes) for c in selection.clusters),
         )
-        refused, notes = verdicts.rejections(), verdicts.notes()
+        refused, notes = verdicts.rejections(), verdicts.notes(selection.notes)
         lower_bound = selection.lower_bound + len(prepared)
         report = GraphReport(
             len(graph.nodes),

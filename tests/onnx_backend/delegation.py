@@ -30,7 +30,7 @@ def provider_session(
     """A stock session that lists the provider before the CPU's, and the provider behind it."""
     register()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
-    with provider_of_session(parse(dict(given))) as (strings, found):
+    with provider_of_session(parse({"partitioning": "maximal", **given})) as (strings, found):
         providers = [(EP_NAME, strings), CPU]
         session = session_of(model, options, providers)
         yield session, found

@@ -7,10 +7,13 @@ the border 0.25 us: a tensor of SHAPE, six floats, 6 us.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import onnx
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
+import ep_nnapi
 from ep_nnapi.costs.cost_model import CostModel, Rates
 from ep_nnapi.costs.work import CostClass
 from ep_nnapi.errors import Reason
@@ -71,8 +74,79 @@ def test_just_past_the_tie_it_is_left():
     )
 
 
-def test_maximal_is_the_default_and_takes_them_all():
-    assert parse({}).partitioning == "maximal"
+# Only Identity_e moves nothing but bytes and is a whole cluster: Identity_b is in one of three.
+MOVING = model(
+    *("Abs x -> a", "Identity a -> b", "Neg b -> c", "RandomNormalLike c -> d", "Identity d -> e"),
+    "RandomNormalLike e -> y",
+)
+WHOLE = ("Abs_a", "Identity_b", "Neg_c")
+
+
+@pytest.mark.fast_devices
+def test_sessions_on_the_host_leave_whole_clusters_that_only_move_bytes():
+    """The rest stays as it is, and proven minimal; pieces that a limit has split are not whole."""
+    assert parse({}).partitioning == "auto"
+    found = plan(MOVING, partitioning="auto")
+    assert clusters(found) == [WHOLE]
+    assert (found.report.lower_bound, found.report.capable) == (1, 4)
+    assert refusals(found)["Identity_e"] is Reason.NOT_WORTH_IT
+    assert detail(found, "Identity_e") == (
+        "its cluster is this node alone, which only moves bytes: partitioning=maximal takes it"
+    )
+    assert len(clusters(plan(MOVING, partitioning="auto", max_cluster_nodes=1))) == 4
+
+
+@pytest.mark.fast_devices
+@pytest.mark.parametrize(
+    ("options", "noted"),
+    [
+        ({"partitioning": "maximal"}, ["Identity_e"]),
+        ({"partitioning": "auto", "target": "builtin-nnapi"}, []),
+        ({"partitioning": "auto", "runtime": "system"}, []),
+        ({"partitioning": "auto", "device_profile": "phone.json"}, []),
+    ],
+    ids=str,
+)
+def test_maximal_and_phones_take_them(options: dict[str, object], noted: list[str]):
+    found = plan(MOVING, **options)
+    assert clusters(found) == [WHOLE, ("Identity_e",)]
+    assert [n.node for n in found.report.notes] == noted
+    assert all("sessions on the host leave it to the CPU" in n.detail for n in found.report.notes)
+
+
+# ONNX Runtime drops an Identity before it asks.
+_NODES = (
+    helper.make_node("RandomNormalLike", ["x"], ["a"], "random"),
+    helper.make_node("Flatten", ["a"], ["b"], "flat"),
+    helper.make_node("RandomNormalLike", ["b"], ["c"], "again"),
+    helper.make_node("Neg", ["c"], ["y"], "neg"),
+)
+FLATTENED = helper.make_model(
+    helper.make_graph(
+        _NODES,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (2, 3, 4))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (2, 12))],
+    ),
+    opset_imports=[helper.make_opsetid("", 21)],
+    ir_version=8,
+)
+
+
+@pytest.mark.fast_devices
+def test_check_and_prepare_show_the_maximal_partition_and_a_session_leaves_of_it(tmp_path: Path):
+    onnx.save(FLATTENED, tmp_path / "m.onnx")
+    path = str(tmp_path / "m.onnx")
+    maximal = [("flat",), ("neg",)]
+    assert [c.nodes for c in ep_nnapi.check(path).clusters] == maximal
+    done = ep_nnapi.prepare(path, tmp_path / "out", verify=False)
+    assert [tuple(c["nodes"]) for c in done.models[0].report["clusters"]] == maximal
+    for found in (ep_nnapi.run(path).report, ep_nnapi.compare(path).report):
+        assert [c.nodes for c in found.clusters] == maximal[1:]
+    assert [c.nodes for c in ep_nnapi.run(path, partitioning="maximal").report.clusters] == maximal
+
+
+def test_maximal_takes_them_all():
     found = plan(SPLIT, partitioning="maximal")
     assert clusters(found) == [("Abs_a", "Neg_b", "Exp_c"), ("Tanh_y",)]
 
