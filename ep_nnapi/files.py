@@ -102,12 +102,17 @@ def write_text(path: Path, text: str) -> None:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def digest_of(path: str | Path, deadline: float | None = None) -> str:
-    """SHA-256 of a file, in hex. Raises OSError; TimeoutError past `deadline` (time.monotonic)."""
+def digest_of(file: str | Path | bytes, deadline: float | None = None) -> str:
+    """SHA-256 of a file or of its contents, in hex.
+
+    Raises OSError; TimeoutError past `deadline` (time.monotonic).
+    """
+    if isinstance(file, bytes):
+        return hashlib.sha256(file).hexdigest()
     digest = hashlib.sha256()
-    with open(path, "rb") as stream:
+    with open(file, "rb") as stream:
         while chunk := stream.read(_CHUNK):
             digest.update(chunk)
             if deadline is not None and monotonic() > deadline:
-                raise TimeoutError(errno.ETIMEDOUT, "reading it took too long", str(path))
+                raise TimeoutError(errno.ETIMEDOUT, "reading it took too long", str(file))
     return digest.hexdigest()

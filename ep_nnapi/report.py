@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from ep_nnapi import report_html
 from ep_nnapi.errors import ModelError, Note, Rejection, SourceLine
@@ -120,6 +121,7 @@ class Report:
     lower_bound  lower bound on the number of clusters of any partition of the same nodes
     graphs       the reports of the single graphs; their clusters in this order are `clusters`
     preview      True if nnapi-reference emulates the float16 of USE_FP16
+    digest       SHA-256 of the model's file, in hex; "" in a report on anything else
     """
 
     feature_level: int
@@ -132,6 +134,7 @@ class Report:
     lower_bound: int = 0
     graphs: tuple[GraphReport, ...] = field(default=(), compare=False)
     preview: bool = False
+    digest: str = field(default="", compare=False)
 
     @property
     def taken(self) -> int:
@@ -192,24 +195,29 @@ class Report:
         )
 
     def regressions(self, baseline: Mapping[str, object]) -> list[str]:
-        """Regressions against an earlier report in JSON form, one sentence each.
+        """Regressions against an earlier report in JSON form, one clause each.
 
-        A regression is more clusters, or more boundary bytes. Raises ModelError if the baseline
-        is not a report of `check --json`.
+        A regression is another model, fewer nodes on NNAPI, more nodes on the CPU, more clusters or
+        boundary bytes, or a reason that no operator of the type had. The model is the same if its
+        digest or the names of its nodes are. Raises ModelError if the baseline is not a report of
+        `check --json`.
         """
-        clusters = baseline.get("clusters")
-        if not isinstance(clusters, list) or not all(isinstance(c, dict) for c in clusters):
-            raise ModelError("the baseline is no report of `check --json`: it has no clusters")
-        before = {
-            "clusters": len(clusters),
-            "border bytes": sum(int(c.get("boundary_bytes", 0)) for c in clusters),
-        }
-        now = {"clusters": len(self.clusters), "border bytes": self.boundary_bytes}
-        return [
-            f"{name} grew from {before[name]} to {now[name]}"
-            for name in now
-            if now[name] > before[name]
-        ]
+        try:
+            before = _Baseline.of(baseline)
+        except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+            raise ModelError("the baseline is no report of `check --json`") from None
+        now = _Baseline.of(self.to_json())
+        names, known = now.names - before.names, before.names - now.names
+        if (names or known) and (not now.digest or now.digest != before.digest):
+            return [f"the model is another ({len(names)} nodes new and {len(known)} gone)"]
+        found = []
+        if now.left > before.left or (now.left == before.left and now.taken < before.taken):
+            taken = f"{before.taken} of {before.taken + before.left} to {now.taken} of {self.nodes}"
+            found.append(f"nodes on NNAPI fell from {taken}")
+        for name in ("clusters", "border bytes"):
+            if now.sizes[name] > before.sizes[name]:
+                found.append(f"{name} grew from {before.sizes[name]} to {now.sizes[name]}")
+        return found + [f"{op} is refused for {why}" for op, why in sorted(now.why - before.why)]
 
     def to_json(self) -> dict[str, object]:
         """Plain data for `json.dumps`, in the format that `check --json` prints."""
@@ -228,7 +236,40 @@ class Report:
             "notes": [
                 {"node": n.node, "op_type": n.op_type, "detail": n.detail} for n in self.notes
             ],
+            **({"model": {"sha256": self.digest}} if self.digest else {}),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """What of a report in JSON form is compared with a later one.
+
+    names  of all nodes
+    left   number of nodes on the CPU
+    why    operator type and reason of each refusal
+    """
+
+    digest: str
+    names: Set[str]
+    taken: int
+    left: int
+    sizes: Mapping[str, int]
+    why: Set[tuple[str, str]]
+
+    @staticmethod
+    def of(report: Mapping[str, Any]) -> _Baseline:
+        """Reads the report; raises what `regressions` catches for other data."""
+        clusters, refused = report["clusters"], report["rejections"]
+        on_nnapi = [str(name) for c in clusters for name in c["nodes"]]
+        border = sum(int(c["boundary_bytes"]) for c in clusters)
+        return _Baseline(
+            str(report.get("model", {}).get("sha256", "")),
+            {*on_nnapi, *(str(r["node"]) for r in refused)},
+            len(on_nnapi),
+            int(report["nodes"]) - len(on_nnapi),
+            {"clusters": len(clusters), "border bytes": border},
+            {(str(r["op_type"]), str(r["reason"])) for r in refused},
+        )
 
 
 def combine(

@@ -1,6 +1,7 @@
 """The report of a model, and its JSON form."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -142,11 +143,41 @@ def test_a_report_has_not_grown_since_itself():
 
 
 def test_growth_is_named():
-    before = combine(7, "ep-nnapi", [MAIN]).to_json()
+    one = ClusterReport(("a", "b", "d"), ("x",), ("y",), 8, "nnapi-reference")
+    other = Rejection("e", "Add", Reason.DRIVER, "")
+    graph = GraphReport(5, 4, (one,), (Rejection("c", "Mish", Reason.DTYPE, ""), other))
+    before = combine(7, "ep-nnapi", [graph]).to_json()
     assert BOTH.regressions(before) == [
         "clusters grew from 1 to 2",
         "border bytes grew from 8 to 32",
+        "Mish is refused for OP",
     ]
+
+
+def test_fewer_nodes_are_named_but_not_those_that_are_folded():
+    whole = ClusterReport(("a", "b", "c", "d", "e"), ("x",), ("y",), 99, "nnapi-reference")
+    before = combine(7, "ep-nnapi", [GraphReport(5, 5, (whole,), ())]).to_json()
+    assert BOTH.regressions(before)[0] == "nodes on NNAPI fell from 5 of 5 to 3 of 5"
+    folded = {**BOTH.to_json(), "nodes": 12}  # seven more on the CPU then
+    assert BOTH.regressions(folded) == []
+
+
+@pytest.mark.parametrize(
+    ("digest", "names", "says"),
+    [
+        ("a", ("a", "z"), []),
+        ("b", ("a", "b"), []),
+        ("b", ("a", "z"), ["the model is another (1 nodes new and 1 gone)"]),
+        ("", ("a", "z"), ["the model is another (1 nodes new and 1 gone)"]),
+    ],
+)
+def test_a_model_is_the_same_by_its_digest_or_names(digest: str, names, says: list[str]):
+    def report(digest: str, names: tuple[str, ...]) -> Report:
+        cluster = ClusterReport(names, ("x",), ("y",), 8, "nnapi-reference")
+        found = combine(8, "ep-nnapi", [GraphReport(2, 2, (cluster,), ())])
+        return replace(found, digest=digest)
+
+    assert report("a", ("a", "b")).regressions(report(digest, names).to_json()) == says
 
 
 @pytest.mark.parametrize(
@@ -164,10 +195,14 @@ def test_a_report_says_how_few_clusters_there_can_be(count: int, lower_bound: in
 
 
 def test_shrinking_is_no_growth():
-    assert combine(7, "ep-nnapi", [MAIN]).regressions(BOTH.to_json()) == []
+    border = replace(BOTH.clusters[0], boundary_bytes=1)
+    assert replace(BOTH, clusters=(border, *BOTH.clusters[1:])).regressions(BOTH.to_json()) == []
 
 
-@pytest.mark.parametrize("baseline", [{}, {"clusters": 3}, {"clusters": [3]}])
+NO_DATA = {"clusters": [], "rejections": [], "nodes": float("inf")}
+
+
+@pytest.mark.parametrize("baseline", [{}, {"clusters": 3}, NO_DATA, NO_DATA | {"model": "m"}])
 def test_other_json_is_no_baseline(baseline: dict[str, object]):
     with pytest.raises(ModelError, match="no report"):
         BOTH.regressions(baseline)

@@ -1,4 +1,4 @@
-"""Arguments of the commands `check`, `run`, `listing` and `lib`, and shared parser code."""
+"""Arguments of the commands `run`, `listing` and `lib`, and shared parser code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from operator import attrgetter
 from ep_nnapi.errors import OptionError
 from ep_nnapi.option_parsers import Option
 from ep_nnapi.options import OPTIONS, parse
-from ep_nnapi.preparation.job import Level
 
 _REFERENCE = "nnapi-reference"  # as nnapi.runtime.REFERENCE_DEVICE, which imports numpy
 
@@ -101,24 +100,6 @@ def options_of(given: argparse.Namespace) -> dict[str, object]:
     chosen = {name: value for name, value in values.items() if value is not None}
     parse({name: value for name, value in chosen.items() if name != "settings"})
     return chosen
-
-
-def add_check(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments specific to `check`."""
-    parser.add_argument("--strict", action="store_true", help="exit 1 unless NNAPI takes all nodes")
-    parser.add_argument(
-        "--levels", action="store_true", help="print one row for each feature level"
-    )
-    parser.add_argument(
-        "--baseline",
-        metavar="JSON",
-        help="output of an earlier check --json; exit 1 if clusters or border bytes grew",
-    )
-    parser.add_argument(
-        "--optimization-level",
-        choices=[str(x) for x in Level],
-        help="check the model as prepare saves it at this level",
-    )
 
 
 def add_input(argument: Callable[..., argparse.Action], name: str) -> None:

@@ -6,17 +6,14 @@ Each command imports its modules when called: of `prepare`, only workers import 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from ep_nnapi.cli import (
-    advice_output,
     arguments,
     bundle_command,
-    check_formats,
+    check_command,
     compare_command,
     fix_command,
     prepare_arguments,
@@ -24,17 +21,20 @@ from ep_nnapi.cli import (
     terminal,
     tune_command,
 )
-from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.options import parse
 
 
 def main(given: Sequence[str] | None = None) -> int:
     """Runs one command; returns 0 done, 1 negative result, 2 unusable input, or 3 NNAPI failed."""
+    with terminal.until_closed():
+        return _exit_code(given)
+
+
+def _exit_code(given: Sequence[str] | None) -> int:
     try:
         parser = _parser()
         complete(parser)
@@ -48,9 +48,6 @@ def main(given: Sequence[str] | None = None) -> int:
     except NnapiError as error:
         line(f"ep-nnapi: {error}", error=True)
         return FAILED
-    except BrokenPipeError:
-        sys.stderr.close()
-        return DONE
     except OSError as error:  # a full disk, or one that cannot be read
         return terminal.unusable(error)
 
@@ -59,10 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="ep-nnapi", description="ONNX models on Android's NNAPI")
     arguments.add_version(parser)
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
-    checking = _verb(verbs.add_parser, "check", _check, "which nodes NNAPI takes, and why not")
-    arguments.add_check(checking)
-    check_formats.add(checking)
-    advice_output.add(checking)
+    checking = _verb(
+        verbs.add_parser, "check", check_command.run, "which nodes NNAPI takes, and why not"
+    )
+    check_command.add(checking)
     running = _verb(verbs.add_parser, "run", _run, "run on NNAPI and compare with the CPU")
     arguments.add_run(running)
     commands = {"compare": compare_command, "tune": tune_command, "fix": fix_command}
@@ -99,7 +96,7 @@ def _verb(
     text: str,
 ) -> argparse.ArgumentParser:
     parser = _plain(add(name, help=text), action)
-    also = ", or a directory of .onnx files" if name == "prepare" else ""
+    also = ", or a directory of .onnx files" if name in ("check", "prepare") else ""
     arguments.add_model(parser, f"an .onnx or .ort file{also}")
     return parser
 
@@ -109,71 +106,6 @@ def _plain(
 ) -> argparse.ArgumentParser:
     parser.set_defaults(verb=action)
     return parser
-
-
-def _check(given: argparse.Namespace) -> int:
-    from ep_nnapi.diagnostics.check import check
-    from ep_nnapi.diagnostics.inspect_context import contents
-    from ep_nnapi.preparation.ort_export import check_at
-
-    options = options_of(given)
-    check_formats.validate(given)
-    if given.advise:
-        return advice_output.run(given, options)
-    if given.levels:
-        return _levels(given, options)
-    baseline = _baseline(given.baseline)
-    if given.optimization_level is None:
-        report = check(given.model, **options)
-    else:
-        report = check_at(given.model, given.optimization_level, **options)
-    compiled = contents(given.model)
-    if given.format is not None:
-        check_formats.write(given, report)
-    elif given.json:
-        inside = {"contexts": [c.to_json() for c in compiled]} if compiled else {}
-        print_json(report.to_json() | inside)
-    else:
-        report_printing.report(report)
-        if compiled:
-            printing.compiled(compiled)
-    regressions = report.regressions(baseline) if baseline is not None else []
-    for way in regressions:
-        line(f"ep-nnapi: {way} since {given.baseline}", error=True)
-    left = given.strict and report.taken < report.nodes
-    return NEGATIVE if left or regressions else DONE
-
-
-def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
-    """Prints a report for each feature level, as old phones support less than the default one."""
-    from ep_nnapi.diagnostics.check import check
-    from ep_nnapi.provider.provider import planner_of
-
-    if given.optimization_level is not None:
-        raise OptionError("--levels and --optimization-level exclude each other; give one of them")
-    if {"feature_level", "api_level"} & options.keys():
-        raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
-    levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
-    reports = [check(given.model, **options, feature_level=level) for level in levels]
-    if given.json:
-        print_json([r.to_json() for r in reports])
-    else:
-        printing.levels(reports)
-    return DONE
-
-
-def _baseline(path: str | None) -> dict[str, object] | None:
-    if path is None:
-        return None
-    try:
-        found = json.loads(Path(path).read_text())
-    except FileNotFoundError:
-        raise OptionError(f"{path}: no such baseline; write one with check --json") from None
-    except (OSError, RecursionError, ValueError):
-        raise OptionError(f"{path}: not a report of check --json") from None
-    if not isinstance(found, dict):
-        raise OptionError(f"{path}: not a report of check --json")
-    return found
 
 
 def _run(given: argparse.Namespace) -> int:

@@ -8,10 +8,12 @@ rich is imported only if the output is a terminal, since most commands write to 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import TextIO, cast
 
 from ep_nnapi.cli.strict_json import strict
 from ep_nnapi.errors import printable
@@ -21,6 +23,44 @@ DONE, NEGATIVE, UNUSABLE, FAILED = 0, 1, 2, 3
 
 _A_SECOND = 2  # refresh rate of the progress bar, which shows whole seconds
 _WHOLE = 15  # columns up to this width hold numbers and short names and are not wrapped
+
+
+class _UntilClosed:
+    """A text stream that drops what its reader, such as `head`, no longer reads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Writes the text; returns its length."""
+        with self._dropping():
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Writes what is buffered."""
+        with self._dropping():
+            self._stream.flush()
+
+    @contextmanager
+    def _dropping(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def until_closed() -> Iterator[None]:
+    """Lets a command whose output nobody reads any more go on to its exit code."""
+    out, error = cast("TextIO", _UntilClosed(sys.stdout)), cast("TextIO", _UntilClosed(sys.stderr))
+    with redirect_stdout(out), redirect_stderr(error):
+        yield
 
 
 def line(text: str = "", *, error: bool = False) -> None:

@@ -16,7 +16,7 @@ from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.files import require_name, why_no_file
+from ep_nnapi.files import digest_of, require_name, why_no_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
@@ -39,7 +39,8 @@ def check(model: ModelSource, **options: object) -> Report:
     Raises ModelError (missing, unreadable or invalid model) and OptionError.
     """
     model = source(model)
-    return with_sources(partitioned(model, **options).report, model)
+    report = with_sources(partitioned(model, **options).report, model)
+    return replace(report, digest=digest_of(model))
 
 
 def partitioned(model: ModelSource, **options: object) -> Provider:
@@ -131,7 +132,8 @@ def source(model: ModelSource) -> str | bytes:
     require_name(path)
     if path.is_dir():
         raise ModelError(
-            f"{path} is a directory; give one .onnx or .ort file (`prepare` takes directories)"
+            f"{path} is a directory; give one .onnx or .ort file (`check` and `prepare` take "
+            "directories)"
         )
     if not path.is_file():
         raise ModelError(f"{path}: {why_no_file(path)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.errors import NnapiError
-from ep_nnapi.files import write_text
+from ep_nnapi.files import digest_of, write_text
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
@@ -51,8 +52,9 @@ def write_report(
     name = "model" if isinstance(given, bytes) else Path(given).name
     with fixed_model(given, options) as (static, rest):
         found = _findings(name, static, (levels, measure), advance, rest)
-    write_text(Path(output), page(found))
-    return found.report
+    report = replace(found.report, digest=digest_of(given))
+    write_text(Path(output), page(replace(found, report=report)))
+    return report
 
 
 def _findings(

@@ -193,16 +193,7 @@ def _outputs_of_directory(
     within = folder == _real(source)
     if within and job.format not in (Format.ORT, Format.TFLITE):
         raise OptionError(f"format {job.format} writes .onnx files; write to another directory")
-    models = [
-        path
-        for path in sorted(source.rglob("*"))
-        if path.suffix.lower() == ".onnx"
-        and (path.is_file() or (path.is_symlink() and not path.exists()))
-        and not any(part.startswith(TEMPORARY_PREFIX) for part in path.parts)
-        and (within or folder not in _real(path).parents)
-    ]
-    if not models:
-        raise ModelError(f"{source}: there is no .onnx file in it")
+    models = models_in(source, None if within else folder)
     pairs = [(m, str(m.relative_to(source).with_suffix("")) + job.suffix) for m in models]
     seen: dict[str, Path] = {}
     for model, name in pairs:
@@ -210,6 +201,24 @@ def _outputs_of_directory(
             raise OptionError(f"{seen[name]} and {model} would both become {name}; rename one")
         seen[name] = model
     return _Output(target), pairs
+
+
+def models_in(source: Path, without: Path | None = None) -> list[Path]:
+    """Returns the .onnx files in a directory and those below; raises ModelError for none.
+
+    without   a folder below whose files are left out, with symlinks resolved
+    """
+    models = [
+        path
+        for path in sorted(source.rglob("*"))
+        if path.suffix.lower() == ".onnx"
+        and (path.is_file() or (path.is_symlink() and not path.exists()))
+        and not any(part.startswith(TEMPORARY_PREFIX) for part in path.parts)
+        and without not in _real(path).parents
+    ]
+    if not models:
+        raise ModelError(f"{source}: there is no .onnx file in it")
+    return models
 
 
 def _run_all(

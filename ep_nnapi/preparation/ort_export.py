@@ -23,6 +23,7 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.errors import ModelError
+from ep_nnapi.files import digest_of
 from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
 from ep_nnapi.options import parse
@@ -195,7 +196,8 @@ def check_at(model: ModelSource, level: str, **options: object) -> Report:
     ):
         saved = Path(folder, "saved.ort")
         save_ort(static, saved, job_of({"optimization_level": level, **rest}))
-        return with_sources(check(saved, **rest), model)
+        report = with_sources(check(saved, **rest), model)
+        return replace(report, digest=digest_of(model))
 
 
 def _ort_saving_options(out: Path, job: Job) -> onnxruntime.SessionOptions:

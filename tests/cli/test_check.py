@@ -76,34 +76,6 @@ def test_levels_and_a_level_exclude_each_other(
     assert "--levels shows every feature level" in capsys.readouterr().err
 
 
-def test_a_baseline_that_is_kept_and_one_that_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    baseline = tmp_path / "old.json"
-    assert main(["check", DIGITS, "--json"]) == 0
-    baseline.write_text(capsys.readouterr().out)
-    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 0
-    assert main(["check", DIGITS, "--baseline", str(baseline), "--exclude", "MaxPool"]) == 1
-    printed = capsys.readouterr().err
-    assert "clusters grew from 1 to 3" in printed
-    assert "border bytes grew from 296 to " in printed
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"clusters": 3}', "no json", "[" * 99999])
-def test_a_baseline_that_is_no_report(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    baseline = tmp_path / "old.json"
-    baseline.write_text(text)
-    assert main(["check", DIGITS, "--baseline", str(baseline)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_baseline_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", DIGITS, "--baseline", "nowhere.json"]) == 2
-    assert "nowhere.json: no such baseline" in capsys.readouterr().err
-
-
 def test_refusals_are_grouped_by_reason_with_counts_and_advice(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

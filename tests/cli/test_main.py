@@ -17,7 +17,7 @@ def test_missing_file(refuses, verb: str):
     refuses(verb, "nowhere.onnx", says="nowhere.onnx: no such file")
 
 
-@pytest.mark.parametrize("verb", ["check", "run", "compare", "listing"])
+@pytest.mark.parametrize("verb", ["run", "compare", "listing"])
 def test_folder_instead_of_a_file(refuses, verb: str, tmp_path: Path):
     refuses(verb, tmp_path, says=f"{tmp_path} is a directory; give one .onnx or .ort file")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import DIGITS, DONE, INTERRUPTED, ROOT, SAMPLES, UNUSABLE, process
+from tests.cli.command import DIGITS, DONE, INTERRUPTED, NEGATIVE, ROOT, SAMPLES, UNUSABLE, process
 
 
 def test_module_and_script_are_the_same():
@@ -67,6 +67,27 @@ def test_a_closed_pipe_is_no_error():
         ["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT
     )
     assert (done.stdout, done.stderr) == ("model\n", "")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (f"check {DIGITS}", DONE),
+        (f"check {DIGITS} --strict --exclude MaxPool", NEGATIVE),
+        (f"check {DIGITS} --strict --exclude MaxPool --json", NEGATIVE),
+        ("check nowhere.onnx", UNUSABLE),
+    ],
+)
+def test_a_closed_pipe_keeps_the_exit_code(command: str, code: int):
+    """As of `check --strict | head -1`: the reader is gone before anything is written."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    called = [sys.executable, "-m", "ep_nnapi", *command.split()]
+    done = subprocess.run(
+        called, check=False, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr == "") == (code, code != UNUSABLE)
 
 
 @pytest.mark.parametrize("verb", [["check", DIGITS], ["check", DIGITS, "--json"], ["devices"]])
