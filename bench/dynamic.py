@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from time import process_time
+from typing import Unpack
 
 import numpy as np
 import onnx
 import onnxruntime
 
 import ep_nnapi
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.sessions.cpu import session_of
 from models import zoo
 
@@ -117,7 +119,9 @@ def main() -> None:
     print(f"mlp: {cpu:.0f} µs, a fixed batch adds {fixed:.0f}, two sizes of a symbolic {later:.0f}")
 
 
-def _session(model: onnx.ModelProto, **options: object) -> onnxruntime.InferenceSession:
+def _session(
+    model: onnx.ModelProto, **options: Unpack[OptionKeywords]
+) -> onnxruntime.InferenceSession:
     chosen = onnxruntime.SessionOptions()
     chosen.log_severity_level = 3
     ep_nnapi.append_execution_provider(chosen, **options)

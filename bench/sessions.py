@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import linear_regression
 from time import process_time
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import numpy as np
 import onnxruntime
@@ -36,6 +36,7 @@ import ep_nnapi
 from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
+from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider
 from ep_nnapi.ort.ep import Ep
@@ -151,17 +152,17 @@ def on_cpu(model: bytes) -> None:
     onnxruntime.InferenceSession(model, _options(), providers=["CPUExecutionProvider"])
 
 
-def on_nnapi(model: bytes, **options: object) -> None:
+def on_nnapi(model: bytes, **options: Unpack[OptionKeywords]) -> None:
     """Creates a session with the NNAPI provider."""
     chosen = _options()
-    ep_nnapi.append_execution_provider(chosen, device=DEVICE, **options)
+    ep_nnapi.append_execution_provider(chosen, **changed(options, device=DEVICE))
     onnxruntime.InferenceSession(model, chosen)
 
 
-def plan_only(model: bytes, **options: object) -> None:
+def plan_only(model: bytes, **options: Unpack[OptionKeywords]) -> None:
     """Creates a session with the NNAPI provider that claims nothing."""
     chosen = _options()
-    ep_nnapi.append_execution_provider(chosen, device=DEVICE, **options)
+    ep_nnapi.append_execution_provider(chosen, **changed(options, device=DEVICE))
     opened = plugin.factory.open_provider
     plugin.factory.open_provider = lambda entries: PlanOnly(opened(entries))
     try:

@@ -12,6 +12,7 @@ import networkx as nx
 import ep_nnapi
 from ep_nnapi.costs.cost_model import CostModel
 from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.option_keywords import without
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector
 from partitioner import Costs, border_bytes
 from tests.faulty import FaultyDevice, installed
@@ -66,7 +67,7 @@ def partitions_of(
         if device is not None:
             stack.enter_context(installed(device))
         stack.enter_context(patch.object(ClusterSelector, "select", recording))
-        ep_nnapi.check(data, **options)
+        ep_nnapi.check(data, **without(options))
     return list(last.values())
 
 

@@ -34,6 +34,7 @@ ALLOWED = {
     "option_values": "",
     "option_parsers": "errors target",
     "settings": "errors files",
+    "option_keywords": "target",
     "options": "errors option_parsers option_values settings target",
     "report_html": "errors",
     "report": "errors report_html",
@@ -64,27 +65,27 @@ ALLOWED = {
     " nnapi.host nnapi.library nnapi.model nnapi.profile nnapi.result nnapi.runtime"
     " nnapi.validate option_values options report sessions sizes target networkx numpy onnx"
     " onnxruntime partitioner",
-    "ort": "collection epcontext errors graph lowering.border nnapi.forks nnapi.interrupts options"
-    " provider report sessions settings target numpy onnxruntime",
+    "ort": "collection epcontext errors graph lowering.border nnapi.forks nnapi.interrupts"
+    " option_keywords options provider report sessions settings target numpy onnxruntime",
     "ort._build": "cffi setuptools",
     # what a user calls
-    "diagnostics": "costs epcontext errors files graph lowering litert nnapi.profile"
-    " nnapi.runtime"
-    " option_parsers option_values options ort provider quantization report sessions sizes target"
-    " PIL google numpy onnx onnxruntime",
-    "preparation": "diagnostics epcontext errors files graph lowering.border ort_devices"
-    " litert nnapi.runtime option_values options ort provider report sessions settings"
+    "diagnostics": "costs epcontext errors files graph lowering litert nnapi.profile nnapi.runtime"
+    " option_parsers option_values option_keywords options ort provider quantization report"
+    " sessions sizes target PIL google numpy onnx onnxruntime",
+    "preparation": "diagnostics epcontext errors files graph lowering.border ort_devices litert"
+    " nnapi.runtime option_values option_keywords options ort provider report sessions settings"
     " sizes google networkx numpy onnx onnxruntime",
     "bundling": "diagnostics epcontext errors files graph target google numpy onnx",
-    "tuning": "diagnostics errors graph nnapi.runtime option_values options ort preparation"
-    " provider report sessions settings target onnxruntime",
-    "rewriting": "diagnostics errors files graph options preparation report sessions numpy onnx",
+    "tuning": "diagnostics errors graph nnapi.runtime option_values option_keywords options ort"
+    " preparation provider report sessions settings target onnxruntime",
+    "rewriting": "diagnostics errors files graph option_keywords options preparation report"
+    " sessions numpy onnx",
     "report_formats": "errors files graph report google onnx",
-    "html_report": "diagnostics errors files nnapi.listing options preparation provider report"
-    " report_html networkx",
+    "html_report": "diagnostics errors files nnapi.listing option_keywords options preparation"
+    " provider report report_html networkx",
     "cli": "bundling costs diagnostics errors html_report nnapi.capi nnapi.listing"
-    " nnapi.profile.answers nnapi.runtime ops option_parsers options preparation provider report"
-    " report_formats rewriting tuning argcomplete rich",
+    " nnapi.profile.answers nnapi.runtime ops option_parsers option_keywords options preparation"
+    " provider report report_formats rewriting tuning argcomplete rich",
     "torch": "diagnostics errors graph options ort preparation provider report sessions torch",
     "__main__": "cli",
     "": "bundling collection costs diagnostics errors html_report nnapi.capi ops ort preparation"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli.terminal import DONE, line, print_json, table
 from ep_nnapi.errors import OptionError
+from ep_nnapi.option_keywords import OptionKeywords
 
 if TYPE_CHECKING:
     from ep_nnapi.diagnostics.advice import Road
@@ -22,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(given: argparse.Namespace, options: dict[str, object]) -> int:
+def run(given: argparse.Namespace, options: OptionKeywords) -> int:
     """Prints the ways off NNAPI and returns the exit code.
 
     Raises OptionError with arguments of other reports.

@@ -8,6 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from ep_nnapi.errors import OptionError
+from ep_nnapi.option_keywords import OptionKeywords, without
 from ep_nnapi.option_parsers import Option
 from ep_nnapi.options import OPTIONS, parse
 
@@ -91,14 +92,14 @@ def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def options_of(given: argparse.Namespace) -> dict[str, object]:
+def options_of(given: argparse.Namespace) -> OptionKeywords:
     """Returns the given options after validation; raises OptionError.
 
     A file of settings is read by the command: `prepare` takes those that choose the CPU too.
     """
     values = {o.name: getattr(given, o.name) for o in OPTIONS}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    parse({name: value for name, value in chosen.items() if name != "settings"})
+    chosen = without(values, *(name for name, value in values.items() if value is None))
+    parse(without(chosen, "settings"))
     return chosen
 
 

@@ -14,6 +14,7 @@ from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import options_of
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Level
 
@@ -66,7 +67,7 @@ def run(given: argparse.Namespace) -> int:
     return NEGATIVE if left or regressions else DONE
 
 
-def _report(model: str, given: argparse.Namespace, options: dict[str, object]) -> Report:
+def _report(model: str, given: argparse.Namespace, options: OptionKeywords) -> Report:
     from ep_nnapi.diagnostics.check import check
     from ep_nnapi.preparation.ort_export import check_at
 
@@ -90,7 +91,7 @@ def _print(given: argparse.Namespace, report: Report) -> None:
             printing.compiled(compiled)
 
 
-def _directory(given: argparse.Namespace, options: dict[str, object]) -> int:
+def _directory(given: argparse.Namespace, options: OptionKeywords) -> int:
     """Prints a row for each .onnx file of a directory, or their reports as a JSON list."""
     from ep_nnapi.preparation.batch import models_in
 
@@ -152,7 +153,7 @@ def _of_models(
     yield from (f"{name} is gone" for name in before.keys() - checked.keys())
 
 
-def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
+def _levels(given: argparse.Namespace, options: OptionKeywords) -> int:
     """Prints a report for each feature level, as old phones support less than the default one."""
     from ep_nnapi.diagnostics.check import check
     from ep_nnapi.provider.provider import planner_of
@@ -164,7 +165,7 @@ def _levels(given: argparse.Namespace, options: dict[str, object]) -> int:
     if {"feature_level", "api_level"} & options.keys():
         raise OptionError("--levels shows every feature level; drop --feature-level, --api-level")
     levels = range(1, planner_of(parse(options)).compiler.target.feature_level + 1)
-    reports = [check(given.model, **options, feature_level=level) for level in levels]
+    reports = [check(given.model, **changed(options, feature_level=level)) for level in levels]
     if given.json:
         print_json([r.to_json() for r in reports])
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments, check_formats
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.report import operator_counts
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def run(given: argparse.Namespace) -> int:
 
 
 def _written(
-    given: argparse.Namespace, found: Comparison, options: dict[str, object]
+    given: argparse.Namespace, found: Comparison, options: OptionKeywords
 ) -> Sequence[Path]:
     """Writes the files for the other tool; returns their paths."""
     from ep_nnapi.diagnostics.measured_times import measured_times

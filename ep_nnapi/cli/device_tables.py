@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ep_nnapi.cli.terminal import line, table
 from ep_nnapi.diagnostics.device_support import device_support
 from ep_nnapi.nnapi.profile.answers import Profile
 from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
 from ep_nnapi.provider.devices import device_order, devices
 
 _HEAD = ("device", "type", "version", "feature level")
 
 
-def show(model: str | None, options: Mapping[str, object]) -> None:
+def show(model: str | None, options: OptionKeywords) -> None:
     """Prints one row for each device, and the order in which sessions use them."""
     chosen = parse(options)
     if model is None:
@@ -24,7 +25,7 @@ def show(model: str | None, options: Mapping[str, object]) -> None:
     line(f"sessions use: {', then '.join(device_order(chosen))}")
 
 
-def _show_support(model: str, options: Mapping[str, object]) -> None:
+def _show_support(model: str, options: OptionKeywords) -> None:
     table(
         (*_HEAD, "nodes taken", "clusters", "operators taken", "declined by the device"),
         (
@@ -40,7 +41,7 @@ def _show_support(model: str, options: Mapping[str, object]) -> None:
     )
 
 
-def data(model: str | None, options: Mapping[str, object]) -> list[dict[str, object]]:
+def data(model: str | None, options: OptionKeywords) -> list[dict[str, object]]:
     """Returns the devices as plain data for JSON."""
     if model is None:
         return [_data(d) for d in devices(parse(options).runtime)]

@@ -26,6 +26,7 @@ from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.option_keywords import OptionKeywords
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -176,7 +177,7 @@ def _devices(given: argparse.Namespace) -> int:
         return _calibrate(given)
     if given.device is not None:
         raise OptionError("--device is the one to measure; give --calibrate FILE with it")
-    options = {} if given.runtime is None else {"runtime": given.runtime}
+    options: OptionKeywords = {} if given.runtime is None else {"runtime": given.runtime}
     if given.json:
         print_json(device_tables.data(given.model, options))
     else:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.errors import OptionError
+from ep_nnapi.option_keywords import OptionKeywords, PrepareKeywords
 from ep_nnapi.preparation.job import TIMEOUT, Format, Level, Platform, Style, level_with_nnapi
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _of_the_comparison(argument: Callable[..., argparse.Action]) -> None:
 
 
 def call(
-    given: argparse.Namespace, options: dict[str, object], progress: Progress | None
+    given: argparse.Namespace, options: OptionKeywords, progress: Progress | None
 ) -> Preparation:
     """Calls `prepare` with the parsed arguments and the provider's options."""
     from ep_nnapi.preparation.batch import prepare
@@ -106,8 +107,10 @@ def call(
         "format": given.format,
         "target_platform": given.target_platform,
         "optimization_style": given.optimization_style,
+        "enable_type_reduction": given.enable_type_reduction,
+        "embed": given.embed,
     }
-    stated: dict[str, Any] = {name: v for name, v in chosen.items() if v is not None} | options
+    stated = {name: v for name, v in chosen.items() if v is not None} | options
     return prepare(
         given.model,
         given.out,
@@ -118,7 +121,5 @@ def call(
         timeout=given.timeout,
         memory=given.memory,
         progress=progress,
-        enable_type_reduction=given.enable_type_reduction,
-        embed=given.embed,
-        **stated,
+        **cast(PrepareKeywords, stated),
     )

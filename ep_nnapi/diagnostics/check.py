@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import onnxruntime
 
@@ -18,6 +18,7 @@ from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.files import digest_of, require_name, why_no_file
 from ep_nnapi.nnapi.runtime import Runtime
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import Options, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -29,7 +30,7 @@ from ep_nnapi.sessions.custom_ops import advice, custom_ops
 _Level: TypeAlias = onnxruntime.GraphOptimizationLevel
 
 
-def check(model: ModelSource, **options: object) -> Report:
+def check(model: ModelSource, **options: Unpack[OptionKeywords]) -> Report:
     """Returns which nodes of `model` run on NNAPI under `options`, and why the others do not.
 
     model   a path or the bytes of an .onnx or .ort file, an onnx.ModelProto, or the result of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
 from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, Options, parse
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.report import ClusterReport, Report
@@ -115,7 +116,7 @@ def compare(
     tolerance: float | None = None,
     by_node: bool = False,
     progress: Progress | None = None,
-    **options: object,
+    **options: Unpack[OptionKeywords],
 ) -> Comparison:
     """Compares NNAPI with the CPU provider by output and by cluster, and finds what is wrong.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ep_nnapi.diagnostics.check import check
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import Device
+from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.options import parse
 from ep_nnapi.provider.devices import devices
 from ep_nnapi.report import Report, operator_counts
@@ -43,9 +43,9 @@ class DeviceSupport:
         }
 
 
-def device_support(model: ModelSource, options: Mapping[str, object]) -> list[DeviceSupport]:
+def device_support(model: ModelSource, options: OptionKeywords) -> list[DeviceSupport]:
     """Returns for each device of the runtime what it takes of `model`; raises as `check`."""
     return [
-        DeviceSupport(device, check(model, **{**options, "device": device.name}))
+        DeviceSupport(device, check(model, **changed(options, device=device.name)))
         for device in devices(parse(options).runtime)
     ]

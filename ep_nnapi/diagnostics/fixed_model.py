@@ -17,6 +17,7 @@ from ep_nnapi.diagnostics.model_sources import as_files
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
+from ep_nnapi.option_keywords import OptionKeywords, changed, without
 from ep_nnapi.options import parse
 from ep_nnapi.sessions.cpu import CPU, session_of
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
@@ -28,7 +29,7 @@ OVERRIDABLE_FROM = Version.IR_VERSION_2019_1_22
 @contextmanager
 def fixed_model(
     model: str | bytes, options: Mapping[str, object]
-) -> Iterator[tuple[str | bytes, dict[str, object]]]:
+) -> Iterator[tuple[str | bytes, OptionKeywords]]:
     """Yields a temporary model with the sizes of `fix` written in, and options without `fix`.
 
     ONNX Runtime then folds what depends on the sizes, so all commands see the nodes that `prepare`
@@ -37,7 +38,7 @@ def fixed_model(
     """
     shapes = dict(parse(options).fix)
     if not shapes:
-        yield model, dict(options)
+        yield model, without(options)
         return
     called = "the model" if isinstance(model, bytes) else model
     if contents(model):
@@ -46,7 +47,7 @@ def fixed_model(
         static = Path(folder, f"{path.stem}.onnx")
         write_fixed(path, static, shapes, static.with_suffix(".weights"))
         with errors_about(called, static):
-            yield str(static), {**options, "fix": ()}
+            yield str(static), changed(options, fix=())
 
 
 @contextmanager

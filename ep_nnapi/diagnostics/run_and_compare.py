@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import numpy as np
 import onnxruntime
@@ -41,6 +41,7 @@ from ep_nnapi.diagnostics.verdict import (
 from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -113,7 +114,7 @@ def run(
     tolerance: float | None = None,
     latency: bool = False,
     profile: str | Path | None = None,
-    **options: object,
+    **options: Unpack[OptionKeywords],
 ) -> RunResult:
     """Runs `model` on NNAPI and on the CPU provider and compares the outputs.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Unpack
 
 from ep_nnapi.diagnostics.check import check, lowered, partitioned, source
 from ep_nnapi.diagnostics.fixed_model import fixed_model
@@ -19,6 +20,7 @@ from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
 from ep_nnapi.nnapi.listing import listing
+from ep_nnapi.option_keywords import OptionKeywords, changed, without
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Level
 from ep_nnapi.preparation.ort_export import check_at
@@ -38,7 +40,7 @@ def write_report(
     levels: bool = True,
     measure: bool = False,
     advance: Advance | None = None,
-    **options: object,
+    **options: Unpack[OptionKeywords],
 ) -> Report:
     """Writes one HTML file about `model` to `output`, whole or not at all; returns its report.
 
@@ -62,7 +64,7 @@ def _findings(
     model: str | bytes,
     asked: tuple[bool, bool],
     advance: Advance | None,
-    options: Mapping[str, object],
+    options: OptionKeywords,
 ) -> Findings:
     """Returns what the page shows of a model; `asked`: whether of levels, and of measured times."""
     levels, measure = asked
@@ -85,16 +87,16 @@ def _findings(
 
 
 def _variants(
-    model: str | bytes, options: Mapping[str, object]
+    model: str | bytes, options: OptionKeywords
 ) -> Iterator[tuple[str, str, Callable[[], Report]]]:
     """Yields kind and name of each level to compare, and a function that checks the model at it.
 
     A model that is compiled already has no optimization levels.
     """
-    others = {name: value for name, value in options.items() if name not in _LEVEL_OPTIONS}
+    others = without(options, *_LEVEL_OPTIONS)
     highest = planner_of(parse(others)).compiler.target.feature_level
     for level in range(1, highest + 1):
-        yield "feature", str(level), partial(check, model, **others, feature_level=level)
+        yield "feature", str(level), partial(check, model, **changed(others, feature_level=level))
     if not contents(model):
         for name in Level:
             yield "optimization", str(name), partial(check_at, model, str(name), **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 from weakref import WeakSet
 
 import onnxruntime
@@ -13,6 +13,7 @@ import onnxruntime
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import options_of_session, parse, to_strings
 from ep_nnapi.ort import (
     _native,
@@ -64,7 +65,10 @@ def register() -> None:
 
 
 def append_execution_provider(
-    session_options: SessionOptions, flags: NnapiFlag | int | str = 0, /, **options: object
+    session_options: SessionOptions,
+    flags: NnapiFlag | int | str = 0,
+    /,
+    **options: Unpack[OptionKeywords],
 ) -> None:
     """Appends the NNAPI provider to session options; `flags` may also be given by keyword.
 

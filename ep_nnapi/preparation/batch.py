@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, require_name, why_no_file
+from ep_nnapi.option_keywords import PrepareKeywords
 from ep_nnapi.preparation import manifest
 from ep_nnapi.preparation.job import FLATBUFFER, TIMEOUT, Format, Job, Verification, job_of
 from ep_nnapi.preparation.manifest import Prepared, Recipe
@@ -66,7 +67,7 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     memory: float | None = None,
     executor: Executor | None = None,
     progress: Progress | None = None,
-    **options: object,
+    **options: Unpack[PrepareKeywords],
 ) -> Preparation:
     """Prepares a model, or every .onnx file of a directory, offline and writes the results.
 
@@ -140,7 +141,7 @@ def _absolute(given: str) -> str:
     return f"{name}={Path(file).absolute()}"
 
 
-def _job(target: Path, options: dict[str, object]) -> Job:
+def _job(target: Path, options: PrepareKeywords) -> Job:
     """Returns the job; without an explicit format, the suffix of an output file selects it."""
     if not _names_file(target) or options.get("format") is not None:
         return job_of({k: v for k, v in options.items() if k != "format" or v is not None})

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import onnxruntime
 
@@ -26,6 +26,7 @@ from ep_nnapi.errors import ModelError
 from ep_nnapi.files import digest_of
 from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -181,7 +182,7 @@ def save_replayed(model: ModelSource, out: Path, job: Job) -> None:
     open_session(source(model), options, [_CPU], _disabled_optimizers(job))
 
 
-def check_at(model: ModelSource, level: str, **options: object) -> Report:
+def check_at(model: ModelSource, level: str, **options: Unpack[OptionKeywords]) -> Report:
     """Returns the provider's report on `model` after saving it at optimization `level`.
 
     Shows which nodes NNAPI loses at a level. Raises as `check`.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, Unpack
 
 import onnx
 from onnx import ModelProto
@@ -24,6 +24,7 @@ from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.files import write_atomically
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.graph.value import Array
+from ep_nnapi.option_keywords import OptionKeywords, without
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import compare, record
@@ -107,7 +108,7 @@ def fix(
     ranges: Ranges = NO_RANGES,
     tolerance: float | None = None,
     progress: Progress | None = None,
-    **options: object,
+    **options: Unpack[OptionKeywords],
 ) -> Fixed:
     """Rewrites `model` to an equal one of which NNAPI takes more, and writes it to `out` (.onnx).
 
@@ -150,7 +151,7 @@ class _Given:
     files: tuple[str, ...]
     ranges: Ranges
     folder: Path
-    options: Mapping[str, object]
+    options: OptionKeywords
 
     @property
     def sizes(self) -> dict[str, tuple[int, ...]]:
@@ -158,9 +159,9 @@ class _Given:
         return dict(parse(self.options).fix)
 
     @property
-    def checked_options(self) -> dict[str, object]:
+    def checked_options(self) -> OptionKeywords:
         """The options for models whose sizes are fixed already."""
-        return {name: value for name, value in self.options.items() if name != "fix"}
+        return without(self.options, "fix")
 
     def inputs(self) -> tuple[str, ...]:
         """Returns files of inputs within the ranges, for the comparison."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -13,6 +13,7 @@ from onnx import ModelProto
 from ep_nnapi.diagnostics.check import check
 from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.preparation.job import Format, Job, Level
 from ep_nnapi.preparation.ort_export import save_onnx
 from ep_nnapi.preparation.ort_names import rename_generated
@@ -44,7 +45,7 @@ class Search:
     model: ModelProto
     report: Report
 
-    def __init__(self, folder: Path, options: Mapping[str, object]) -> None:
+    def __init__(self, folder: Path, options: OptionKeywords) -> None:
         self.steps: list[Step] = []
         self.useless: list[str] = []
         self._folder = folder

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Unpack
 
 from ep_nnapi.diagnostics.check import open_session, source
 from ep_nnapi.diagnostics.fixed_model import fixed_model
@@ -15,6 +16,7 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.sessions.custom_ops import custom_ops
@@ -71,7 +73,7 @@ def tune(
     seconds: float = 10.0,
     seed: int = 0,
     progress: Progress | None = None,
-    **options: object,
+    **options: Unpack[OptionKeywords],
 ) -> Tuning:
     """Measures ways to run `model` and returns the best; writes its settings to `out`.
 
