@@ -143,7 +143,7 @@ def compare(
     ):
         chosen = parse(rest)
         cpu = open_session(static, exact_options(), [CPU])
-        feeds = feeds_of(cpu, inputs, seed)
+        feeds = feeds_of(model, cpu, inputs, seed)
         want = [outputs_of(cpu, fed, None) for fed in feeds.runs]
         provider, got = run_on_nnapi(static, feeds, rest)
         check_excluded(chosen, provider.report)

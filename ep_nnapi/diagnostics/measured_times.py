@@ -76,7 +76,7 @@ def measured_times(model: ModelSource, options: Mapping[str, object]) -> Measure
         chosen = parse(rest)
         shown = replace(chosen, partitioning=chosen.partitioning.whole)
         provider, session = nnapi_session(static, to_strings(shown), settings)
-        (fed, *_) = feeds_of(session, (), _SEED).runs
+        (fed, *_) = feeds_of(static, session, (), _SEED).runs
 
         def run() -> None:
             events: list[RunEvent] = []

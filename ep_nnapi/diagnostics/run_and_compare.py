@@ -159,7 +159,7 @@ def _run_both(
     options: Mapping[str, object],
 ) -> _Run:
     cpu = open_session(source(model), exact_options(), [CPU])
-    feeds = feeds_of(cpu, inputs, seed)
+    feeds = feeds_of(model, cpu, inputs, seed)
     want = [outputs_of(cpu, f, None) for f in feeds.runs]
     provider, session = nnapi_session(model, options)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
@@ -209,7 +209,7 @@ def _run_epcontext(
 ) -> _Run:
     """Compares a device with nnapi-reference, whose outputs count as correct."""
     provider, session = nnapi_session(model, options)
-    feeds = feeds_of(session, inputs, seed)
+    feeds = feeds_of(model, session, inputs, seed)
     got = [outputs_of(session, f, provider) for f in feeds.runs]
     result = replace(_result(provider, got, feeds, Verdict()), against=None)
     if _on_reference(result.report, options):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -10,27 +12,52 @@ import onnxruntime
 from ep_nnapi.diagnostics.check import first_line
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, random_feeds, spec_of
 from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
-from ep_nnapi.errors import ModelError
+from ep_nnapi.diagnostics.read_graphs import read_graphs
+from ep_nnapi.errors import ModelError, NnapiError
+from ep_nnapi.graph.graph import Graph
 from ep_nnapi.graph.value import Array
 from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sizes.symbols import Shapes
+from ep_nnapi.sizes.trial_sizes import runnable_shapes
 
 SIZES = (1, 32, 64, 224)
-"""Sizes of symbolic dimensions in random inputs: the first one that the model can run."""
+"""Sizes of symbolic dimensions in random inputs: the first one, or near it, that the model runs."""
 
 
 def feeds_of(
-    session: onnxruntime.InferenceSession, inputs: Inputs, seed: int, fixed: FixedSizes = ()
+    model: str | bytes,
+    session: onnxruntime.InferenceSession,
+    inputs: Inputs,
+    seed: int,
+    fixed: FixedSizes = (),
 ) -> Feeds:
     """Returns the given inputs, or random ones that the session can run, with the fixed shapes."""
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))
     feeds = given_feeds(inputs, specs, seed)
     given = paths_of(inputs) is None or paths_of(inputs)
-    if given or all(isinstance(d, int) for s in specs for d in s.dims[1:]):
+    static = all(isinstance(d, int) for s in specs for d in s.dims[1:])
+    if given or static or _runs(session, feeds):
         return feeds
-    tried = (random_feeds(specs, seed, size) for size in SIZES)
+    tried = (
+        random_feeds([replace(s, dims=shapes.get(s.name, s.dims)) for s in specs], seed, size)
+        for size, shapes in _sizes(model, dict(fixed))
+    )
     return next((random for random in tried if _runs(session, random)), feeds)
+
+
+def _sizes(model: str | bytes, fixed: Shapes) -> Iterator[tuple[int, Shapes]]:
+    """Yields sizes, and shapes of inputs near them that agree with the model's constants."""
+    found: dict[int, Shapes] = {}
+
+    def read(graph: Graph) -> None:
+        if not graph.key:
+            found.update((size, runnable_shapes(graph, fixed, size)) for size in SIZES)
+
+    with suppress(NnapiError):  # a model whose clusters are compiled runs on their device alone
+        read_graphs(model, read)
+    yield from ((size, found.get(size, {})) for size in SIZES)
 
 
 def _runs(session: onnxruntime.InferenceSession, feeds: Feeds) -> bool:

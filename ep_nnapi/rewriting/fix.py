@@ -175,7 +175,7 @@ class _Given:
 
     def _feeds(self) -> tuple[Mapping[str, Array], ...]:
         session = open_session(str(self.model), exact_options(), [CPU])
-        return feeds_of(session, self.files, _SEED, parse(self.options).fix).runs
+        return feeds_of(str(self.model), session, self.files, _SEED, parse(self.options).fix).runs
 
     def int64_as_int32(self, ranges: Ranges) -> Rewrite:
         """Returns the rewrite for these ranges, which reads the ranges of other values."""

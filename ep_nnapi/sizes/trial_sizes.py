@@ -71,6 +71,7 @@ def runnable_shapes(graph: Graph, fixed: Shapes, size: int) -> Shapes:
     """
     search = _SampleSearch.of(graph, fixed, assume=True)
     first = {_key(v, 0) for v in search.inputs if v.dims}
+    search = replace(search, free=tuple(sorted(search.free, key=lambda dim: dim in first)))
     sizes = {dim: 1 if dim in first else size for dim in search.free} | {None: size}
     bound = search.bind(sizes, _ALL)
     found = (sizes, bound) if bound.conflict is None else search.consistent(sizes, bound)

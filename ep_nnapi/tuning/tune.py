@@ -115,8 +115,8 @@ def tuned(
     ):
         cpu = open_session(static, exact_options(), [CPU])
         given = paths_of(accuracy.inputs) != ()
-        feeds = feeds_of(cpu, inputs, seed)
-        judged = feeds_of(cpu, accuracy.inputs, seed) if given else feeds
+        feeds = feeds_of(model, cpu, inputs, seed)
+        judged = feeds_of(model, cpu, accuracy.inputs, seed) if given else feeds
         want = [outputs_of(cpu, fed, None) for fed in judged.runs]
         subject = Subject(static, feeds, judged, want, accuracy.tolerance, Path(folder))
         search = Search(subject, rest, measure, repair=given)
