@@ -6,7 +6,7 @@
 
 #include "plugin.h"
 
-enum { ATTRIBUTE_STRING = 5, LOG_WARNING = 2, FEW = 16 }; /* Source: OrtOpAttrType, OrtLoggingLevel */
+enum { ATTRIBUTE_STRING = 5, FEW = 16 }; /* Source: OrtOpAttrType */
 
 /* A compiled node. */
 typedef struct {
@@ -235,10 +235,17 @@ static OrtStatus *compile_node(Ep *ep, const OrtGraph *graph, const OrtNode *fus
   ORT_TRY(only_node(graph, &node));
   ORT_TRY(ort->Node_GetName(node, &name));
   ORT_TRY(ort->Graph_GetModelPath(graph, &path));
+  if (ep->receipt != NULL) ctx_receipt_model(ep->receipt, path);
   compute->name = strdup(name);
   if (compute->name == NULL) return ep_status("out of memory");
   ORT_TRY(load_node(compute, node, path != NULL ? path : ""));
   return ep_bind(&compute->container, compute->name, fused, &compute->tensors);
+}
+
+/* There will be no session. */
+static void drop_receipt(Ep *ep) {
+  ctx_receipt_drop(ep->receipt);
+  ep->receipt = NULL;
 }
 
 static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode **fused,
@@ -251,16 +258,29 @@ static OrtStatus *Ep_Compile(OrtEp *base, const OrtGraph **graphs, const OrtNode
     if (compute == NULL) return ep_status("out of memory");
     compute->weights.descriptor = -1;
     status = compile_node((Ep *)base, graphs[i], fused[i], compute);
-    if (status != NULL) return free_compute(compute), status;
+    if (status != NULL) return free_compute(compute), drop_receipt((Ep *)base), status;
     infos[i] = &compute->base;
   }
   return NULL;
 }
 
+/* Adds what became of a node to the receipt. */
+static void note(const Compute *compute) {
+  const Ep *ep = compute->ep;
+  char *runtime;
+  if (ep->receipt == NULL) return;
+  runtime = ctx_runtime_name(&ep->settings, &ep->nnapi);
+  ctx_receipt_add(ep->receipt, compute->name, runtime, compute->program);
+  free(runtime);
+}
+
 static void Ep_ReleaseNodeComputeInfos(OrtEp *ep, OrtNodeComputeInfo **infos, size_t count) {
   size_t i;
   (void)ep;
-  for (i = 0; i < count; i++) free_compute((Compute *)infos[i]);
+  for (i = 0; i < count; i++) {
+    note((Compute *)infos[i]);
+    free_compute((Compute *)infos[i]);
+  }
 }
 
 void ep_init(Ep *ep) {

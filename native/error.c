@@ -2,13 +2,12 @@
 #include "error.h"
 
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The code of the UTF-8 character at `c`, and its bytes, of `limit` at most; false if none is there. */
-static bool decode(const unsigned char *c, size_t limit, uint32_t *code, size_t *size) {
+bool ctx_decode(const char *text, size_t limit, uint32_t *code, size_t *size) {
   static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  const unsigned char *c = (const unsigned char *)text;
   size_t i;
   *size = c[0] < 0x80 ? 1 : c[0] < 0xc0 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : 4;
   if (*size == 0 || *size > limit || c[0] >= 0xf8) return false;
@@ -21,16 +20,14 @@ static bool decode(const unsigned char *c, size_t limit, uint32_t *code, size_t 
 }
 
 bool ctx_is_utf8(const char *text, size_t size) {
-  const unsigned char *c = (const unsigned char *)text;
   size_t at, length;
   uint32_t code;
   for (at = 0; at < size; at += length)
-    if (!decode(c + at, size - at, &code, &length)) return false;
+    if (!ctx_decode(text + at, size - at, &code, &length)) return false;
   return true;
 }
 
-/* False for what a terminal acts on: controls, separators of lines, marks that hide or turn text. */
-static bool is_printable(uint32_t code) {
+bool ctx_is_printable(uint32_t code) {
   return code >= 0x20 && !(code >= 0x7f && code < 0xa0) && code != 0x61c && code != 0xfeff &&
          !(code >= 0x200b && code <= 0x200f) && !(code >= 0x2028 && code <= 0x202e) &&
          !(code >= 0x2060 && code <= 0x206f);
@@ -42,7 +39,7 @@ static void write_printable(ctx_error *error, const char *format, va_list argume
   while (*c != '\0') {
     uint32_t code;
     size_t size;
-    if (decode((const unsigned char *)c, strlen(c), &code, &size) && is_printable(code)) {
+    if (ctx_decode(c, strlen(c), &code, &size) && ctx_is_printable(code)) {
       c += size;
       continue;
     }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Ends a function that failed below and has filled the error. */
 #define TRY(condition)              \
@@ -37,5 +38,12 @@ bool ctx_suffix(ctx_error *error, const char *suffix, unsigned number);
 bool ctx_out_of_memory(ctx_error *error);
 
 bool ctx_is_utf8(const char *text, size_t size);
+
+/* The code of the UTF-8 character at `text`, and its bytes, of `limit` at most; false if none is
+ * there. */
+bool ctx_decode(const char *text, size_t limit, uint32_t *code, size_t *size);
+
+/* False for what a terminal acts on: controls, separators of lines, marks that hide or turn text. */
+bool ctx_is_printable(uint32_t code);
 
 #endif

@@ -10,6 +10,7 @@
 #include "npy.h"
 #include "onnx_file.h"
 #include "options.h"
+#include "receipt.h"
 #include "whole_file.h"
 
 static const char USAGE[] =
@@ -27,7 +28,8 @@ static const char USAGE[] =
     "  --preference WHAT       fast_single_answer (default), sustained_speed or low_power\n"
     "  --priority WHICH        low, medium (default) or high\n"
     "  --compilation-timeout S, --execution-timeout S\n"
-    "  --fallback WHERE        reference (default) or none\n";
+    "  --fallback WHERE        reference (default) or none\n"
+    "  --receipt FILE          write what ran where to FILE, as JSON\n";
 
 enum { MOST_INPUTS = 256, FAILED = 3, UNUSABLE = 2 };
 
@@ -43,6 +45,8 @@ typedef struct {
   ctx_container container;
   ctx_weights weights;
   void **inputs, **outputs; /* contents of the ONNX tensors */
+  ctx_receipt *receipt;     /* NULL: none is to be written */
+  char *runtime;            /* name of the runtime, for it */
 } job;
 
 static double now_ms(void) {
@@ -218,6 +222,11 @@ static bool run_on(job *j, const ctx_nnapi *nnapi, const ctx_options *options, i
     printf("%s: compiled in %.1f ms\n", ctx_program_device(program)->name, now_ms() - begin);
     ran = time_runs(j, program, runs, error);
   }
+  if (j->receipt != NULL && program != NULL)
+    ctx_receipt_add(j->receipt, j->file.node, j->runtime, program);
+  else if (j->receipt != NULL)
+    ctx_receipt_add_failure(j->receipt, j->file.node, j->runtime, &j->container, options->device,
+                            error);
   ctx_program_free(program);
   return ran;
 }
@@ -242,6 +251,22 @@ static bool run_all(job *j, const ctx_nnapi *nnapi, const ctx_devices *devices, 
   return ran;
 }
 
+static bool begin_receipt(job *j, const arguments *a, const ctx_nnapi *nnapi, ctx_error *error) {
+  if (a->settings.receipt == NULL) return true;
+  j->runtime = ctx_runtime_name(&a->settings, nnapi);
+  if (j->runtime == NULL) return ctx_out_of_memory(error);
+  j->receipt = ctx_receipt_begin(a->settings.receipt, error);
+  if (j->receipt != NULL) ctx_receipt_model(j->receipt, a->model);
+  return j->receipt != NULL;
+}
+
+/* Also of runs that failed. */
+static bool end_receipt(job *j, ctx_error *error) {
+  ctx_receipt *receipt = j->receipt;
+  j->receipt = NULL;
+  return receipt == NULL || ctx_receipt_end(receipt, NULL, error);
+}
+
 static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
   uint32_t i;
   printf("runtime: feature level %d\n", nnapi->feature_level);
@@ -255,8 +280,9 @@ static void list(const ctx_nnapi *nnapi, const ctx_devices *devices) {
 static int work(job *j, arguments *a) {
   ctx_nnapi nnapi;
   ctx_devices devices;
-  ctx_error error;
+  ctx_error error, unwritten;
   uint32_t i;
+  bool ran;
   int k;
   if (!ctx_open_runtime(&a->settings, &nnapi, &error) ||
       !ctx_list_devices(&nnapi, &devices, &error))
@@ -266,7 +292,10 @@ static int work(job *j, arguments *a) {
   if (!open_model(j, a->model, &error)) return fail(UNUSABLE, error.text);
   for (k = 0; k < a->input_count; k++)
     if (!read_input(j, a->inputs[k], &error)) return fail(UNUSABLE, error.text);
-  if (!run_all(j, &nnapi, &devices, a, &error)) return fail(FAILED, error.text);
+  if (!begin_receipt(j, a, &nnapi, &error)) return fail(UNUSABLE, error.text);
+  ran = run_all(j, &nnapi, &devices, a, &error);
+  if (!end_receipt(j, &unwritten)) return fail(UNUSABLE, unwritten.text);
+  if (!ran) return fail(FAILED, error.text);
   for (i = 0; a->outputs != NULL && i < j->container.header->outputs.count; i++)
     if (!write_output(j, i, a->outputs, &error)) return fail(UNUSABLE, error.text);
   return 0;
@@ -276,7 +305,10 @@ static void release(job *j) {
   free_tensors(j->inputs);
   free_tensors(j->outputs);
   ctx_weights_close(&j->weights);
+  ctx_receipt_drop(j->receipt);
+  free(j->runtime);
   free(j->file.data);
+  free(j->file.node);
 }
 
 int main(int count, char **words) {

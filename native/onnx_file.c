@@ -19,6 +19,7 @@
 enum {
   MODEL_GRAPH = 7,
   GRAPH_NODE = 1,
+  NODE_NAME = 3,
   NODE_OP_TYPE = 4,
   NODE_ATTRIBUTE = 5,
   NODE_DOMAIN = 7,
@@ -98,7 +99,7 @@ static span attribute(span node, const char *name) {
   return none;
 }
 
-static bool find_container(span model, span *out, ctx_error *error) {
+static bool find_container(span model, span *name, span *out, ctx_error *error) {
   span graph = find(model, MODEL_GRAPH), node = {NULL, NULL};
   uint32_t nodes = 0;
   field found;
@@ -114,16 +115,18 @@ static bool find_container(span model, span *out, ctx_error *error) {
                     "the model is not one cluster (%u nodes); run it with ONNX Runtime and the "
                     "plugin, or prepare it with ep-nnapi prepare --format context",
                     nodes);
+  *name = find(node, NODE_NAME);
   *out = attribute(node, "ep_cache_context");
   return out->at != out->end || ctx_fail(error, "its node has no ep_cache_context");
 }
 
 static bool copy_container(span model, ctx_onnx *out, ctx_error *error) {
-  span container = model;
-  if (!find_container(model, &container, error)) return false;
+  span container = model, name = model;
+  if (!find_container(model, &name, &container, error)) return false;
+  out->node = strndup((const char *)name.at, (size_t)(name.end - name.at));
   out->size = (size_t)(container.end - container.at);
   out->data = ctx_aligned(out->size);
-  if (out->data == NULL) return ctx_out_of_memory(error);
+  if (out->data == NULL || out->node == NULL) return ctx_out_of_memory(error);
   memcpy(out->data, container.at, out->size);
   return true;
 }

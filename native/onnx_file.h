@@ -10,9 +10,10 @@
 typedef struct {
   uint8_t *data; /* the container, at a multiple of 64; to be freed */
   size_t size;
+  char *node; /* its name; to be freed */
 } ctx_onnx;
 
-/* Finds the container of the model's only node. */
+/* Finds the container of the model's only node, and the name of that. */
 bool ctx_onnx_read(const char *path, ctx_onnx *out, ctx_error *error);
 
 #endif

@@ -66,6 +66,7 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   static const choice fallbacks[] = {{"reference", 1}, {"none", 0}, {NULL, 0}};
   int32_t code = 0;
   if (strcmp(key, "runtime") == 0) return (settings->runtime = value, true);
+  if (strcmp(key, "receipt") == 0) return (settings->receipt = value, true);
   if (strcmp(key, "device") == 0) return (settings->device = value, true);
   if (strcmp(key, "preference") == 0)
     return choose(key, value, preferences, &settings->preference, error);
@@ -82,7 +83,7 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
   }
   return ctx_fail(error,
                   "option '%.100s' is unknown; there are runtime, device, preference, priority, "
-                  "compilation_timeout, execution_timeout, fallback",
+                  "compilation_timeout, execution_timeout, fallback, receipt",
                   key);
 }
 
@@ -98,13 +99,20 @@ static bool beside(char *path, size_t capacity) {
 }
 
 bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error) {
-  char own[4096] = "";
-  const char *named[] = {settings->runtime, NULL};
-  const char *paths[] = {LIBRARY, "/apex/com.android.neuralnetworks/lib" BITS "/" LIBRARY,
-                         "/system/lib" BITS "/" LIBRARY, NULL, NULL};
+  char own[4096];
+  const char *named[] = {settings->runtime, NULL}, *last[] = {own, NULL};
+  const char *systems[] = {LIBRARY, "/apex/com.android.neuralnetworks/lib" BITS "/" LIBRARY,
+                           "/system/lib" BITS "/" LIBRARY, NULL};
+  ctx_error ignored;
   if (settings->runtime != NULL) return ctx_nnapi_load(named, out, error);
-  if (beside(own, sizeof own)) paths[3] = own;
-  return ctx_nnapi_load(paths, out, error);
+  if (ctx_nnapi_load(systems, out, error)) return out->system = true;
+  return beside(own, sizeof own) && ctx_nnapi_load(last, out, &ignored);
+}
+
+char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi) {
+  char own[4096];
+  if (settings->runtime != NULL) return strdup(settings->runtime);
+  return strdup(!nnapi->system && beside(own, sizeof own) ? own : "system");
 }
 
 bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,
@@ -112,7 +120,8 @@ bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_o
   ctx_options options = {.preference = settings->preference,
                          .priority = settings->priority,
                          .compilation_timeout = settings->compilation_timeout,
-                         .execution_timeout = settings->execution_timeout};
+                         .execution_timeout = settings->execution_timeout,
+                         .measure = settings->receipt != NULL};
   uint32_t i;
   if (!ctx_choose_device(devices, settings->device, &options.device, error)) return false;
   for (i = 0; settings->fallback && i < devices->count; i++)

@@ -7,6 +7,7 @@
 typedef struct {
   const char *runtime; /* path of the NNAPI library; NULL: the system's, or the one beside this */
   const char *device;  /* name or type; NULL: NNAPI's first that is not a CPU, else its first */
+  const char *receipt; /* path of the file that says what ran where; NULL: none */
   bool fallback;
   int32_t preference, priority;
   uint64_t compilation_timeout, execution_timeout; /* nanoseconds; 0: no limit */
@@ -20,6 +21,9 @@ bool ctx_set_option(ctx_settings *settings, const char *key, const char *value, 
 
 /* Loads the runtime of the settings. */
 bool ctx_open_runtime(const ctx_settings *settings, ctx_nnapi *out, ctx_error *error);
+
+/* "system", or the path of the runtime that was opened; to be freed; NULL if memory is short. */
+char *ctx_runtime_name(const ctx_settings *settings, const ctx_nnapi *nnapi);
 
 /* The compile options for the settings on these devices, which the result refers to. */
 bool ctx_resolve(const ctx_settings *settings, const ctx_devices *devices, ctx_options *out,

@@ -26,7 +26,8 @@ const OrtEpApi *ort_ep;
 typedef struct {
   OrtEpFactory base;
   void *reserved[16];
-  uint32_t version; /* minor version of ONNX Runtime, which is that of its API */
+  const char *onnxruntime; /* its version, and the minor number of that, which is its API's */
+  uint32_t version;
   bool loaded;
   ctx_nnapi nnapi;
   ctx_devices devices;
@@ -133,13 +134,26 @@ static bool set_up(Factory *f, Ep *ep) {
     ep->nnapi = f->nnapi;
   else if (!ctx_open_runtime(&ep->settings, &ep->nnapi, &ep->error))
     return false;
-  return ctx_list_devices(&ep->nnapi, &ep->devices, &ep->error) &&
-         ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error);
+  if (!ctx_list_devices(&ep->nnapi, &ep->devices, &ep->error) ||
+      !ctx_resolve(&ep->settings, &ep->devices, &ep->options, &ep->error))
+    return false;
+  if (ep->settings.receipt == NULL) return true;
+  ep->receipt = ctx_receipt_begin(ep->settings.receipt, &ep->error);
+  return ep->receipt != NULL;
+}
+
+static void write_receipt(const Factory *f, Ep *ep) {
+  OrtStatus *status;
+  ctx_error error;
+  if (ep->receipt == NULL || ctx_receipt_end(ep->receipt, f->onnxruntime, &error)) return;
+  status = ort->Logger_LogMessage(ep->logger, LOG_WARNING, error.text, "plugin.c", __LINE__,
+                                  EP_NAME);
+  if (status != NULL) ort->ReleaseStatus(status);
 }
 
 static void Factory_ReleaseEp(OrtEpFactory *factory, OrtEp *base) {
   Ep *ep = (Ep *)base;
-  (void)factory;
+  write_receipt((const Factory *)factory, ep);
   ep_close_context_data(ep);
   if (ep->entries != NULL) ort->ReleaseKeyValuePairs(ep->entries);
   free(ep->device_name);
@@ -230,7 +244,8 @@ EXPORT OrtStatus *CreateEpFactories(const char *registered_name, const OrtApiBas
   ort_ep = ort->GetEpApi();
   if (capacity < 1) return ep_status(EP_NAME ": there is no room for its factory");
   if (the_factory.base.GetName == NULL) init_factory(&the_factory);
-  (void)sscanf(base->GetVersionString(), "1.%9" SCNu32, &the_factory.version);
+  the_factory.onnxruntime = base->GetVersionString();
+  (void)sscanf(the_factory.onnxruntime, "1.%9" SCNu32, &the_factory.version);
   factories[0] = &the_factory.base;
   *count = 1;
   return NULL;

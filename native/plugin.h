@@ -4,12 +4,14 @@
 
 #include "options.h"
 #include "ort_api.h"
+#include "receipt.h"
 
 #define EP_NAME "NnapiContextExecutionProvider"
 #define EP_OPTION_PREFIX "ep.nnapicontextexecutionprovider."
 #define EP_SOURCE "NnapiPluginExecutionProvider" /* attribute `source` of contexts of ep-nnapi */
 
 enum { IMPLEMENTED_VERSION = 23, REQUIRED_API = 25, CONTEXT_DATA_VERSION = 31 };
+enum { LOG_WARNING = 2 }; /* Source: OrtLoggingLevel */
 
 /* ONNX Runtime's tables, for the life of the process. */
 extern const OrtApi *ort;
@@ -58,6 +60,7 @@ typedef struct {
   ctx_nnapi nnapi;
   ctx_devices devices;
   ctx_options options;
+  ctx_receipt *receipt; /* NULL: none is to be written */
   OrtEpContextConfig *context_config;  /* NULL before CONTEXT_DATA_VERSION */
   OrtReadNamedBufferFunc read_context; /* the application's; NULL: weights are in a file */
   void *read_state;

@@ -18,7 +18,14 @@ struct ctx_program {
   pthread_mutex_t lock;   /* of `chosen` and its users, and of the members below */
   atomic_bool left;       /* the device, for the fallback */
   ctx_error failure;      /* why */
+  ctx_record record;
 };
+
+static uint64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
 
 /* Returns true once, after a delay, if the NDK says that another try may succeed. As in Python:
  * ep_nnapi/provider/device_health.py. */
@@ -113,7 +120,10 @@ static bool create(ctx_program *p, const ctx_nnapi *nnapi, const ctx_weights *we
   if (!ctx_ends_make(&p->container, &p->ends, error)) return false;
   if (!build(p, nnapi, weights, error)) return false;
   if (p->options.fallback == p->options.device) p->options.fallback = NULL;
-  if (compile(p, p->options.device, &p->chosen, error)) return true;
+  p->record.compile_time = now();
+  p->record.compiled = compile(p, p->options.device, &p->chosen, error);
+  p->record.compile_time = now() - p->record.compile_time;
+  if (p->record.compiled) return true;
   if (fallback_of(p) == NULL) return false;
   leave_device(p, error);
   return true;
@@ -163,17 +173,49 @@ static bool run_on_chosen(ctx_program *p, const void *const *inputs, void *const
 }
 
 /* A device is left only if the fallback computes the run that it failed at: others fail at any. */
-bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
-                     ctx_error *error) {
+static bool run(ctx_program *p, const void *const *inputs, void *const *outputs, bool *on_device,
+                ctx_error *error) {
   ctx_compiled *fallback;
   ctx_error ignored;
+  *on_device = false;
   if (atomic_load(&p->left)) return ctx_execute(p->fallback, inputs, outputs, error);
-  if (run_on_chosen(p, inputs, outputs, error)) return true;
+  if (run_on_chosen(p, inputs, outputs, error)) return *on_device = true;
   fallback = fallback_of(p);
   if (fallback == NULL || !ctx_execute(fallback, inputs, outputs, &ignored)) return false;
   leave_device(p, error);
   return true;
 }
+
+bool ctx_program_run(ctx_program *p, const void *const *inputs, void *const *outputs,
+                     ctx_error *error) {
+  const uint64_t begin = p->options.measure ? now() : 0;
+  uint64_t time;
+  bool on_device;
+  if (!run(p, inputs, outputs, &on_device, error)) return false;
+  if (!p->options.measure) return true;
+  time = now() - begin;
+  pthread_mutex_lock(&p->lock);
+  if (p->record.total_time == 0 || time < p->record.least_time) p->record.least_time = time;
+  p->record.total_time += time;
+  ++*(on_device ? &p->record.device_runs : &p->record.fallback_runs);
+  pthread_mutex_unlock(&p->lock);
+  return true;
+}
+
+ctx_record ctx_program_record(ctx_program *p) {
+  ctx_record record;
+  pthread_mutex_lock(&p->lock);
+  record = p->record;
+  record.device = p->options.device->name;
+  if (atomic_load(&p->left)) {
+    record.fallback = p->options.fallback->name;
+    record.reason = p->failure.text;
+  }
+  pthread_mutex_unlock(&p->lock);
+  return record;
+}
+
+const ctx_container *ctx_program_container(const ctx_program *p) { return &p->container; }
 
 const ctx_device *ctx_program_device(ctx_program *p) {
   return atomic_load(&p->left) ? p->options.fallback : p->options.device;
