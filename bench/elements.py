@@ -19,13 +19,13 @@ from bench.floors import (
     reals,
     there_and_back,
 )
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Row
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32
 
-UNARY: dict[Row, Callable[..., object] | None] = {
+UNARY: dict[OperationSpec, Callable[..., object] | None] = {
     spec.ABS: None,
     spec.EXP: np.exp,
     spec.FLOOR: None,
@@ -105,7 +105,7 @@ def moves() -> Iterator[Case]:
     """Operations that move elements."""
     pads = ints(0, 0, 0, 1, 0, 1, 0, 0).reshape(4, 2)
     image = {"input": reals(*IMAGE)}
-    table: tuple[tuple[Row, dict[str, object]], ...] = (
+    table: tuple[tuple[OperationSpec, dict[str, object]], ...] = (
         (spec.RESHAPE, {"shape": ints(56, 56, 144)}),
         (spec.TRANSPOSE, {"perm": ints(0, 3, 1, 2)}),
         (spec.PAD, {"paddings": pads}),

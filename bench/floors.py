@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
-from ep_nnapi.nnapi.call import Row
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Operand
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import F32, Q8
 
 Floor = Callable[[], object]
@@ -21,7 +21,7 @@ class Case:
     """An operation with its operands by name: arrays are tensors, the first one is the input."""
 
     name: str
-    row: Row
+    row: OperationSpec
     operands: Mapping[str, object]
     floor: Floor
     outputs: tuple[Operand, ...] = (Operand(F32),)

@@ -16,7 +16,7 @@ import numpy as np
 from bench.elements import elements, moves, rows
 from bench.floors import Case
 from bench.products import convolutions, pools, products, recurrences
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation

@@ -20,7 +20,7 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort import callbacks, plugin
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.compute import FusedNode

@@ -19,8 +19,8 @@ from functools import partial
 
 import onnx
 
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions

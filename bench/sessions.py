@@ -35,7 +35,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ep_nnapi
 from ep_nnapi.epcontext.contexts import WeightsTarget
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.ort import plugin
 from ep_nnapi.ort.contract import Cluster, Provider

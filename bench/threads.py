@@ -10,7 +10,7 @@ from time import perf_counter
 import onnxruntime
 
 import ep_nnapi
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from models import zoo
 
 MODEL = "squeezenet1_1"

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ep_nnapi.diagnostics.compare import compare as compare
     from ep_nnapi.diagnostics.record_profile import record_profile as record_profile
     from ep_nnapi.diagnostics.run_and_compare import run as run
-    from ep_nnapi.errors import ModelError as ModelError
-    from ep_nnapi.errors import NnapiError as NnapiError
-    from ep_nnapi.errors import OptionError as OptionError
-    from ep_nnapi.errors import Reason as Reason
     from ep_nnapi.errors import Rejection as Rejection
-    from ep_nnapi.errors import RuntimeFailure as RuntimeFailure
-    from ep_nnapi.errors import SpecError as SpecError
     from ep_nnapi.html_report.write import write_report as write_report
     from ep_nnapi.nnapi.capi import context_library_path as context_library_path
     from ep_nnapi.nnapi.capi import libneuralnetworks_path as libneuralnetworks_path
+    from ep_nnapi.nnapi.errors import ModelError as ModelError
+    from ep_nnapi.nnapi.errors import NnapiError as NnapiError
+    from ep_nnapi.nnapi.errors import OptionError as OptionError
+    from ep_nnapi.nnapi.errors import Reason as Reason
+    from ep_nnapi.nnapi.errors import RuntimeFailure as RuntimeFailure
+    from ep_nnapi.nnapi.errors import SpecError as SpecError
     from ep_nnapi.ops import operators as ops  # noqa: F401 (another name than its own)
     from ep_nnapi.ort.session import append_execution_provider as append_execution_provider
     from ep_nnapi.ort.session import get_ep_name as get_ep_name
@@ -58,11 +58,11 @@ _HOME = {
     "get_ep_names": "ort.session",
     "get_library_path": "ort.session",
     "libneuralnetworks_path": "nnapi.capi",
-    "ModelError": "errors",
-    "NnapiError": "errors",
+    "ModelError": "nnapi.errors",
+    "NnapiError": "nnapi.errors",
     "NnapiFlag": "target",
-    "OptionError": "errors",
-    "Reason": "errors",
+    "OptionError": "nnapi.errors",
+    "Reason": "nnapi.errors",
     "ops": "ops",
     "prepare": "preparation.batch",
     "record_profile": "diagnostics.record_profile",
@@ -70,8 +70,8 @@ _HOME = {
     "Rejection": "errors",
     "Report": "report",
     "run": "diagnostics.run_and_compare",
-    "RuntimeFailure": "errors",
-    "SpecError": "errors",
+    "RuntimeFailure": "nnapi.errors",
+    "SpecError": "nnapi.errors",
     "tune": "tuning.tune",
     "write_report": "html_report.write",
 }

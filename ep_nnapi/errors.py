@@ -1,33 +1,13 @@
-"""Rejection reasons of nodes, and the exceptions of this package."""
+"""Rejections of nodes: the node, the reason and advice; names in messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
+
+from ep_nnapi.nnapi.errors import Reason, suggestion
 
 _MOST_LISTED = 12  # names in one sentence
-
-
-class Reason(StrEnum):
-    """The categories of node rejections; the set is closed."""
-
-    OP = "OP"
-    OPSET = "OPSET"
-    LEVEL = "LEVEL"
-    DTYPE = "DTYPE"
-    RANK = "RANK"
-    SHAPE = "SHAPE"
-    CONSTANT = "CONSTANT"
-    ATTRIBUTE = "ATTRIBUTE"
-    QUANTIZATION = "QUANTIZATION"
-    SIZE = "SIZE"
-    CONSTANT_NODE = "CONSTANT_NODE"
-    NOT_WORTH_IT = "NOT_WORTH_IT"
-    EXCLUDED = "EXCLUDED"
-    CLAIMED = "CLAIMED"
-    DRIVER = "DRIVER"
 
 
 ADVICE = {
@@ -55,15 +35,6 @@ TRIED = "; the sizes were only tried"
 """Ends the detail of a SHAPE rejection for sizes that the model leaves open."""
 SHAPE_ADVICE = "no size of an input changes this: change the model, or leave it to the CPU"
 """Advice for all other SHAPE rejections, data-dependent shapes among them."""
-
-
-class Reject(Exception):
-    """Raised by lowerings and operation specs for an unsupported node; caught by `judge` only."""
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,65 +115,3 @@ def valid_names(given: str, names: Iterable[str]) -> str:
     if len(listed) > _MOST_LISTED:
         text += f" and {len(listed) - _MOST_LISTED} more"
     return text + suggestion(given, listed)
-
-
-def suggestion(given: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?` for the name closest to `given`; "" if no name is similar."""
-    from difflib import get_close_matches  # needed for mistakes only
-
-    near = get_close_matches(given, list(dict.fromkeys(names)), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
-
-
-class NnapiError(Exception):
-    """Base of every error this package raises."""
-
-
-class ModelError(NnapiError):
-    """The user's model file is missing, unreadable or invalid."""
-
-
-class OptionError(NnapiError, ValueError):
-    """An option or flag is unknown, malformed or in conflict with another."""
-
-
-class SpecError(NnapiError):
-    """An NNAPI model violates the NNAPI specification."""
-
-
-class NotBuiltError(NnapiError, ImportError):
-    """Imported from a source tree, such as a fresh clone, without built C extensions."""
-
-    def __init__(self) -> None:
-        source = Path(__file__).parents[1]
-        super().__init__(
-            f"ep_nnapi is imported from {source}, where its C parts are not built: "
-            "run `pip install -e .` there, or start Python in another folder"
-        )
-
-
-class RuntimeFailure(NnapiError):
-    """An NNAPI call did not return NO_ERROR.
-
-    code   NDK name of the result code
-    nodes  names of the ONNX nodes of the cluster that was compiled or run, where it is known
-    """
-
-    def __init__(self, call: str, code: str, detail: str = "", nodes: tuple[str, ...] = ()) -> None:
-        about = f" in the cluster of {', '.join(nodes)}" if nodes else ""
-        super().__init__(f"{call} returned {code}{about}" + (f": {detail}" if detail else ""))
-        self.call = call
-        self.code = code
-        self.detail = detail
-        self.nodes = nodes
-
-    def of_cluster(self, nodes: tuple[str, ...]) -> RuntimeFailure:
-        """The failure, without traceback, with the nodes of the cluster that it is about."""
-        return type(self)(self.call, self.code, self.detail, nodes)
-
-    def __reduce__(self) -> tuple[type[RuntimeFailure], tuple[str, str, str, tuple[str, ...]]]:
-        return type(self), (self.call, self.code, self.detail, self.nodes)
-
-
-class Unresponsive(RuntimeFailure):
-    """An NNAPI call has not returned after its timeout; it is abandoned, and still runs."""

@@ -13,7 +13,7 @@ from functools import reduce
 from operator import or_
 from typing import TypeAlias, TypeVar
 
-from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.target import MAX_FEATURE_LEVEL, NnapiFlag, feature_level_of_api, flag_names
 
 FixedSizes: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from ep_nnapi import option_parsers as parsers
 from ep_nnapi import option_values as values
-from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.option_parsers import Category, Option, option, to_text
 from ep_nnapi.settings import with_settings
 from ep_nnapi.target import NnapiFlag, RuleSet, Target, supported_flags

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ep_nnapi import report_html
-from ep_nnapi.errors import ModelError, Note, Rejection, SourceLine
+from ep_nnapi.errors import Note, Rejection, SourceLine
+from ep_nnapi.nnapi.errors import ModelError
 
 PREVIEW = ", with USE_FP16 previewed on nnapi-reference"
 """Clause of summaries where the host emulates the float16 that USE_FP16 allows."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import write_text
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_text
 
 FORMAT = "ep-nnapi settings"
 VERSION = 1

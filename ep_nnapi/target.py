@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 from functools import cache
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 
 logger = logging.getLogger(__name__)
 

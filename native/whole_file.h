@@ -21,7 +21,7 @@ bool ctx_file_close(ctx_file *file, bool written, ctx_error *error);
 
 /* The path of a file in `folder` that is named after a tensor, to be freed: percent-encoded as in a
  * URL (RFC 3986), a dot at the beginning too, so that two names never have one file. NULL if memory
- * is short. As in Python: ep_nnapi.files.file_name_of. */
+ * is short. As in Python: ep_nnapi.nnapi.files.file_name_of. */
 char *ctx_path_of(const char *folder, const char *name, size_t length, const char *suffix);
 
 #endif

@@ -14,8 +14,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import DeviceCode, OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.cache import Cache
 from ep_nnapi.nnapi.host.execution_plan import ExecutionPlan, ScheduledStep

@@ -17,11 +17,12 @@ from itertools import count
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply, nhwc
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import NHWC, Call, Given, Row, View, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.target import Target
 from tests.runtimes import runtime
 
@@ -47,10 +48,12 @@ class Calls:
         array = self._rng.uniform(-1, 1, shape).astype(np.float32)
         return Value(f"w{next(self._serial)}", DType.FLOAT, shape, constant=Constant.of(array))
 
-    def call(self, row: Row, sizes: Shape, *given: Given, image: bool = False, **named: Given):
+    def call(
+        self, row: OperationSpec, sizes: Shape, *given: Given, image: bool = False, **named: Given
+    ):
         """Any operation with one output; `image`: the row is written for an NHWC output."""
         out = Value(f"v{next(self._serial)}", DType.FLOAT, tuple(sizes))
-        made = row(*given, out=nhwc(out) if image else out, **named)
+        made = apply(row, *given, out=nhwc(out) if image else out, **named)
         self.calls.append(replace(made, origin=(f"{row.name} {out.name}",)))
         return out
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice

@@ -19,10 +19,11 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from ep_nnapi.capability.node import CapableNode, judge
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.dag import inputs_of
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import UnsupportedPermute
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target

@@ -1,48 +1,15 @@
-"""Errors and their texts: lists of valid names, suggestions, codes."""
+"""Rejections, advice and lists of valid names."""
 
 from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import (
-    ADVICE,
-    ModelError,
-    NnapiError,
-    OptionError,
-    Reason,
-    Reject,
-    RuntimeFailure,
-    SpecError,
-    suggestion,
-    valid_names,
-)
-
-
-@pytest.mark.parametrize("error", [ModelError, OptionError, SpecError, RuntimeFailure])
-def test_every_error_has_one_base(error: type[Exception]):
-    assert issubclass(error, NnapiError)
-
-
-def test_an_option_error_is_a_value_error():
-    """ONNX Runtime's own Python interface raises ValueError for its options."""
-    assert issubclass(OptionError, ValueError)
+from ep_nnapi.errors import ADVICE, valid_names
+from ep_nnapi.nnapi.errors import Reason
 
 
 def test_there_is_advice_for_every_reason():
     assert ADVICE.keys() == set(Reason)
-
-
-def test_a_rejection_says_reason_and_detail():
-    refused = Reject(Reason.RANK, "x has rank 5, SOFTMAX takes 1-4")
-    assert str(refused) == "RANK: x has rank 5, SOFTMAX takes 1-4"
-    assert (refused.reason, refused.detail) == (Reason.RANK, "x has rank 5, SOFTMAX takes 1-4")
-
-
-def test_a_runtime_failure_names_call_and_code():
-    failure = RuntimeFailure("ANeuralNetworksModel_finish", "ANEURALNETWORKS_BAD_DATA", "no inputs")
-    text = "ANeuralNetworksModel_finish returned ANEURALNETWORKS_BAD_DATA"
-    assert str(failure) == f"{text}: no inputs"
-    assert str(RuntimeFailure(failure.call, failure.code)) == text
 
 
 def test_names_are_listed_once_in_order():
@@ -53,10 +20,3 @@ def test_names_are_listed_once_in_order():
 @pytest.mark.parametrize(("count", "ending"), [(12, "n11"), (13, "n11 and 1 more")])
 def test_at_most_twelve_names_are_listed(count: int, ending: str):
     assert valid_names("zzz", (f"n{i}" for i in range(count))).endswith(ending)
-
-
-@pytest.mark.parametrize(
-    ("given", "text"), [("imput", "; did you mean input?"), ("zzz", ""), ("", "")]
-)
-def test_suggestions(given: str, text: str):
-    assert suggestion(given, ["output", "input"]) == text

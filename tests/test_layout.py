@@ -32,6 +32,7 @@ TESTED_BY = {
     "ep_nnapi/diagnostics/device_times": "tests/cli/test_devices",
     "ep_nnapi/diagnostics/run_and_compare": "tests/cli/test_run",
     "ep_nnapi/nnapi/_embedding": "tests/capi/test_build",
+    "ep_nnapi/nnapi/array": "tests/nnapi/test_model",  # a type alias
     "ep_nnapi/nnapi/host/cache_folder": "tests/nnapi/host/test_cache",
     "ep_nnapi/nnapi/host/device": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/execution_plan": "tests/nnapi/host/test_runtime",
@@ -77,7 +78,7 @@ def test_a_module_has_tests_of_its_name(module: str) -> None:
 
 def test_the_rule() -> None:
     assert expected_tests("ep_nnapi/sizes/bind") == "tests/sizes/test_bind"
-    assert expected_tests("ep_nnapi/files") == "tests/test_files"
+    assert expected_tests("ep_nnapi/report") == "tests/test_report"
     assert expected_tests("ep_nnapi/ort/_build") == "tests/ort/test_build"
     assert expected_tests("partitioner/costs") == "tests/partitioner/test_costs"
 

@@ -6,7 +6,8 @@ from html.parser import HTMLParser
 
 import ep_nnapi
 from ep_nnapi import report_html
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
+from ep_nnapi.nnapi.errors import Reason
 from tests.cli.command import DIGITS
 
 EVIL = "</td><script>alert(1)</script>\x1b[31m\"'&"

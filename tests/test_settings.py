@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options import OPTIONS, parse
 from ep_nnapi.settings import (
     FILE_OPTIONS,

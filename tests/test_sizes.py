@@ -11,7 +11,7 @@ FOLDERS = ("ep_nnapi", "partitioner", "tests", "models", "bench")
 OPERATORS = ROOT / "ep_nnapi" / "ops"
 TABLE = ROOT / "ep_nnapi" / "nnapi" / "spec.py"  # every operation of NNAPI, read by the row
 
-FILE_LINES = 300
+FILE_LINES = 450  # a file ends where its subject does; beyond this it has two
 FUNCTION_LINES = 40  # with its signature, without its docstring
 OPERATOR_LINES = 30  # of a function in ops/, after its docstring
 

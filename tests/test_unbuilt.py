@@ -50,7 +50,7 @@ def sentence(source: Path) -> str:
 def test_its_use_says_what_to_do(source: Path, use: str):
     done = python(source, "-c", f"import ep_nnapi\n{use}")
     last = done.stderr.splitlines()[-1]
-    assert last == f"ep_nnapi.errors.NotBuiltError: {sentence(source)}"
+    assert last == f"ep_nnapi.nnapi.errors.NotBuiltError: {sentence(source)}"
     assert "During handling" not in done.stderr
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 
 PROGRAM = "nnapi_run"
 PLUGIN = "libonnxruntime_providers_nnapi_context.so"

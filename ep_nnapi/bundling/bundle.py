@@ -26,8 +26,8 @@ from ep_nnapi.bundling.scripts import (
 )
 from ep_nnapi.diagnostics.inputs import InputSpec, given_feeds
 from ep_nnapi.diagnostics.model_sources import Inputs
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of, file_name_of
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, file_name_of
 
 DEFAULT_ABI = "arm64-v8a"
 _EXECUTABLE = {PROGRAM, DEVICE_SCRIPT, "push.sh", "run.sh"}

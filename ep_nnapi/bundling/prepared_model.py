@@ -15,8 +15,8 @@ from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import ContainerContent, unpack, version_of
 from ep_nnapi.epcontext.names import FORMAT_VERSION
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.target import MAX_FEATURE_LEVEL
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.ops.lib.node import Node
 
 Check: TypeAlias = Callable[[Node], None]

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ep_nnapi.capability import builtin_checks as checks
-from ep_nnapi.errors import Reason, Reject, Rejection
+from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.target import Target
 

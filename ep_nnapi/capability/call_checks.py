@@ -10,11 +10,11 @@ from ep_nnapi.capability.memory_limits import (
     require_int32_scalars,
 )
 from ep_nnapi.capability.shape_check import check_shapes, may_be_shape
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.lowering.call import Arg, Call, View
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.target import Target

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import DEQUANTIZE, QUANTIZE
 from ep_nnapi.ops.lib.quantizing import dequantized
 
@@ -30,13 +30,13 @@ def lower_in_floats(node: GraphNode, lower: Lower) -> Iterator[Call]:
             reals[value.name] = dequantized(value, dtype)
             continue
         reals[value.name] = Value(f"{value.name} for {node.name}", dtype, value.dims)
-        yield DEQUANTIZE(value, out=reals[value.name])
+        yield apply(DEQUANTIZE, value, out=reals[value.name])
     inputs = tuple(v and reals.get(v.name, v) for v in node.inputs)
     outputs = tuple(v and _float_output(v, dtype) for v in node.outputs)
     yield from lower(replace(node, inputs=inputs, outputs=outputs))
     for before, after in zip(outputs, node.outputs, strict=True):
         if before is not None and after is not None and before is not after:
-            yield QUANTIZE(before, out=after)
+            yield apply(QUANTIZE, before, out=after)
 
 
 def _float_output(value: Value, dtype: DType) -> Value:

@@ -12,9 +12,10 @@ from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.capability.progress import Progress
 from ep_nnapi.capability.root_causes import notes_of, with_root_causes
 from ep_nnapi.epcontext.names import is_own
-from ep_nnapi.errors import TRIED, Note, Reason, Rejection
+from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.option_values import DynamicShapes
 from ep_nnapi.options import Options
 from ep_nnapi.quantization.propagate import propagate_quantization

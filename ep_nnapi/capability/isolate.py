@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
+from ep_nnapi.nnapi.errors import OptionError
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

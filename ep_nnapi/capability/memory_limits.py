@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ep_nnapi.capability.shape_check import operands_of
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value, require_finite
+from ep_nnapi.lowering.call import Arg, Call
 from ep_nnapi.lowering.fusion import value_of, writes
-from ep_nnapi.nnapi.call import Arg, Call
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH, require_scratch
 
 _ALLOWANCE = 1 << 22

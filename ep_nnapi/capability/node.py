@@ -9,11 +9,12 @@ from dataclasses import replace
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
 from ep_nnapi.capability.float_fallback import lower_in_floats
 from ep_nnapi.capability.requantize import insert_requantization
-from ep_nnapi.errors import Reason, Reject, Rejection, SpecError
+from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import MAX_NUMPY_RANK
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.ops import VARIANTS, constants
 from ep_nnapi.ops.lib.node import KNOWN_OPSET, Node, Op
 from ep_nnapi.ops.lib.piecewise_linear import is_implied

@@ -13,11 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.lowering.fusion import reads, value_of, writes
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.quantizing import as_type, is_8bit, requantized
 
 SIGNED_LEVEL = 4

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ep_nnapi.errors import Note, Reason, Rejection
+from ep_nnapi.errors import Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
+from ep_nnapi.nnapi.errors import Reason
 
 _PUNCTUATION = ",;:."
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ep_nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
-from ep_nnapi.nnapi.call import Arg, Call, Given, View
+from ep_nnapi.lowering.call import Arg, Call, Given, View
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.shapes import Operand, Operands, ShapeError, Tensor, infer
 
 _MAX_SHAPE_SIZE = 64  # size of an axis up to which an INT32 constant is read

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ep_nnapi.cli.terminal import DONE, line, print_json, table
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.option_keywords import OptionKeywords
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.option_keywords import OptionKeywords, without
 from ep_nnapi.option_parsers import Option
 from ep_nnapi.options import OPTIONS, parse

@@ -13,7 +13,7 @@ from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import options_of
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Level

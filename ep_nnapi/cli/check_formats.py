@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from ep_nnapi.cli.terminal import line
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report import Report
 
 _FORMATS = ("model-explorer", "netron")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import arguments
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, progress, table
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 
 if TYPE_CHECKING:
     from ep_nnapi.report import Report

@@ -25,7 +25,7 @@ from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import Parser, dashed, options_of
 from ep_nnapi.cli.completion import complete
 from ep_nnapi.cli.terminal import DONE, FAILED, NEGATIVE, UNUSABLE, line, print_json, progress
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords
 
 

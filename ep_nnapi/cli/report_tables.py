@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ep_nnapi.cli.terminal import line, table
-from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Reason, Rejection
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import Report
 
 _SOURCES = 3  # source lines that a row names

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
 from ep_nnapi.costs.work import CostClass
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import write_text
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_text
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import HOST, SYSTEM, Options
 from ep_nnapi.target import RuleSet

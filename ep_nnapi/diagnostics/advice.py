@@ -19,9 +19,9 @@ from ep_nnapi.diagnostics.check import partitioned_at, source
 from ep_nnapi.diagnostics.documented_operators import QNN, XNNPACK
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.reference_run import read_model
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.litert.device import LiteRtRuntime
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.option_parsers import to_text
 from ep_nnapi.options import parse
 from ep_nnapi.provider.provider import Provider

@@ -17,7 +17,7 @@ from ep_nnapi.costs.work import CostClass
 from ep_nnapi.diagnostics.check import open_session, provider_of_session, quiet_options
 from ep_nnapi.diagnostics.probe_models import LARGE, LONG, SHORT, SMALL, Probe, chain, family_probes
 from ep_nnapi.diagnostics.session_runs import outputs_of
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.options import HOST, Options, parse
 from ep_nnapi.ort.names import EP_NAME

@@ -15,8 +15,8 @@ from ep_nnapi.diagnostics.model_sources import ModelSource, loadable
 from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.files import digest_of, require_name, why_no_file
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.files import digest_of, require_name, why_no_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import Options, parse

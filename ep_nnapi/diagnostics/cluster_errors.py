@@ -12,8 +12,8 @@ from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import outputs_of
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.options import Options
 from ep_nnapi.ort.names import EP_NAME

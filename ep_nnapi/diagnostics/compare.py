@@ -23,7 +23,7 @@ from ep_nnapi.diagnostics.run_and_compare import (
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.diagnostics.verdict import Runs, Verdict
-from ep_nnapi.errors import ModelError, OptionError, RuntimeFailure
+from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, Options, parse
 from ep_nnapi.provider.devices import devices

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ep_nnapi.diagnostics.check import check
 from ep_nnapi.diagnostics.model_sources import ModelSource
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.options import parse

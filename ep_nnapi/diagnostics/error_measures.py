@@ -8,7 +8,7 @@ from math import inf, log10, sqrt
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 
 @dataclass(frozen=True, slots=True)

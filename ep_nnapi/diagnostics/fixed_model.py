@@ -14,9 +14,9 @@ from onnx import ModelProto, TensorShapeProto, ValueInfoProto, Version
 
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import as_files
-from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
 from ep_nnapi.graph.value import Dim
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords, changed, without
 from ep_nnapi.options import parse
 from ep_nnapi.sessions.cpu import CPU, session_of

@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from ep_nnapi.diagnostics.model_sources import Inputs, arrays_of, paths_of
-from ep_nnapi.errors import ModelError, OptionError, valid_names
-from ep_nnapi.graph.value import Array
+from ep_nnapi.errors import valid_names
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols, substitute_symbols
 
 IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp"}

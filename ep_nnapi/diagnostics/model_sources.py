@@ -12,12 +12,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from ep_nnapi.graph.value import Array
+    from ep_nnapi.nnapi.array import Array
 
 _ORT_MARK = b"ORTM"  # the FlatBuffers identifier of the ORT format, at offset 4
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 
 class Kind(StrEnum):

@@ -11,7 +11,8 @@ from ep_nnapi.costs.work import CostClass, cost_class, work
 from ep_nnapi.graph.dag import bytes_of
 from ep_nnapi.graph.graph import Attribute, Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of
-from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.quantization.propagate import propagate_quantization
 
 OPSETS = {"": 17}

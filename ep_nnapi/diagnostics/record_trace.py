@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import onnxruntime
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import write_atomically
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.sessions.cpu import exact_options
 
 OpenAndRun: TypeAlias = Callable[[onnxruntime.SessionOptions], onnxruntime.InferenceSession]

@@ -24,7 +24,7 @@ from ep_nnapi.diagnostics.float64_decomposition import (
 )
 from ep_nnapi.diagnostics.model_sources import Loadable
 from ep_nnapi.diagnostics.verdict import ReferenceOutputs
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sessions.cpu import session_of
 
 _FLOATS = frozenset((TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE))

@@ -38,8 +38,8 @@ from ep_nnapi.diagnostics.verdict import (
     differences_of,
     verdict_of,
 )
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, parse

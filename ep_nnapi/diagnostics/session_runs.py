@@ -13,9 +13,9 @@ from ep_nnapi.diagnostics.check import first_line
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, random_feeds, spec_of
 from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
 from ep_nnapi.diagnostics.read_graphs import read_graphs
-from ep_nnapi.errors import ModelError, NnapiError
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.provider.provider import Provider
 from ep_nnapi.sizes.symbols import Shapes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ep_nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.options import Options
 from ep_nnapi.report import Report
 

@@ -14,7 +14,7 @@ from math import inf
 import numpy as np
 
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind, Traits
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 Runs = Sequence[Mapping[str, Array]]
 """The outputs of each run, by name."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 
 _METADATA_KEY = "ep_nnapi.sha256"
 _ZEROS = "0" * 64

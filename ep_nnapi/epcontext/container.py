@@ -30,9 +30,9 @@ from ep_nnapi.epcontext.names import FORMAT_VERSION
 from ep_nnapi.epcontext.table_reader import TableReader
 from ep_nnapi.epcontext.table_writer import ConstantPool, TableWriter, padded
 from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, WeightsSource, read_weights
-from ep_nnapi.errors import ModelError, SpecError
-from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, SpecError
 from ep_nnapi.nnapi.validate import required_level, validate
 
 _VERSION = struct.Struct("<8sI")

@@ -16,9 +16,10 @@ from ep_nnapi.epcontext.layout import (
     REFERENCED_MODEL,
     TABLES,
 )
-from ep_nnapi.graph.value import Array, DType
+from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import BY_CODE

@@ -17,9 +17,9 @@ from ep_nnapi.epcontext.layout import (
     REFERENCED_MODEL,
     TABLES,
 )
-from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
 _Range: TypeAlias = tuple[int, int]

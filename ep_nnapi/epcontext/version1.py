@@ -16,11 +16,12 @@ import numpy as np
 from ep_nnapi.epcontext.layout import TERMINATOR
 from ep_nnapi.epcontext.table_reader import check_border
 from ep_nnapi.epcontext.weights import CORRUPT, WeightsLocation, WeightsSource, read_weights
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.value import Array, DType
+from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import BY_NAME
 

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 
 CORRUPT = "the context is corrupt or truncated; prepare the model again"
 

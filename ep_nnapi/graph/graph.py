@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TypeAlias
 
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.nnapi.immutable import immutable
 
 Attribute: TypeAlias = (
     int | float | str | Constant | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]

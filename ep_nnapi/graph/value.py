@@ -9,12 +9,12 @@ from math import isfinite, prod
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ep_nnapi.errors import FIX_ADVICE, Reason, Reject
-from ep_nnapi.graph.immutable import immutable
+from ep_nnapi.errors import FIX_ADVICE
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import immutable
 
-Array: TypeAlias = NDArray[Any]
 Dim: TypeAlias = int | str | None  # a size, a symbolic dimension's name, or unknown
 
 

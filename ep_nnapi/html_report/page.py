@@ -10,9 +10,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from ep_nnapi import report_html
-from ep_nnapi.errors import ADVICE, OptionError
+from ep_nnapi.errors import ADVICE
 from ep_nnapi.html_report.page_data import Findings, data_of
 from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report import Report
 
 _D3 = "gravis/_internal/plotting/third_party/d3"

@@ -14,11 +14,11 @@ from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes, measured_times
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.errors import NnapiError
-from ep_nnapi.files import digest_of, write_text
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.nnapi.errors import NnapiError
+from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.nnapi.listing import listing
 from ep_nnapi.option_keywords import OptionKeywords, changed, without
 from ep_nnapi.options import parse

@@ -8,11 +8,11 @@ from threading import Lock
 
 import numpy as np
 
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.value import Array
 from ep_nnapi.litert.convert import convert, obstacles
 from ep_nnapi.litert.interpreter import FlatModel, load
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.runtime import HostRuntime
 from ep_nnapi.nnapi.model import Model

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.util import find_spec
 from types import ModuleType
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 
 PACKAGE = "ai-edge-litert"
 INSTALL = "pip install 'ep-nnapi[litert]'"

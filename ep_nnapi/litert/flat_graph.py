@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.litert.extra import flatbuffers, schema
 from ep_nnapi.litert.versions import Signature, version
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort_devices.scope import require
 
 _SCHEMA_VERSION = 3

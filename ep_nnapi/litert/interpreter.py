@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.value import Array
 from ep_nnapi.litert import extra
 from ep_nnapi.litert.flat_graph import SIGNATURE
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 
 
 @dataclass(frozen=True)

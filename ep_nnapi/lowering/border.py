@@ -9,9 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array, DType
+from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 
 _SIGN = np.uint8(0x80)

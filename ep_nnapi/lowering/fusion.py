@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.lowering.call import Arg, Call, View
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import RELU, RELU1, RELU6
 

@@ -13,8 +13,8 @@ from math import nan, prod
 import numpy as np
 
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.fusion import reads, writes
-from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.spec import ADD, DIV, HARD_SWISH, MUL
 
@@ -66,7 +66,7 @@ def _hard_swish(last: Call, parts: Mapping[str, Call]) -> tuple[Call, ...]:
         shifted = parts.get(clipped.name)
         if shifted is not None and _is_shifted(shifted, x) and y.dims == x.dims:
             origin = dict.fromkeys([name for c in (shifted, *product) for name in c.origin])
-            return shifted, inner[0], HARD_SWISH(x, out=y).with_origin(tuple(origin))
+            return shifted, inner[0], apply(HARD_SWISH, x, out=y).with_origin(tuple(origin))
     return ()
 
 

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.call import NHWC, Call, Given, View
+from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, GATHER, RESHAPE, STRIDED_SLICE
 from ep_nnapi.nnapi.traits import AxisUse
@@ -36,7 +36,7 @@ def permuted_call(call: Call, perm: Perm) -> Call | None:
         return None
     operands: dict[str, Given] = {**call.named(), **changes}
     out = [o for o in outputs if o is not None]
-    return replace(call.spec(**operands, out=out), origin=call.origin)
+    return replace(apply(call.spec, **operands, out=out), origin=call.origin)
 
 
 def _output(out: Value | View, perm: Perm) -> Value | View | None:
@@ -202,10 +202,10 @@ def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
     units, image = constant.shape[0], x.shape[1:]
     reordered = constant.reshaped((units, *image)).transposed(NHWC).reshaped((units, prod(image)))
     operands: dict[str, Given] = {**named, "weights": _like(weights, reordered)}
-    nhwc_reshape = RESHAPE(View(x, NHWC), shape=reshape.named()["shape"], out=y)
+    nhwc_reshape = apply(RESHAPE, View(x, NHWC), shape=reshape.named()["shape"], out=y)
     return (
         replace(nhwc_reshape, origin=reshape.origin),
-        replace(FULLY_CONNECTED(out=layer.outputs, **operands), origin=layer.origin),
+        replace(apply(FULLY_CONNECTED, out=layer.outputs, **operands), origin=layer.origin),
     )
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.call import NHWC, Call, View
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import (
     flatten_nhwc,
@@ -24,7 +24,7 @@ from ep_nnapi.lowering.layout_rules import (
     permuted_call,
     preserves_order,
 )
-from ep_nnapi.nnapi.call import NHWC, Call, View
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.spec import FULLY_CONNECTED, RESHAPE, TRANSPOSE
 
 _NHWC, _AS_ONNX = "NHWC", "as ONNX"  # the terminals of the cut

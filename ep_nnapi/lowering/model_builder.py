@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
+from ep_nnapi.lowering.call import Arg, Call, Scalar, View, operand_code
 from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
 from ep_nnapi.lowering.permutes import BoundaryValue, Permute, PermuteInserter, UnsupportedPermute
 from ep_nnapi.lowering.reshapes import delay_reshapes
-from ep_nnapi.nnapi.call import Arg, Call, Scalar, View
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     Data,
@@ -27,7 +27,6 @@ from ep_nnapi.nnapi.model import (
     Operand,
     Operation,
 )
-from ep_nnapi.nnapi.operand import operand_code
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.target import Target

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Constant, Value
+from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
-from ep_nnapi.nnapi.call import Arg, Call, View
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 
 Permute: TypeAlias = tuple[str, Perm]
@@ -209,9 +209,9 @@ class PermuteInserter:
         axes = _between(layout, perm)
         out = _plain(value, perm)
         if preserves_order(source.shape, axes):
-            call = RESHAPE(source, shape=_ints(out.shape), out=out)
+            call = apply(RESHAPE, source, shape=_ints(out.shape), out=out)
         else:
-            call = TRANSPOSE(source, perm=_ints(axes), out=out)
+            call = apply(TRANSPOSE, source, perm=_ints(axes), out=out)
         call.match(self.feature_level)
         if (value.name, perm) in self.refused:
             raise Reject(Reason.DRIVER, f"the device declines {call.spec.name}")
@@ -223,7 +223,7 @@ class PermuteInserter:
         """Returns a copy of `value`: NNAPI requires that no output is also a model input."""
         if value.name not in self._copies:
             out = replace(value, name=f"{value.name} copied")
-            call = RESHAPE(value, shape=_ints(value.shape), out=out)
+            call = apply(RESHAPE, value, shape=_ints(value.shape), out=out)
             self.calls.append(replace(call, origin=tuple(origin)))
             self._copies[value.name] = out
         return self._copies[value.name]

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, Value, operand_shape
+from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import needed, value_of
-from ep_nnapi.nnapi.call import Arg, Call, View
 from ep_nnapi.nnapi.spec import RESHAPE, SELECT
 
 
@@ -89,7 +89,7 @@ class _Delayed:
         result = replace(out, name=f"{out.name}/before reshape", dims=first.shape)
         shape = Constant.of(np.array(operand_shape(out.shape), np.int32))
         moved = replace(call, inputs=tuple(inputs), outputs=(result,))
-        reshape = RESHAPE(result, shape=shape, out=out).with_origin(call.origin)
+        reshape = apply(RESHAPE, result, shape=shape, out=out).with_origin(call.origin)
         if not all(each.is_supported(self.feature_level) for each in (moved, reshape)):
             return []
         self.sources[out.name] = result

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Model, Operand, Operation
 from ep_nnapi.nnapi.operand import describe
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.signature import RequiredLevel, Rule, RuleOperands
 
 _Q8 = OperandCode.TENSOR_QUANT8_ASYMM

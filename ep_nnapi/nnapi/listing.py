@@ -23,8 +23,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.listing_parser import INDENT, UNKNOWN_RANK, constant, parse
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     Data,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import immutable
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Data, Model, Operand
 
 UNKNOWN_RANK_LEVEL = 3
@@ -21,33 +20,6 @@ ZERO_POINTS: Mapping[OperandCode, range] = {
     OperandCode.TENSOR_QUANT16_ASYMM: range(65536),
 }
 """Legal zero points by type; other types have none."""
-
-
-_CODES = {
-    DType.FLOAT: OperandCode.TENSOR_FLOAT32,
-    DType.FLOAT16: OperandCode.TENSOR_FLOAT16,
-    DType.INT32: OperandCode.TENSOR_INT32,
-    DType.BOOL: OperandCode.TENSOR_BOOL8,
-}
-_QUANTIZED = {
-    DType.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
-    DType.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
-    DType.UINT16: OperandCode.TENSOR_QUANT16_ASYMM,
-    DType.INT16: OperandCode.TENSOR_QUANT16_SYMM,
-}
-
-
-def operand_code(value: Value) -> OperandCode | None:
-    """The NNAPI tensor type for the type and quantization of `value`; None if there is none."""
-    q = value.quantization
-    if q is None:
-        return _CODES.get(value.dtype)
-    if not q.per_tensor:
-        per_channel = value.dtype is DType.INT8 and not any(q.zero_point)
-        return OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL if per_channel else None
-    if value.dtype is DType.INT32:  # a bias: NNAPI stores it as TENSOR_INT32 with a scale
-        return OperandCode.TENSOR_INT32
-    return _QUANTIZED.get(value.dtype)
 
 
 def check_operand(index: int, operand: Operand, feature_level: int) -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 
 PREFIX = "ANEURALNETWORKS_"
 """Names of the NDK's result codes begin with this."""

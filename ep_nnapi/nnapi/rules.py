@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.params import Typed
 from ep_nnapi.nnapi.signature import RequiredLevel, Rule, RuleOperands
 

@@ -8,9 +8,9 @@ from functools import cached_property, lru_cache, partial
 from itertools import product, repeat
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits, parse_params
 from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
 _MAX_FITTING = 64
@@ -200,6 +200,30 @@ class OperationSpec:
         takes = str(low) if low == high else f"{low}-{high}"
         found = f"{operand.describe()} of rank {operand.rank}"
         return Reject(Reason.RANK, f"{found}, {self.name}.{param.name} takes rank {takes}")
+
+
+def row(
+    name: str,
+    code: int,
+    signatures: str,
+    typings: Sequence[Typing],
+    *rules: Rule,
+    kernel: Sequence[Rule] = (),
+    traits: Traits = NO_TRAITS,
+    **ranks: int | tuple[int, int],
+) -> OperationSpec:
+    """Return a row of the operation table.
+
+    signatures   "inputs -> outputs"; alternatives for either are separated by "or"
+    kernel       what Android's own kernels need beyond that, see `OperationSpec.kernel_rules`
+    traits       properties that passes over a model use
+    ranks        by operand name: an exact rank as an int, or (lowest, highest)
+    """
+    limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
+    ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
+    return OperationSpec(
+        name, code, ins, outs, tuple(typings), limits, rules, tuple(kernel), traits
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ep_nnapi.nnapi.call import Row, row
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.kernel_rules import (
     depthwise_channels,
@@ -33,6 +32,7 @@ from ep_nnapi.nnapi.rules import (
     softmax_rank_below_3,
     zero_padding_below_3,
 )
+from ep_nnapi.nnapi.signature import OperationSpec, row
 from ep_nnapi.nnapi.traits import AxisUse, Traits
 
 FLOAT32 = OperandCode.FLOAT32
@@ -782,8 +782,10 @@ REVERSE = row(
     traits=_MOVES,
 )
 
-OPERATIONS: tuple[Row, ...] = tuple(
-    sorted((op for op in globals().values() if isinstance(op, Row)), key=lambda op: op.code)
+OPERATIONS: tuple[OperationSpec, ...] = tuple(
+    sorted(
+        (op for op in globals().values() if isinstance(op, OperationSpec)), key=lambda op: op.code
+    )
 )
 BY_CODE = {op.code: op for op in OPERATIONS}
 BY_NAME = {op.name: op for op in OPERATIONS}

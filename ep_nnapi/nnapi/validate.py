@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from ep_nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.control_flow import check_control_flow
+from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.model import Model, Operand, Operation, Requirements
 from ep_nnapi.nnapi.operand import check_operand
 

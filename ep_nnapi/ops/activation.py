@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ADD,
     GREATER,
@@ -43,11 +43,11 @@ def relu(n: Node) -> Iterator[Call]:
     """
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
-        yield MAXIMUM(x, n.scalar(0, x), out=y)
+        yield apply(MAXIMUM, x, n.scalar(0, x), out=y)
     elif is_8bit(y):
         yield from clip(n, x, bounds_of(n), y)
     else:
-        yield RELU(x, out=y)
+        yield apply(RELU, x, out=y)
 
 
 @op("Clip", since=6, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
@@ -84,7 +84,7 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     share = yield from scaled_hard_sigmoid(n, x, n.real("alpha", 0.2), n.real("beta", 0.5))
-    yield MUL(share, n.scalar(1 / 6, x), out=n.output())
+    yield apply(MUL, share, n.scalar(1 / 6, x), out=n.output())
 
 
 @op("HardSwish", since=14, emits=(HARD_SWISH, MUL))
@@ -94,13 +94,13 @@ def hard_swish(n: Node) -> Iterator[Call]:
     Source: ONNX HardSwish-14, HardSwish-22; NDK ANEURALNETWORKS_HARD_SWISH.
     """
     x, y = n.input(0), n.output()
-    call = HARD_SWISH(x, out=y)
+    call = apply(HARD_SWISH, x, out=y)
     if n.supports(call) or x.quantization is not None:
         yield call
         return
     share = yield from scaled_hard_sigmoid(n, x, 1 / 6, 0.5)
     part = yield from compute(n, MUL, share, n.scalar(1 / 6, x))
-    yield MUL(x, part, out=y)
+    yield apply(MUL, x, part, out=y)
 
 
 @op("LeakyRelu", since=6, emits=(PRELU, ADD))
@@ -135,7 +135,7 @@ def thresholded_relu(n: Node) -> Iterator[Call]:
     alpha = n.scalar(n.real("alpha", 1.0), x)
     above = yield from compute(n, GREATER, x, alpha, dtype=DType.BOOL)
     zero = yield from full(n, 0, x.shape, x.dtype)
-    yield SELECT(above, x, zero, out=n.output())
+    yield apply(SELECT, above, x, zero, out=n.output())
 
 
 @op("Shrink", since=9, emits=(SELECT,))
@@ -152,4 +152,4 @@ def shrink(n: Node) -> Iterator[Call]:
     more = yield from compute(n, ADD, x, n.scalar(bias, x))
     zero = yield from full(n, 0, x.shape, x.dtype)
     rest = yield from compute(n, SELECT, below, more, zero, shape=x.shape, dtype=x.dtype)
-    yield SELECT(above, less, rest, out=n.output())
+    yield apply(SELECT, above, less, rest, out=n.output())

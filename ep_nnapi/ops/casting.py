@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, NOT_EQUAL, RESHAPE, SELECT
 from ep_nnapi.ops.lib.emit import compute, narrow, number_into, reshape
 from ep_nnapi.ops.lib.node import Node, Op
@@ -54,14 +54,18 @@ def _require_range(n: Node, x: Value, y: Value) -> None:
 
 
 def _cast(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield NOT_EQUAL(x, n.scalar(0, x), out=y) if y.dtype is DType.BOOL else CAST(x, out=y)
+    yield (
+        apply(NOT_EQUAL, x, n.scalar(0, x), out=y)
+        if y.dtype is DType.BOOL
+        else apply(CAST, x, out=y)
+    )
 
 
 def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit the cast of an 8-bit integer as a DEQUANTIZE with scale 1 and zero point 0."""
     seen = replace(x, quantization=_AS_IT_IS)
     if y.dtype in _FLOATS:
-        yield DEQUANTIZE(seen, out=y)
+        yield apply(DEQUANTIZE, seen, out=y)
         return
     number = yield from compute(n, DEQUANTIZE, seen, dtype=DType.FLOAT)
     yield from _cast(n, number, narrow(y))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ep_nnapi.graph.value import DType
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     EQUAL,
@@ -26,7 +27,7 @@ from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, one_to_one, op
 
 
-def _compared(op_type: str, row: Row, since: int = 7) -> Op:
+def _compared(op_type: str, row: OperationSpec, since: int = 7) -> Op:
     """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
 
     def lower(n: Node) -> Iterator[Call]:

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Constant, only_element
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.graph.value import Constant, only_element
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CAST, FILL, LOGICAL_OR, RESHAPE
 from ep_nnapi.ops.lib.emit import full, narrow, reshape
 from ep_nnapi.ops.lib.node import Node, op

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,
@@ -78,9 +78,9 @@ def _activation(n: Node, name: str, params: Sequence[float]) -> Activation:
     """Return the step that applies an activation, by its ONNX name and ordered parameters."""
     known: Mapping[str, Activation] = {
         "": lambda x, y: reshape(n, x, y),
-        "Relu": lambda x, y: iter((RELU(x, out=y),)),
-        "Sigmoid": lambda x, y: iter((LOGISTIC(x, out=y),)),
-        "Tanh": lambda x, y: iter((TANH(x, out=y),)),
+        "Relu": lambda x, y: iter((apply(RELU, x, out=y),)),
+        "Sigmoid": lambda x, y: iter((apply(LOGISTIC, x, out=y),)),
+        "Tanh": lambda x, y: iter((apply(TANH, x, out=y),)),
         "LeakyRelu": partial(_leaky, n, params),
         "HardSigmoid": partial(_hard, n, params),
         "Clip": partial(_clipped, n, params),
@@ -99,7 +99,7 @@ def _leaky(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Cal
 def _hard(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[Call]:
     alpha, beta = _two(n, params or (0.2, 0.5))
     share = yield from scaled_hard_sigmoid(n, x, alpha, beta)
-    yield MUL(share, n.scalar(1 / 6, x), out=y)
+    yield apply(MUL, share, n.scalar(1 / 6, x), out=y)
 
 
 def _two(n: Node, params: Sequence[float]) -> Sequence[float]:
@@ -186,7 +186,7 @@ def fused_matmul(n: Node) -> Iterator[Call]:
         return
     total = n.temp(y)
     yield from product(n, a, b, total, **adjoint)
-    yield MUL(total, n.scalar(alpha, y), out=y)
+    yield apply(MUL, total, n.scalar(alpha, y), out=y)
 
 
 @op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN, emits=(RSQRT,))
@@ -223,7 +223,7 @@ def _skipped(n: Node, bias: int) -> Computed:
     """Return input 0 + input 1 + input `bias` (if given); also emit it as output 3 if present."""
     last = n.output(3) if n.has_output(3) else n.temp(n.input(0))
     total = n.temp(last) if n.has(bias) else last
-    yield ADD(n.input(0), n.input(1), out=total)
+    yield apply(ADD, n.input(0), n.input(1), out=total)
     if n.has(bias):
-        yield ADD(total, n.input(bias), out=last)
+        yield apply(ADD, total, n.input(bias), out=last)
     return last

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.spec import CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.lib.conv_2d import convolve
 from ep_nnapi.ops.lib.node import Node, op

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,

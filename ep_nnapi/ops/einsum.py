@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
 from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
@@ -174,7 +174,7 @@ def _product(
     if inner:
         yield from product(n, a, b, out, adj_x=adj_x, adj_y=adj_y)
     else:
-        yield MUL(a, b, out=out)
+        yield apply(MUL, a, b, out=out)
     apart = [left.size(c) if c in left.labels else right.size(c) for c in labels]
     return Term(out if last else (yield from _reshaped(n, out, apart)), labels)
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     DIV,
@@ -29,7 +30,7 @@ from ep_nnapi.ops.lib.emit import Computed, compute, each, recast, reshape
 from ep_nnapi.ops.lib.node import Node, Op, op
 
 
-def binary(op_type: str, row: Row, since: int = 7) -> Op:
+def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
     """Return an operator that lowers to one NNAPI operation on two tensors that broadcast."""
 
     def lower(n: Node) -> Iterator[Call]:
@@ -39,7 +40,7 @@ def binary(op_type: str, row: Row, since: int = 7) -> Op:
     return Op(op_type, "", since, (row,), lower, doc)
 
 
-def variadic(op_type: str, row: Row, since: int = 6) -> Op:
+def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
     """Return an operator on any number of tensors, lowered to a chain of binary operations.
 
     The tensors broadcast from opset 8 on; before, their shapes are equal.
@@ -64,7 +65,7 @@ TABLE = (
 )
 
 
-def _chain(n: Node, row: Row, tensors: Sequence[Value], y: Value) -> Iterator[Call]:
+def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> Iterator[Call]:
     total = tensors[0]
     whole = broadcast_shape(*(t.shape for t in tensors))
     n.require(
@@ -93,7 +94,7 @@ def mean(n: Node) -> Iterator[Call]:
     share = n.scalar(1 / len(n.inputs), y)
     total = n.temp(y)
     yield from _chain(n, ADD, n.inputs, total)
-    yield MUL(total, share, out=y)
+    yield apply(MUL, total, share, out=y)
 
 
 @op("Sub", since=7, emits=(SUB, ADD))
@@ -103,7 +104,7 @@ def sub(n: Node) -> Iterator[Call]:
     Source: ONNX Sub-7, Sub-13, Sub-14; NDK ANEURALNETWORKS_SUB.
     """
     a, b, y = n.input(0), n.input(1), n.output()
-    if y.dtype is not DType.FLOAT or n.supports(SUB(y, y, out=y)):
+    if y.dtype is not DType.FLOAT or n.supports(apply(SUB, y, y, out=y)):
         yield from broadcast(n, SUB, (a, b), y)
         return
     opposite = yield from compute(n, MUL, b, n.scalar(-1, b))
@@ -120,7 +121,7 @@ def div(n: Node) -> Iterator[Call]:
     a, b, y = n.input(0), n.input(1), n.output()
     if y.dtype is DType.INT32:
         yield from _truncated(n, a, b, y)
-    elif b.constant is None or y.dtype is not DType.FLOAT or n.supports(DIV(y, y, out=y)):
+    elif b.constant is None or y.dtype is not DType.FLOAT or n.supports(apply(DIV, y, y, out=y)):
         yield from broadcast(n, DIV, (a, b), y)
     else:
         inverse = replace(b, constant=b.constant.map(b.shape, np.reciprocal))
@@ -164,7 +165,7 @@ def mod(n: Node) -> Iterator[Call]:
     n.require(y.dtype is DType.INT32, Reason.DTYPE, f"{y.name} is {y.dtype.name}; only INT32")
     quotient = yield from compute(n, DIV, a, b)
     whole = yield from compute(n, MUL, quotient, b)
-    yield SUB(a, whole, out=y)
+    yield apply(SUB, a, whole, out=y)
 
 
 @op("Pow", since=7, emits=(POW, MUL, SQRT, DIV))
@@ -184,20 +185,20 @@ def power(n: Node) -> Iterator[Call]:
 
 
 def _square(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield MUL(x, x, out=y)
+    yield apply(MUL, x, x, out=y)
 
 
 def _cube(n: Node, x: Value, y: Value) -> Iterator[Call]:
     square = yield from compute(n, MUL, x, x)
-    yield MUL(square, x, out=y)
+    yield apply(MUL, square, x, out=y)
 
 
 def _root(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield SQRT(x, out=y)
+    yield apply(SQRT, x, out=y)
 
 
 def _inverse(n: Node, x: Value, y: Value) -> Iterator[Call]:
-    yield DIV(n.scalar(1, x), x, out=y)
+    yield apply(DIV, n.scalar(1, x), x, out=y)
 
 
 _KNOWN = {2.0: _square, 3.0: _cube, 0.5: _root, -1.0: _inverse}

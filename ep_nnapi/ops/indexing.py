@@ -12,9 +12,9 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
 from ep_nnapi.ops.lib.emit import (
     indices,
@@ -50,7 +50,8 @@ def _one(n: Node, x: Value, axis: int, at: int, y: Value) -> Iterator[Call]:
     """Emit one slice with its axis removed, both by one STRIDED_SLICE."""
     bounds = [(at, at + 1) if i == axis else (0, size) for i, size in enumerate(x.shape)]
     if 1 < x.rank <= MAX_RANK and x.dtype is not DType.INT32:
-        yield STRIDED_SLICE(
+        yield apply(
+            STRIDED_SLICE,
             x,
             begin=int32([b for b, _ in bounds]),
             end=int32([e for _, e in bounds]),
@@ -74,13 +75,13 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     """Emit GATHER; beyond rank 4, axes before and after `axis` are merged and indexes flattened."""
     found = yield from indices(n, index, x.shape[axis])
     if max(x.rank, y.rank) <= MAX_RANK and index.rank > 0:
-        yield GATHER(x, axis=axis, indices=found, out=y)
+        yield apply(GATHER, x, axis=axis, indices=found, out=y)
         return
     before, size, after = sizes_around(x.shape, axis)
     seen = yield from reshaped(n, x, (before, size, after))
     row = yield from reshaped(n, found, (index.size,))
     result = output_or_temp(n, y, (before, index.size, after))
-    yield GATHER(seen, axis=1, indices=row, out=result)
+    yield apply(GATHER, seen, axis=1, indices=row, out=result)
     yield from write_output(n, result, y)
 
 
@@ -102,7 +103,7 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     if places.rank + len(rest) > MAX_RANK:
         places = yield from reshaped(n, places, (places.size,))
     result = output_or_temp(n, y, (*places.shape, *rest))
-    yield GATHER(seen, axis=0, indices=places, out=result)
+    yield apply(GATHER, seen, axis=0, indices=places, out=result)
     yield from write_output(n, result, y)
 
 

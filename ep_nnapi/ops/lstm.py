@@ -6,10 +6,11 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.call import Call, Given, Row
+from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     FULLY_CONNECTED,
@@ -114,7 +115,8 @@ def _sequence_lstm_call(
             operands[f"cell_to_{name}_weights"] = gate_weights(n, 7, direction, own)
     nothing = zeros(layer.batch * units, x.dtype).reshaped((layer.batch, units))
     h, c = (state or nothing for state in first)
-    return UNIDIRECTIONAL_SEQUENCE_LSTM(
+    return apply(
+        UNIDIRECTIONAL_SEQUENCE_LSTM,
         x,
         **operands,
         output_state_in=h,
@@ -179,7 +181,7 @@ class _Cell:
 
     recurrent: Constant
     peepholes: tuple[Constant, ...]
-    activations: tuple[Row, ...]
+    activations: tuple[OperationSpec, ...]
     coupled_gates: bool
 
     @staticmethod

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED
 from ep_nnapi.ops.lib.affine import affine
 from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape

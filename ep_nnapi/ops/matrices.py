@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ARGMAX,
     BATCH_MATMUL,
@@ -59,10 +59,10 @@ def trilu(n: Node) -> Iterator[Call]:
 
     mask = n.value("triangle", Constant(sizes, DType.BOOL, triangle))
     if x.dtype is DType.BOOL:
-        yield LOGICAL_AND(x, mask, out=y)
+        yield apply(LOGICAL_AND, x, mask, out=y)
         return
     zero = yield from full(n, 0, shape, x.dtype)
-    yield SELECT(mask, x, zero, out=y)
+    yield apply(SELECT, mask, x, zero, out=y)
 
 
 @op("CumSum", since=11, emits=(FULLY_CONNECTED, BATCH_MATMUL))
@@ -138,7 +138,7 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     here = yield from compute(n, EQUAL, wide, places, shape=shape, dtype=DType.BOOL)
     one, zero = yield from each(full(n, number, shape, x.dtype) for number in (1, 0))
     result = output_or_temp(n, y, shape)
-    yield SELECT(here, one, zero, out=result)
+    yield apply(SELECT, here, one, zero, out=result)
     yield from write_output(n, result, y)
 
 
@@ -163,7 +163,7 @@ def one_hot(n: Node) -> Iterator[Call]:
     wide = yield from compute(n, EXPAND_DIMS, counted, axis=at, shape=shape)
     places = np.arange(depth, dtype=np.int32).reshape([-1 if i == at else 1 for i in range(y.rank)])
     here = yield from compute(n, EQUAL, wide, Constant.of(places), shape=y.shape, dtype=DType.BOOL)
-    yield SELECT(here, on, off, out=y)
+    yield apply(SELECT, here, on, off, out=y)
 
 
 def _everywhere(n: Node, pair: Value, which: int, shape: tuple[int, ...]) -> Value:

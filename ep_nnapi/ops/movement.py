@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     CONCATENATION,
     DEPTH_TO_SPACE,
@@ -71,7 +71,7 @@ def concat(n: Node) -> Iterator[Call]:
         numbers = yield from each(as_number(n, x) for x in n.inputs)
         whole = n.temp(numbers[0], y.shape)
         yield from _concatenated(n, numbers, axis, whole)
-        yield NOT_EQUAL(whole, n.scalar(0, whole), out=y)
+        yield apply(NOT_EQUAL, whole, n.scalar(0, whole), out=y)
     else:
         yield from _concatenated(n, n.inputs, axis, y)
 
@@ -83,14 +83,14 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         before, size, after = sizes_around(parts[0].shape, axis)
         rows = yield from each(reshaped(n, p, (before, size * after)) for p in parts)
         packed = n.temp(y, (before, len(parts), size * after))
-        yield PACK(axis=1, inputs=rows, out=packed)
+        yield apply(PACK, axis=1, inputs=rows, out=packed)
         yield from reshape(n, packed, y)
     elif y.rank <= MAX_RANK:
-        yield CONCATENATION(inputs=parts, axis=axis, out=y)
+        yield apply(CONCATENATION, inputs=parts, axis=axis, out=y)
     else:
         rows = yield from each(reshaped(n, p, sizes_around(p.shape, axis)) for p in parts)
         whole = output_or_temp(n, y, sizes_around(y.shape, axis))
-        yield CONCATENATION(inputs=rows, axis=1, out=whole)
+        yield apply(CONCATENATION, inputs=rows, axis=1, out=whole)
         yield from write_output(n, whole, y)
 
 
@@ -108,7 +108,7 @@ def split(n: Node) -> Iterator[Call]:
     detail = f"the parts have sizes {sizes} of {x.shape[axis]}"
     n.require(sum(sizes) == x.shape[axis], Reason.SHAPE, detail)
     if x.rank <= MAX_RANK and len(parts) > 1 and len(set(sizes)) == 1:
-        call = SPLIT(x, axis=axis, num_splits=len(parts), out=parts)
+        call = apply(SPLIT, x, axis=axis, num_splits=len(parts), out=parts)
         if n.supports(call):
             yield call
             return
@@ -196,7 +196,7 @@ def depth_to_space(n: Node) -> Iterator[Call]:
     )
     if n.text("mode", "DCR") == "CRD" and x.shape[1] > size * size:
         x = yield from _block_first(n, x, size * size)
-    yield DEPTH_TO_SPACE(images(n, x), block_size=size, layout=layout(n), out=images(n, y))
+    yield apply(DEPTH_TO_SPACE, images(n, x), block_size=size, layout=layout(n), out=images(n, y))
 
 
 def _block_first(n: Node, x: Value, pixels: int) -> Computed:
@@ -207,7 +207,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
     batch, channels, high, wide = x.shape
     order = np.arange(channels, dtype=np.int32).reshape(-1, pixels).T.reshape(-1)
     out = n.temp(x)
-    call = GATHER(x, axis=1, indices=Constant.of(order), out=out)
+    call = apply(GATHER, x, axis=1, indices=Constant.of(order), out=out)
     if n.supports(call):
         yield call
         return out
@@ -225,7 +225,8 @@ def space_to_depth(n: Node) -> Iterator[Call]:
     x [N, C, H, W]
     Source: ONNX SpaceToDepth-1, SpaceToDepth-13; NDK ANEURALNETWORKS_SPACE_TO_DEPTH.
     """
-    yield SPACE_TO_DEPTH(
+    yield apply(
+        SPACE_TO_DEPTH,
         images(n, n.input(0)),
         block_size=n.integer("blocksize"),
         layout=layout(n),

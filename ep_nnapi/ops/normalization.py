@@ -7,9 +7,10 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import MAX_RANK, Array, Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ADD,
     DIV,
@@ -63,7 +64,7 @@ def batch_normalization(n: Node) -> Iterator[Call]:
     seen = yield from reshaped(n, x, shape)
     product = yield from compute(n, MUL, seen, factor, shape=shape)
     total = output_or_temp(n, y, shape)
-    yield ADD(product, term, out=total)
+    yield apply(ADD, product, term, out=total)
     yield from write_output(n, total, y)
 
 
@@ -108,7 +109,8 @@ def instance_normalization(n: Node) -> Iterator[Call]:
     shape = x.shape if x.rank == 4 else (*x.shape[:2], 1, prod(x.shape[2:]))
     seen = yield from reshaped(n, x, shape)
     standard = n.temp(x, shape)
-    yield INSTANCE_NORMALIZATION(
+    yield apply(
+        INSTANCE_NORMALIZATION,
         images(n, seen),
         gamma=1.0,
         beta=0.0,
@@ -137,7 +139,7 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     factor, term = yield from each(reshaped(n, n.input(i), one) for i in (1, 2))
     product = yield from compute(n, MUL, x, factor, shape=x.shape)
     total = output_or_temp(n, y, x.shape)
-    yield ADD(product, term, out=total)
+    yield apply(ADD, product, term, out=total)
     yield from write_output(n, total, y)
 
 
@@ -240,7 +242,8 @@ def lrn(n: Node) -> Iterator[Call]:
         size % 2 == 1, Reason.ATTRIBUTE, f"size is {size}; NNAPI's radius gives only odd sizes"
     )
     n.require(x.rank == 4, Reason.RANK, f"{x.name} has rank {x.rank}; images have 4")
-    yield LOCAL_RESPONSE_NORMALIZATION(
+    yield apply(
+        LOCAL_RESPONSE_NORMALIZATION,
         images(n, x),
         radius=size // 2,
         bias=n.real("bias", 1.0),
@@ -271,7 +274,7 @@ def lp_normalization(n: Node) -> Iterator[Call]:
         norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
     least = n.scalar(float(np.finfo(np.float32).tiny), x)
     result = output_or_temp(n, y, shape)
-    yield DIV(seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
+    yield apply(DIV, seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
     yield from write_output(n, result, y)
 
 
@@ -291,4 +294,4 @@ def mean_variance_normalization(n: Node) -> Iterator[Call]:
     variance = yield from reduced(n, MEAN, square, axes)
     deviation = yield from compute(n, SQRT, variance)
     more = yield from compute(n, ADD, deviation, n.scalar(1e-9, x))
-    yield DIV(centred, more, out=n.output())
+    yield apply(DIV, centred, more, out=n.output())

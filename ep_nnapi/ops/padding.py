@@ -7,9 +7,9 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import MAX_RANK, Constant, Value, only_element
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import GATHER, MIRROR_PAD, PAD, PAD_V2
 from ep_nnapi.ops.lib.emit import of_any_type, output_or_temp, reshape, reshaped, write_output
 from ep_nnapi.ops.lib.merge_axes import runs, sizes_around
@@ -112,13 +112,13 @@ def _added(n: Node, x: Value, rows: Paddings, number: float, y: Value) -> Call:
     q = x.quantization
     if q is not None:
         stored = _stored(x, number) if n.node.parts else int(number)
-        call = PAD_V2(x, paddings=paddings, pad_value=stored, out=y)
+        call = apply(PAD_V2, x, paddings=paddings, pad_value=stored, out=y)
         # at levels without PAD_V2, the pad value of PAD for a quantized tensor is undefined
         zeros = stored == q.zero_point[0] and n.supports(call)
-        return PAD(x, paddings=paddings, out=y) if zeros else call
+        return apply(PAD, x, paddings=paddings, out=y) if zeros else call
     if number == 0:
-        return PAD(x, paddings=paddings, out=y)
-    return PAD_V2(x, paddings=paddings, pad_value=number, out=y)
+        return apply(PAD, x, paddings=paddings, out=y)
+    return apply(PAD_V2, x, paddings=paddings, pad_value=number, out=y)
 
 
 def _stored(x: Value, number: float) -> int:
@@ -140,7 +140,7 @@ def _by_copying(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> I
     n.require(mode in known, Reason.ATTRIBUTE, f"mode is {mode!r}; ONNX has {', '.join(known)}")
     if mode == "reflect" and 0 < x.rank <= MAX_RANK and min(map(min, paddings)) >= 0:
         rows = Constant.of(np.array(paddings, np.int32))
-        call = MIRROR_PAD(x, paddings=rows, mode=_REFLECT, out=y)
+        call = apply(MIRROR_PAD, x, paddings=rows, mode=_REFLECT, out=y)
         within = all(max(p) < size for p, size in zip(paddings, x.shape, strict=True))
         if within and n.supports(call):
             yield call
@@ -161,7 +161,9 @@ def _gathered(n: Node, x: Value, paddings: Paddings, mode: str, y: Value) -> Ite
         last = axis == axes[-1]
         target = shape if seen is None else sizes_around(shape, axis)
         result = output_or_temp(n, y, target) if last else n.temp(x, target)
-        yield GATHER(part, axis=axis if seen is None else 1, indices=int32(places), out=result)
+        yield apply(
+            GATHER, part, axis=axis if seen is None else 1, indices=int32(places), out=result
+        )
         x = result
     if axes:
         yield from write_output(n, x, y)

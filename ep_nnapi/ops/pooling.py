@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     AVERAGE_POOL_2D,
     L2_POOL_2D,
@@ -93,7 +95,7 @@ def _norms(n: Node, x: Value, windows: Sequence[AxisWindow], y: Value) -> Iterat
     power = yield from compute(n, POW, size, n.scalar(p, x))
     total = n.temp(y)
     yield from pooled(n, AVERAGE_POOL_2D, power, windows, total, PoolPass.averaged_counts)
-    yield POW(total, n.scalar(1 / p, x), out=y)
+    yield apply(POW, total, n.scalar(1 / p, x), out=y)
 
 
 def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
@@ -121,7 +123,7 @@ def global_max_pool(n: Node) -> Iterator[Call]:
     yield from _global(n, REDUCE_MAX, MAX_POOL_2D)
 
 
-def _global(n: Node, reduction: Row, pool: Row) -> Iterator[Call]:
+def _global(n: Node, reduction: OperationSpec, pool: OperationSpec) -> Iterator[Call]:
     """Emit a global pool: a reduction, which needs no layout change, or a full-size window."""
     x, y = n.input(0), n.output()
     calls = list(reduce(n, reduction, x, range(2, x.rank), y, keep=True))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     AVERAGE_POOL_2D,
@@ -42,7 +43,7 @@ def quantize(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     _require_quantization(n, y)
     _require_one_scale(n, y)
-    yield QUANTIZE(x, out=y)
+    yield apply(QUANTIZE, x, out=y)
 
 
 @op("DequantizeLinear", since=10, emits=(DEQUANTIZE, CAST, MUL))
@@ -58,7 +59,7 @@ def dequantize(n: Node) -> Iterator[Call]:
         return
     if x.dtype is not DType.INT8 or any(x.quantization.zero_point if x.quantization else ()):
         _require_one_scale(n, x)
-    yield DEQUANTIZE(x, out=y)
+    yield apply(DEQUANTIZE, x, out=y)
 
 
 def _left(n: Node) -> Iterator[Call]:
@@ -96,7 +97,7 @@ _QLINEAR = {
 """NNAPI operations of the QDQ groups that replace them (`ep_nnapi.quantization.qlinear`)."""
 
 
-def _qlinear(op_type: str, domain: str, since: int, emits: tuple[Row, ...]) -> Op:
+def _qlinear(op_type: str, domain: str, since: int, emits: tuple[OperationSpec, ...]) -> Op:
     names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in emits)
     plain = op_type.removeprefix("Q").removeprefix("Linear")
     doc = (
@@ -128,7 +129,7 @@ def _integers(n: Node, x: Value, y: Value) -> Iterator[Call]:
     centred = q is not None and not any(q.zero_point)
     n.require(centred, Reason.QUANTIZATION, f"{x.name} is INT32; its zero point must be 0")
     real = yield from compute(n, CAST, x, dtype=y.dtype)
-    yield MUL(real, n.scalar(q.scale[0] if q else 1.0, y), out=y)
+    yield apply(MUL, real, n.scalar(q.scale[0] if q else 1.0, y), out=y)
 
 
 def _require_quantization(n: Node, value: Value) -> None:

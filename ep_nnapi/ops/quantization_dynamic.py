@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,
@@ -64,14 +64,14 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
     size = yield from compute(n, SUB, greatest, least)
     step = yield from compute(n, DIV, size, n.scalar(_STEPS, x))
     empty = yield from compute(n, EQUAL, size, zero, dtype=DType.BOOL)
-    yield SELECT(empty, n.scalar(1, x), step, out=scale)
+    yield apply(SELECT, empty, n.scalar(1, x), step, out=scale)
     opposite = yield from compute(n, SUB, zero, least, shape=(1,))
     below = yield from compute(n, DIV, opposite, scale)
-    yield QUANTIZE(below, out=zero_point)
+    yield apply(QUANTIZE, below, out=zero_point)
     whole = yield from compute(n, DEQUANTIZE, zero_point, dtype=x.dtype)
     steps = yield from compute(n, DIV, x, scale)
     moved = yield from compute(n, ADD, steps, whole, shape=x.shape)
-    yield QUANTIZE(moved, out=y)
+    yield apply(QUANTIZE, moved, out=y)
 
 
 @op("MatMulInteger", since=10, emits=(DEQUANTIZE, SUB, FULLY_CONNECTED, BATCH_MATMUL, CAST))
@@ -91,7 +91,7 @@ def matmul_integer(n: Node) -> Iterator[Call]:
     rhs = yield from _centred(n, b, 3, axis=b.rank - 1)
     total = n.temp(y, dtype=DType.FLOAT)
     yield from product(n, lhs, rhs, total)
-    yield CAST(total, out=y)
+    yield apply(CAST, total, out=y)
 
 
 @op("ConvInteger", since=10, emits=(DEQUANTIZE, SUB, CONV_2D, DEPTHWISE_CONV_2D, CAST))
@@ -106,7 +106,7 @@ def conv_integer(n: Node) -> Iterator[Call]:
     total = n.temp(y, dtype=DType.FLOAT)
     inner = replace(n.node, inputs=(image, taps), outputs=(total,))
     yield from convolve(replace(n, node=inner), total)
-    yield CAST(total, out=y)
+    yield apply(CAST, total, out=y)
 
 
 def _centred(n: Node, x: Value, index: int, axis: int | None) -> Computed:

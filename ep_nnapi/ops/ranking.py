@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ARGMAX, ARGMIN, CAST, SUB, TOPK_V2
 from ep_nnapi.ops.lib.emit import (
     Computed,
@@ -23,7 +24,7 @@ from ep_nnapi.ops.lib.signs import negative_of
 from ep_nnapi.ops.lib.transposition import transpose
 
 
-def arg_reduction(op_type: str, row: Row, which: str) -> Op:
+def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
     """Return the operator for ArgMax or ArgMin, lowered to `row`."""
 
     def lower(n: Node) -> Iterator[Call]:
@@ -40,7 +41,7 @@ def arg_reduction(op_type: str, row: Row, which: str) -> Op:
             )
             yield from mirrored_indices(n, found, shape[at], result)
         else:
-            yield row(seen, axis=at, out=result)
+            yield apply(row, seen, axis=at, out=result)
         yield from write_output(n, result, y)
 
     doc = (
@@ -87,7 +88,7 @@ def _top_k(n: Node, k: int) -> Iterator[Call]:
     as_found = seen is ordered and list(last) == sorted(last)
     values = output_or_temp(n, y, shape) if as_found else n.temp(seen, shape)
     places = n.temp(values, dtype=DType.INT32)
-    yield TOPK_V2(mirrored, k=k, out=(values, places))
+    yield apply(TOPK_V2, mirrored, k=k, out=(values, places))
     back = [last.index(i) for i in range(len(shape))]
     if as_found:
         yield from write_output(n, values, y)
@@ -125,5 +126,5 @@ def _indexes(n: Node, places: Value, size: int, back: Sequence[int]) -> Iterator
     else:
         numbers = n.temp(places, dtype=DType.FLOAT)
         yield from mirrored_indices(n, places, size, numbers)
-        yield CAST((yield from _transposed(n, numbers, back)), out=result)
+        yield apply(CAST, (yield from _transposed(n, numbers, back)), out=result)
     yield from write_output(n, result, y)

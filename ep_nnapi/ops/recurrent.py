@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
 from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node, op, zeros
@@ -132,7 +133,7 @@ class _Candidate:
 
     reset_after: bool
     gate: slice
-    activation: Row
+    activation: OperationSpec
     weights: Constant
     read_bias: Constant
     bias: Constant

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     EXP,
@@ -51,7 +52,7 @@ class _ReductionOperator:
 
     op_type: str
     lower: LoweringOverAxes
-    emits: tuple[Row, ...]
+    emits: tuple[OperationSpec, ...]
     doc: str
     axes_are_input: int = 18
     widens: bool = False
@@ -95,7 +96,7 @@ def _keep_dims(n: Node) -> bool:
 
 
 def _lowered_by(
-    row: Row, integers: Row | None = None, booleans: Row | None = None
+    row: OperationSpec, integers: OperationSpec | None = None, booleans: OperationSpec | None = None
 ) -> LoweringOverAxes:
     """Return the lowering to NNAPI reduction `row`, or `booleans` for BOOL.
 
@@ -112,7 +113,9 @@ def _lowered_by(
     return lower
 
 
-def _by_halves(n: Node, row: Row, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
+def _by_halves(
+    n: Node, row: OperationSpec, x: Value, axes: Sequence[int], y: Value
+) -> Iterator[Call]:
     """Emit a tree reduction: the halves of an axis are combined by `row` until one is left."""
     for axis in axes:
         sizes = tuple(1 if i == axis else size for i, size in enumerate(x.shape))
@@ -123,7 +126,7 @@ def _by_halves(n: Node, row: Row, x: Value, axes: Sequence[int], y: Value) -> It
     yield from reshape(n, x, y)
 
 
-def _halved(n: Node, row: Row, x: Value, axis: int) -> Computed:
+def _halved(n: Node, row: OperationSpec, x: Value, axis: int) -> Computed:
     odd = []
     while (size := x.shape[axis]) > 1:
         half = size // 2
@@ -154,7 +157,7 @@ def _sum(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
         return
     mean = n.temp(y)
     yield from reduce(n, MEAN, x, axes, mean, keep=_keep_dims(n))
-    yield MUL(mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
+    yield apply(MUL, mean, n.scalar(prod(x.shape[a] for a in axes), x), out=y)
 
 
 def _l1(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
@@ -165,13 +168,13 @@ def _sum_square(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Ca
     yield from _sum(n, (yield from compute(n, MUL, x, x)), axes, y)
 
 
-def _then(before: LoweringOverAxes, row: Row) -> LoweringOverAxes:
+def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
     """Return the lowering that applies `row` to the result of `before`."""
 
     def lower(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
         total = n.temp(y)
         yield from before(n, x, axes, total)
-        yield row(total, out=y)
+        yield apply(row, total, out=y)
 
     return lower
 
@@ -187,7 +190,7 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
     total = n.temp(y)
     yield from _sum(n, (yield from compute(n, EXP, less)), axes, total)
     log = yield from compute(n, LOG, total)
-    yield ADD(log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
+    yield apply(ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
 
 
 _MAX = (REDUCE_MAX, MAXIMUM, REDUCE_ANY)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CAST, EXPAND_DIMS, LOGICAL_OR, RESHAPE
 from ep_nnapi.ops.lib.emit import require_same_quantization, reshape
 from ep_nnapi.ops.lib.node import Lowering, Node, Op, op

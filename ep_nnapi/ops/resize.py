@@ -8,9 +8,11 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import MAX_RANK, Array, Constant, Value
-from ep_nnapi.nnapi.call import Call, Given, Row, View
+from ep_nnapi.graph.value import MAX_RANK, Constant, Value
+from ep_nnapi.lowering.call import Call, Given, View, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from ep_nnapi.ops.lib.emit import (
     Computed,
@@ -238,7 +240,7 @@ def _by_image(
 
 
 def _call(
-    row: Row,
+    row: OperationSpec,
     x: Value | View,
     size: tuple[int, int],
     scheme: CoordinateScheme,
@@ -253,7 +255,7 @@ def _call(
     if scheme != CoordinateScheme():
         operands["align_corners"] = scheme.align_corners
         operands["half_pixel_centers"] = scheme.half_pixel_centers
-    return row(x, **operands, out=y)
+    return apply(row, x, **operands, out=y)
 
 
 def _by_taps(
@@ -278,12 +280,12 @@ def _with(shape: Sequence[int], axis: int, size: int) -> tuple[int, ...]:
 def _summed(n: Node, x: Value, axis: int, taps: Sequence[Tap], y: Value) -> Iterator[Call]:
     """Emit `y` = the weighted sum of the taps along `axis`."""
     if len(taps) == 1:
-        yield GATHER(x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
+        yield apply(GATHER, x, axis=axis, indices=Constant.of(taps[0].indexes), out=y)
         return
     total, *rest, last = yield from each(_product(n, x, axis, tap, y.shape) for tap in taps)
     for product in rest:
         total = yield from compute(n, ADD, total, product)
-    yield ADD(total, last, out=y)
+    yield apply(ADD, total, last, out=y)
 
 
 def _product(n: Node, x: Value, axis: int, tap: Tap, shape: Sequence[int]) -> Computed:

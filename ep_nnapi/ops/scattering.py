@@ -10,9 +10,9 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CONCATENATION, GATHER
 from ep_nnapi.ops.lib.emit import each, output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.flat_indices import element_positions, row_positions
@@ -92,7 +92,7 @@ def _scattered(n: Node, places: Value, row: int) -> Iterator[Call]:
         sources[places.constant.array.reshape(-1)] = np.arange(places.size) + len(sources)
     parts = yield from each(reshaped(n, part, (part.size // row, row)) for part in (x, updates))
     both = n.temp(x, (len(sources) + places.size, row))
-    yield CONCATENATION(inputs=parts, axis=0, out=both)
+    yield apply(CONCATENATION, inputs=parts, axis=0, out=both)
     result = output_or_temp(n, y, (len(sources), row))
-    yield GATHER(both, axis=0, indices=Constant.of(sources), out=result)
+    yield apply(GATHER, both, axis=0, indices=Constant.of(sources), out=result)
     yield from write_output(n, result, y)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ADD,
     DIV,
@@ -47,7 +47,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
 
     The difference is at most 1.2e-7 alpha.
     """
-    call = ELU(x, alpha=alpha, out=y)
+    call = apply(ELU, x, alpha=alpha, out=y)
     if n.supports(call):
         yield call
         return
@@ -55,7 +55,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     power = yield from compute(n, EXP, below)
     lowered = yield from compute(n, ADD, power, n.scalar(-1, x))
     scaled = yield from compute(n, MUL, lowered, n.scalar(alpha, x))
-    yield ADD((yield from compute(n, RELU, x)), scaled, out=y)
+    yield apply(ADD, (yield from compute(n, RELU, x)), scaled, out=y)
 
 
 @op("Selu", since=6, emits=(ELU, EXP))
@@ -67,7 +67,7 @@ def selu(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     part = n.temp(x)
     yield from _elu(n, x, n.real("alpha", 1.67326319217681884765625), part)
-    yield MUL(part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
+    yield apply(MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
 
 
 @op("Celu", since=12, emits=(ELU, EXP))
@@ -85,7 +85,7 @@ def celu(n: Node) -> Iterator[Call]:
     scaled = yield from compute(n, MUL, below, n.scalar(1 / alpha, x))
     part = n.temp(x)
     yield from _elu(n, scaled, alpha, part)
-    yield ADD((yield from compute(n, RELU, x)), part, out=y)
+    yield apply(ADD, (yield from compute(n, RELU, x)), part, out=y)
 
 
 @op("Softplus", since=1, emits=(EXP,))
@@ -99,7 +99,7 @@ def softplus(n: Node) -> Iterator[Call]:
     below = yield from negative_of(n, (yield from absolute_of(n, x)))
     power = yield from compute(n, EXP, below)
     log = yield from log_of_more(n, power)
-    yield ADD((yield from compute(n, RELU, x)), log, out=y)
+    yield apply(ADD, (yield from compute(n, RELU, x)), log, out=y)
 
 
 @op("Mish", since=18, emits=(EXP,))
@@ -116,7 +116,7 @@ def mish(n: Node) -> Iterator[Call]:
     part = yield from compute(n, MUL, power, more)
     whole = yield from compute(n, ADD, part, two)
     share = yield from compute(n, DIV, part, whole)
-    yield MUL(x, share, out=n.output())
+    yield apply(MUL, x, share, out=n.output())
 
 
 @op("Softsign", since=1, emits=(DIV,))
@@ -127,7 +127,7 @@ def softsign(n: Node) -> Iterator[Call]:
     """
     x = n.input(0)
     size = yield from absolute_of(n, x)
-    yield DIV(x, (yield from compute(n, ADD, size, n.scalar(1, x))), out=n.output())
+    yield apply(DIV, x, (yield from compute(n, ADD, size, n.scalar(1, x))), out=n.output())
 
 
 @op("Swish", since=24, emits=(LOGISTIC,))

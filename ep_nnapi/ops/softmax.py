@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ep_nnapi.graph.value import MAX_RANK, Value
-from ep_nnapi.nnapi.call import Call, nhwc
+from ep_nnapi.lowering.call import Call, apply, nhwc
 from ep_nnapi.nnapi.spec import LOG_SOFTMAX, SOFTMAX
 from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.merge_axes import sizes_around
@@ -27,7 +27,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
     row = (prod(x.shape[:axis]), prod(x.shape[axis:]))
     rows = yield from reshaped(n, x, row)
     out = output_or_temp(n, n.output(), row)
-    yield SOFTMAX(rows, beta=1.0, out=out)
+    yield apply(SOFTMAX, rows, beta=1.0, out=out)
     yield from write_output(n, out, n.output())
 
 
@@ -42,7 +42,7 @@ def softmax_13(n: Node) -> Iterator[Call]:
 
 def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     """Emit SOFTMAX; where the level has no axis operand, on an image with `axis` as channels."""
-    direct = SOFTMAX(x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
+    direct = apply(SOFTMAX, x, beta=1.0, axis=None if axis == x.rank - 1 else axis, out=y)
     if x.rank <= MAX_RANK and n.supports(direct):
         yield direct
         return
@@ -51,10 +51,10 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     seen = yield from reshaped(n, x, shape)
     out = output_or_temp(n, y, shape)
     if after == 1:
-        yield SOFTMAX(seen, beta=1.0, out=out)
+        yield apply(SOFTMAX, seen, beta=1.0, out=out)
     else:
         require_permute(n, seen)
-        yield SOFTMAX(nhwc(seen), beta=1.0, out=nhwc(out))
+        yield apply(SOFTMAX, nhwc(seen), beta=1.0, out=nhwc(out))
     yield from write_output(n, out, y)
 
 
@@ -76,7 +76,7 @@ def log_softmax_13(n: Node) -> Iterator[Call]:
     """
     x, axis = n.input(0), n.axis(default=-1)
     if x.rank <= MAX_RANK:
-        yield LOG_SOFTMAX(x, beta=1.0, axis=axis, out=n.output())
+        yield apply(LOG_SOFTMAX, x, beta=1.0, axis=axis, out=n.output())
     else:
         yield from _log_softmax(n, x, sizes_around(x.shape, axis))
 
@@ -85,5 +85,5 @@ def _log_softmax(n: Node, x: Value, shape: tuple[int, ...]) -> Iterator[Call]:
     """Emit LOG_SOFTMAX along the second axis of `x` reshaped to `shape`."""
     seen = yield from reshaped(n, x, shape)
     out = output_or_temp(n, n.output(), shape)
-    yield LOG_SOFTMAX(seen, beta=1.0, axis=1, out=out)
+    yield apply(LOG_SOFTMAX, seen, beta=1.0, axis=1, out=out)
     yield from write_output(n, out, n.output())

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from math import log, pi
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import ADD, DIV, EXP, LOG, MAXIMUM, MINIMUM, MUL, SQRT, SUB
 from ep_nnapi.ops.lib.approximations import ASINH, ATANH, SINH, arctan, half_angle, near_zero
 from ep_nnapi.ops.lib.emit import Computed, compute, each
@@ -40,7 +40,7 @@ def cosh(n: Node) -> Iterator[Call]:
     Source: ONNX Cosh-9, Cosh-22; NDK ANEURALNETWORKS_EXP.
     """
     parts = yield from _halves(n)
-    yield ADD(*parts, out=n.output())
+    yield apply(ADD, *parts, out=n.output())
 
 
 def _halves(n: Node) -> Generator[Call, None, list[Value]]:
@@ -69,7 +69,7 @@ def atan(n: Node) -> Iterator[Call]:
     within = yield from compute(n, MAXIMUM, below, n.scalar(-RIGHT, x))
     half = yield from half_angle(n, within)
     angle = yield from arctan(n, half)
-    yield MUL(angle, n.scalar(2, x), out=y)
+    yield apply(MUL, angle, n.scalar(2, x), out=y)
 
 
 @op("Asin", since=7, emits=(SQRT,))
@@ -80,7 +80,7 @@ def asin(n: Node) -> Iterator[Call]:
     Source: ONNX Asin-7, Asin-22; NDK ANEURALNETWORKS_SQRT; `curves.arctan`.
     """
     half = yield from _half_arcsine(n, n.input(0))
-    yield MUL(half, n.scalar(2, half), out=n.output())
+    yield apply(MUL, half, n.scalar(2, half), out=n.output())
 
 
 @op("Acos", since=7, emits=(SQRT,))
@@ -92,7 +92,7 @@ def acos(n: Node) -> Iterator[Call]:
     """
     half = yield from _half_arcsine(n, n.input(0))
     angle = yield from compute(n, MUL, half, n.scalar(-2, half))
-    yield ADD(angle, n.scalar(pi / 2, half), out=n.output())
+    yield apply(ADD, angle, n.scalar(pi / 2, half), out=n.output())
 
 
 def _half_arcsine(n: Node, x: Value) -> Computed:
@@ -145,7 +145,7 @@ def acosh(n: Node) -> Iterator[Call]:
     root = yield from compute(n, MUL, *roots)
     halves = yield from each(compute(n, MUL, part, n.scalar(0.5, x)) for part in (x, root))
     total = yield from compute(n, ADD, *halves)
-    yield ADD((yield from compute(n, LOG, total)), n.scalar(log(2), x), out=y)
+    yield apply(ADD, (yield from compute(n, LOG, total)), n.scalar(log(2), x), out=y)
 
 
 @op("Atanh", since=9, emits=(LOG,))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import DType
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ABS,
     ADD,
@@ -96,7 +96,7 @@ def round_half_to_even(n: Node) -> Iterator[Call]:
     above = yield from compute(n, GREATER, fraction, half, dtype=boolean)
     up = yield from compute(n, LOGICAL_OR, above, tie_up)
     more = yield from compute(n, ADD, floor, n.scalar(1, x))
-    yield SELECT(up, more, floor, out=y)
+    yield apply(SELECT, up, more, floor, out=y)
 
 
 @op("Reciprocal", since=6, emits=(DIV,))
@@ -106,7 +106,7 @@ def reciprocal(n: Node) -> Iterator[Call]:
     Source: ONNX Reciprocal-6, Reciprocal-13; NDK ANEURALNETWORKS_DIV.
     """
     x = n.input(0)
-    yield DIV(n.scalar(1, x), x, out=n.output())
+    yield apply(DIV, n.scalar(1, x), x, out=n.output())
 
 
 @op("Sign", since=9, emits=(MUL, MAXIMUM))
@@ -118,13 +118,13 @@ def sign(n: Node) -> Iterator[Call]:
     x, y = n.input(0), n.output()
     if x.dtype is DType.INT32:
         below = yield from compute(n, MINIMUM, x, n.scalar(1, x))
-        yield MAXIMUM(below, n.scalar(-1, x), out=y)
+        yield apply(MAXIMUM, below, n.scalar(-1, x), out=y)
         return
     floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
     n.require(floats, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not INT32 or a float")
     large = n.scalar(float(np.finfo(x.dtype.numpy).max), x)
     once = yield from compute(n, MUL, x, large, activation=FuseCode.RELU1)
-    yield MUL(once, large, activation=FuseCode.RELU1, out=y)
+    yield apply(MUL, once, large, activation=FuseCode.RELU1, out=y)
 
 
 @op("Cos", since=7, emits=(SIN,))
@@ -139,7 +139,7 @@ def cosine(n: Node) -> Iterator[Call]:
     sine = yield from compute(n, SIN, half)
     square = yield from compute(n, MUL, sine, sine)
     twice = yield from compute(n, MUL, square, n.scalar(-2, x))
-    yield ADD(twice, n.scalar(1, x), out=y)
+    yield apply(ADD, twice, n.scalar(1, x), out=y)
 
 
 @op("Erf", since=9, emits=(TANH,))
@@ -160,7 +160,7 @@ def is_nan(n: Node) -> Iterator[Call]:
     Source: ONNX IsNaN-9, IsNaN-13, IsNaN-20; NDK ANEURALNETWORKS_NOT_EQUAL.
     """
     x = n.input(0)
-    yield NOT_EQUAL(x, x, out=n.output())
+    yield apply(NOT_EQUAL, x, x, out=n.output())
 
 
 @op("IsInf", since=10, emits=(EQUAL, NOT_EQUAL))
@@ -175,10 +175,10 @@ def is_infinite(n: Node) -> Iterator[Call]:
     if positive and negative_too:
         size = n.temp(x)
         yield from absolute(n, x, size)
-        yield EQUAL(size, infinity, out=y)
+        yield apply(EQUAL, size, infinity, out=y)
     elif positive or negative_too:
-        yield EQUAL(x, infinity if positive else n.scalar(float("-inf"), x), out=y)
+        yield apply(EQUAL, x, infinity if positive else n.scalar(float("-inf"), x), out=y)
     else:
         equal = yield from compute(n, EQUAL, x, x, dtype=DType.BOOL)
         unequal = yield from compute(n, NOT_EQUAL, x, x, dtype=DType.BOOL)
-        yield LOGICAL_AND(equal, unequal, out=y)
+        yield apply(LOGICAL_AND, equal, unequal, out=y)

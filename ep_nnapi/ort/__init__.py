@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ep_nnapi.errors import NotBuiltError
+from ep_nnapi.nnapi.errors import NotBuiltError
 
 try:
     import ep_nnapi.ort._native  # noqa: F401

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ep_nnapi.errors import NnapiError
 from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.ort._native import ffi, lib
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ep_nnapi.errors import NnapiError
-from ep_nnapi.graph.value import Array, Value
+from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 from ep_nnapi.ort.contract import DirectRunner, Runner

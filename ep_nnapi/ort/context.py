@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
-from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
     from ep_nnapi.graph.graph import Graph
-    from ep_nnapi.graph.value import Array
+    from ep_nnapi.nnapi.array import Array
     from ep_nnapi.provider.direct_run import DirectRun
     from ep_nnapi.provider.run_events import Listener
     from ep_nnapi.report import Notice

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.collection import paused_collection
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.options import Options
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.context import context_options

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array, DType
+from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.tensors import view

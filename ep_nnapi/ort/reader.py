@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK, Array, Constant, Dim, Value
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant, Dim, Value
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, text
 from ep_nnapi.ort.attributes import AttributeReader

@@ -11,7 +11,7 @@ from weakref import WeakSet
 import onnxruntime
 
 from ep_nnapi.collection import paused_collection
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import options_of_session, parse, to_strings

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.options import Options
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, key_value_pairs

@@ -8,8 +8,8 @@ from functools import partial
 
 from onnx import ModelProto, ValueInfoProto
 
-from ep_nnapi.errors import Reject
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer

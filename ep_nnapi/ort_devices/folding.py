@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Data, Model, Operand

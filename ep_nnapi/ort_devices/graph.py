@@ -17,7 +17,7 @@ from onnx import (
     helper,
 )
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""

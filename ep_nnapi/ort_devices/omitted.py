@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model, Omitted
 from ep_nnapi.nnapi.runtime import RunOptions

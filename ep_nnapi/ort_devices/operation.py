@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from onnx import TensorProto
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
 from ep_nnapi.nnapi.host.named_operation import NamedOperation

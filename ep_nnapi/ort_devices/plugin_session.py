@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (

@@ -13,7 +13,7 @@ from threading import Thread
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS

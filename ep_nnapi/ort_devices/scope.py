@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from onnx import TensorProto, ValueInfoProto, helper
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims

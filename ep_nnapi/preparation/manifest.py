@@ -10,8 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ep_nnapi.errors import OptionError, printable
-from ep_nnapi.files import digest_of, write_text
+from ep_nnapi.errors import printable
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import digest_of, write_text
 from ep_nnapi.preparation.job import Format, Job
 from ep_nnapi.preparation.required_operators import merged
 

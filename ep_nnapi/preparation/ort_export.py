@@ -22,10 +22,10 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import ModelSource
 from ep_nnapi.diagnostics.report_sources import with_sources
-from ep_nnapi.errors import ModelError
-from ep_nnapi.files import digest_of
 from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.graph.ort_io import operators
+from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME

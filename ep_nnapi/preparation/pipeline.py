@@ -12,8 +12,8 @@ import onnxruntime
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions, temporary
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.external_data import ExternalData, external_data_of
 from ep_nnapi.preparation.fix_shapes import with_static_shapes
 from ep_nnapi.preparation.job import Format, Job, Level, Style

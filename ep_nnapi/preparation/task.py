@@ -17,8 +17,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.files import TEMPORARY_PREFIX, digest_of
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of
 from ep_nnapi.preparation.job import FLATBUFFER, NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool

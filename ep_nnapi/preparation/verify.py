@@ -22,9 +22,9 @@ from ep_nnapi.diagnostics.run_and_compare import (
 )
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.diagnostics.verdict import Verdict, differences_of
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import mentions
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sizes.symbols import Shapes

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ep_nnapi.diagnostics.run_and_compare import compared, relaxed
 from ep_nnapi.diagnostics.verdict import Verdict
-from ep_nnapi.errors import ModelError
-from ep_nnapi.graph.value import Array
 from ep_nnapi.litert.interpreter import FlatModel, load
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import FLATBUFFER
 from ep_nnapi.preparation.verify import read_recorded
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any, TypeAlias
 
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 
 Data: TypeAlias = dict[str, Any]
 

@@ -24,8 +24,8 @@ from ep_nnapi.epcontext.names import (
     EP_SOURCE,
     FORMAT_VERSION,
 )
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD, graphs
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.option_values import DynamicShapes
 from ep_nnapi.options import Options

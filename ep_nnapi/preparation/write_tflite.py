@@ -10,13 +10,13 @@ import onnxruntime
 from onnx import GraphProto, ModelProto, helper
 
 from ep_nnapi.diagnostics.check import partitioned_at
-from ep_nnapi.errors import ModelError
 from ep_nnapi.litert import extra
 from ep_nnapi.litert.convert import convert
 from ep_nnapi.litert.device import LiteRtRuntime
 from ep_nnapi.litert.interpreter import load
 from ep_nnapi.litert.ports import Port
 from ep_nnapi.lowering.border import Crossing
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options import Options
 from ep_nnapi.ort_devices.scope import Inexpressible
 from ep_nnapi.preparation.job import FLATBUFFER

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from ep_nnapi.errors import RuntimeFailure, Unresponsive
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
 from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions

@@ -10,15 +10,16 @@ from dataclasses import dataclass, field, replace
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
 from ep_nnapi.costs.work import work
-from ep_nnapi.errors import Reason, Rejection, RuntimeFailure, SpecError, Unresponsive
+from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,

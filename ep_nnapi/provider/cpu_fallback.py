@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.sessions.cpu import exact_options, session_of
 

@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
 from ep_nnapi.option_values import Relaxed, Spinning

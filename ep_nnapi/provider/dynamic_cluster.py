@@ -13,8 +13,9 @@ import numpy as np
 
 from ep_nnapi.graph.graph import Attribute, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
-from ep_nnapi.graph.value import Array, Constant, Value
+from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.option_values import Fallback

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ep_nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.option_values import Preference
 from ep_nnapi.options import parse

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ep_nnapi.epcontext.names import CONTEXT_OP
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Array, Dim, Value
+from ep_nnapi.graph.value import Dim, Value
 from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
 from ep_nnapi.provider.compiled_cluster import (

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
 from ep_nnapi.lowering.border import Allocate
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.cpu_fallback import CpuModel, Stop

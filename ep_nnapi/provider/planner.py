@@ -18,11 +18,12 @@ from ep_nnapi.capability.graph import Capability, judge_graph
 from ep_nnapi.capability.progress import Clock, Progress
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.epcontext.names import is_own
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.dag import bytes_of, dag_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.to_onnx import model_of, without_shapes
-from ep_nnapi.graph.value import Array, Value
+from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.option_values import Fallback, Spinning
 from ep_nnapi.options import Options

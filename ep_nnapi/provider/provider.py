@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.costs.calibration import cost_model
 from ep_nnapi.epcontext.names import FORMAT_VERSION
-from ep_nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, RuntimeFailure
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.profile.examples import sample_profiles
 from ep_nnapi.nnapi.profile.file import read
 from ep_nnapi.options import HOST, Options, parse

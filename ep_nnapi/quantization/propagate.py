@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, group_qdq
 from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, as_group
 

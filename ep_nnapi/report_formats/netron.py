@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto, NodeProto
 from onnx.external_data_helper import uses_external_data
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.report import GraphReport, NodeReport, Report
 
 PREFIX = "ep_nnapi."

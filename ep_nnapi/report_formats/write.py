@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import write_atomically, write_text
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_atomically, write_text
 from ep_nnapi.report import Report
 from ep_nnapi.report_formats import model_explorer
 

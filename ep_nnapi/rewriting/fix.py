@@ -20,10 +20,10 @@ from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, as_files
 from ep_nnapi.diagnostics.session_runs import feeds_of
 from ep_nnapi.diagnostics.verdict import Verdict
 from ep_nnapi.diagnostics.verdict_text import sentences
-from ep_nnapi.errors import ModelError, OptionError
-from ep_nnapi.files import write_atomically
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.files import write_atomically
 from ep_nnapi.option_keywords import OptionKeywords, without
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Verification

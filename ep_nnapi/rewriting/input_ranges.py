@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from onnx import ModelProto, TensorProto
 
-from ep_nnapi.errors import OptionError, valid_names
-from ep_nnapi.graph.value import Array
+from ep_nnapi.errors import valid_names
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import OptionError
 
 Interval: TypeAlias = tuple[int, int]
 """The least and the greatest element."""

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 import onnxruntime
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 
 _library: ContextVar[str | None] = ContextVar("custom_ops_library", default=None)
 _UNKNOWN = re.compile(

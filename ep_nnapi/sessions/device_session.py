@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import onnxruntime
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 LONG_RUN = 0.5
 """Seconds of a run from which on the next one is supervised, as those with a time limit are.

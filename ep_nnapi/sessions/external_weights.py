@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onnx import ModelProto, TensorProto, helper
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 
 def with_external_weights(content: bytes, weights: Mapping[str, Array]) -> bytes:

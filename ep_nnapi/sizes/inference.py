@@ -18,7 +18,8 @@ from onnx import TensorProto, TypeProto, defs, helper, numpy_helper, shape_infer
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import node_of
-from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy

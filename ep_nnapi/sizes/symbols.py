@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeAlias, TypeGuard
 
-from ep_nnapi.errors import OptionError, valid_names
+from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.value import Dim
+from ep_nnapi.nnapi.errors import OptionError
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Shapes by tensor name."""

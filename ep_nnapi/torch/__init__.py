@@ -5,7 +5,7 @@ Needs the extra `torch`; nothing else in this package imports PyTorch.
 
 from __future__ import annotations
 
-from ep_nnapi.errors import NnapiError
+from ep_nnapi.nnapi.errors import NnapiError
 
 try:
     import torch  # noqa: F401

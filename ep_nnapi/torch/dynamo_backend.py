@@ -11,7 +11,7 @@ import torch
 from torch._dynamo.aot_compile_types import SerializableCallable
 from torch._guards import tracing
 
-from ep_nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
 from ep_nnapi.report import Report
 from ep_nnapi.torch.export import model_of, to_onnx, traced

@@ -14,9 +14,10 @@ import torch
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.utils._pytree import TreeSpec
 
-from ep_nnapi.errors import ModelError, SourceLine
+from ep_nnapi.errors import SourceLine
 from ep_nnapi.graph.onnx_io import EXTERNAL_DATA_THRESHOLD
 from ep_nnapi.graph.source_lines import source_line
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.torch.structure import Leaf, Results, flatten, leaves_of
 
 _ROOT = re.compile(r"^L\['\w+'\]\.?")  # as Dynamo calls the module that it compiles

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import torch
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.torch.structure import REAL_PARTS
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]

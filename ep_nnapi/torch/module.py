@@ -12,8 +12,8 @@ import torch
 
 from ep_nnapi.diagnostics.check import source
 from ep_nnapi.diagnostics.report_sources import with_lines
-from ep_nnapi.errors import ModelError, NnapiError
 from ep_nnapi.graph.source_lines import lines_of_nodes
+from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation.batch import prepare
 from ep_nnapi.report import Report
 from ep_nnapi.torch.export import model_of, write

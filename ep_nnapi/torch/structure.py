@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 from torch.utils import _pytree as pytree
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 
 REAL_PARTS = "pass real and imaginary parts, by torch.view_as_real and torch.view_as_complex"
 """The way out for complex numbers, which neither NNAPI nor inputs of ONNX Runtime have."""

@@ -9,8 +9,8 @@ from weakref import WeakSet
 import torch
 
 from ep_nnapi.diagnostics.check import open_session
-from ep_nnapi.errors import ModelError, NnapiError
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.options import options_of_session
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register

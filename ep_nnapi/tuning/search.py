@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
-from ep_nnapi.errors import NnapiError
+from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options import parse
 from ep_nnapi.provider.devices import runtime_of
 from ep_nnapi.provider.provider import planner_of

@@ -15,7 +15,7 @@ from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource, paths_of
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
 from ep_nnapi.sessions.cpu import CPU, exact_options

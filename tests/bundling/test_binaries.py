@@ -19,7 +19,7 @@ from ep_nnapi.bundling.binaries import (
     folder_of,
     read_elf,
 )
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from tests.bundling.phone import ABI, needs_abi
 from tests.native.build import ARM64
 

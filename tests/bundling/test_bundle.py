@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.bundling.bundle import bundle
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests.bundling.phone import ABI, Phone, needs_abi
 from tests.native.build import ROOT, needs_compiler
 from tests.native.sessions import LIBRARY, REFERENCE, prepared, python_session

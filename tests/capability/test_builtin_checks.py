@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.capability import builtin_checks as checks
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of

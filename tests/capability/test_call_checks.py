@@ -5,11 +5,11 @@ import pytest
 
 from ep_nnapi.capability import call_checks
 from ep_nnapi.capability.call_checks import check_call
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.target import Target
 
 LEVEL = 8
@@ -37,7 +37,7 @@ def value(name: str, *dims: int, dtype: DType = DType.FLOAT, **more: object) -> 
 
 
 def add(a: Value, b: Value, y: Value) -> Call:
-    return spec.ADD(a, b, out=y)
+    return apply(spec.ADD, a, b, out=y)
 
 
 def check(*calls: Call) -> None:
@@ -66,8 +66,8 @@ def test_float_constants_are_not_read(checked: list[Call]) -> None:
         add(value("a", 2, 4), value("b", 4), value("y", 2, 4)),
         add(value("a", 3), value("b", 2, 3), value("y", 2, 3)),
         add(*(value(n, 2, 3, dtype=DType.FLOAT16) for n in "aby")),
-        spec.MUL(value("a", 2, 3), value("b", 3), out=value("y", 2, 3)),
-        spec.ADD(value("a", 2, 3), value("b", 3), activation=1, out=value("y", 2, 3)),
+        apply(spec.MUL, value("a", 2, 3), value("b", 3), out=value("y", 2, 3)),
+        apply(spec.ADD, value("a", 2, 3), value("b", 3), activation=1, out=value("y", 2, 3)),
     ],
     ids=["sizes", "order", "type", "operation", "scalar"],
 )
@@ -87,20 +87,20 @@ def test_scales_and_layouts_matter(checked: list[Call]) -> None:
     def relu(scale: float) -> Call:
         q = Quantization((scale,), (0,))
         x, y = (value(n, 2, dtype=DType.UINT8, quantization=q) for n in "xy")
-        return spec.RELU(x, out=y)
+        return apply(spec.RELU, x, out=y)
 
     image = value("x", 1, 2, 3, 4)
     check(relu(0.5), relu(0.25))
-    check(spec.RELU(image, out=value("y", 1, 2, 3, 4)))
+    check(apply(spec.RELU, image, out=value("y", 1, 2, 3, 4)))
     nhwc = (0, 2, 3, 1)
-    check(spec.RELU(View(image, nhwc), out=View(value("y", 1, 2, 3, 4), nhwc)))
+    check(apply(spec.RELU, View(image, nhwc), out=View(value("y", 1, 2, 3, 4), nhwc)))
     assert len(checked) == 4
 
 
 def test_constants_that_may_be_shapes_are_read_each_time(checked: list[Call]) -> None:
     def reshape(*shape: int) -> Call:
         wanted = Constant.of(np.array(shape, INT32))
-        return spec.RESHAPE(value("x", 6), shape=wanted, out=value("y", 2, 3))
+        return apply(spec.RESHAPE, value("x", 6), shape=wanted, out=value("y", 2, 3))
 
     check(reshape(2, 3), reshape(2, 3))
     assert len(checked) == 2
@@ -121,12 +121,12 @@ def test_large_calls_are_compared_with_their_node_each_time(
     x, y = value("x", floats), value("y", floats)
     node = GraphNode(0, "n", "Relu", "", 14, (x,), (y,))
     for _ in range(2):
-        check_call(spec.RELU(x, out=y), node, Target(LEVEL))
+        check_call(apply(spec.RELU, x, out=y), node, Target(LEVEL))
     assert len(checked) == times
 
 
 def test_the_calls_known_are_limited(checked: list[Call], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_checks, "_MOST_PASSED", 3)
     for size in range(1, 9):
-        check(spec.RELU(value("x", size), out=value("y", size)))
+        check(apply(spec.RELU, value("x", size), out=value("y", size)))
         assert len(call_checks._passed) <= 3

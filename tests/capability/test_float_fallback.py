@@ -10,8 +10,8 @@ import pytest
 from ep_nnapi.capability.float_fallback import lower_in_floats
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
 
 Q = Quantization((0.5,), (3,))
 X, Y = (Value(name, DType.UINT8, (2,), Q) for name in "xy")
@@ -27,7 +27,7 @@ def group(*inputs: Value | None, dtype: DType = DType.FLOAT) -> GraphNode:
 def add(node: GraphNode) -> Iterator[Call]:
     a, b = (v for v in node.inputs if v is not None)
     (y,) = node.outputs
-    yield spec.ADD(a, b, activation=0, out=y)
+    yield apply(spec.ADD, a, b, activation=0, out=y)
 
 
 def calls(node: GraphNode) -> dict[str, list[Call]]:

@@ -9,8 +9,9 @@ import onnx
 import pytest
 
 from ep_nnapi.capability.graph import judge_graph
-from ep_nnapi.errors import TRIED, OptionError, Reason
+from ep_nnapi.errors import TRIED
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.options import parse
 from ep_nnapi.target import Target
 from tests.onnx_graph import graph_of

@@ -16,9 +16,10 @@ import pytest
 from onnx import defs
 
 from ep_nnapi.capability.node import CapableNode, judge
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Attribute, GraphNode
 from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.target import Target
 
 FL8 = Target(8)

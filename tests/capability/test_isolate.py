@@ -13,9 +13,9 @@ from ep_nnapi.capability import graph as judging
 from ep_nnapi.capability import node as capability
 from ep_nnapi.capability.isolate import isolate_defects
 from ep_nnapi.costs import cost_model as rates
-from ep_nnapi.errors import OptionError, Reason
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.lowering import model_builder as lowering
+from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options import parse

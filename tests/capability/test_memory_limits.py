@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from tests.oracle import FL3, FL7, FL8, Case, accepts, f16, f32, i64, matches, node, rejects
 
 FLOATS = 2**20  # in 4 MiB, which are always taken

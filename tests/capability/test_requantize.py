@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ep_nnapi.capability.requantize import insert_requantization
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.errors import Reason, Reject
 
 Q, OTHER = Quantization((0.02,), (100,)), Quantization((0.03,), (90,))
 LOGISTIC = Quantization((1 / 256,), (0,))
@@ -21,7 +21,7 @@ def value(name: str, quantization: Quantization = Q, dtype: DType = DType.UINT8)
 
 
 def reshape(x: Value, y: Value) -> Call:
-    return spec.RESHAPE(x, shape=Constant.of(np.array([1, 4], np.int32)), out=y)
+    return apply(spec.RESHAPE, x, shape=Constant.of(np.array([1, 4], np.int32)), out=y)
 
 
 def steps(*calls: Call, level: int = 4) -> list[tuple[str, Quantization | None]]:
@@ -40,7 +40,7 @@ def test_a_moved_tensor_is_requantized_after_the_operation() -> None:
 
 def test_a_clamped_tensor_is_requantized_before_the_operation() -> None:
     """The limits of a clamp are in steps of the output."""
-    assert steps(spec.RELU6(value("x"), out=value("y", OTHER))) == [
+    assert steps(apply(spec.RELU6, value("x"), out=value("y", OTHER))) == [
         ("ADD", OTHER),
         ("RELU6", OTHER),
     ]
@@ -48,8 +48,11 @@ def test_a_clamped_tensor_is_requantized_before_the_operation() -> None:
 
 @pytest.mark.parametrize(("level", "converted"), [(2, True), (3, False)])
 def test_concatenation_below_level_3_needs_equal_parameters(level: int, converted: bool) -> None:
-    call = spec.CONCATENATION(
-        inputs=(value("a"), value("b", OTHER)), axis=0, out=Value("y", DType.UINT8, (2, 4), Q)
+    call = apply(
+        spec.CONCATENATION,
+        inputs=(value("a"), value("b", OTHER)),
+        axis=0,
+        out=Value("y", DType.UINT8, (2, 4), Q),
     )
     expected = [("ADD", Q), ("CONCATENATION", Q)] if converted else [("CONCATENATION", Q)]
     assert steps(call, level=level) == expected
@@ -59,19 +62,22 @@ def test_a_fixed_output_is_requantized_up_to_a_factor_of_two() -> None:
     """A result in half the step of the fixed one is off by at most one; finer is rejected."""
     half, finer = Quantization((1 / 512,), (0,)), Quantization((1 / 513,), (0,))
     x = value("x")
-    assert steps(spec.LOGISTIC(x, out=value("y", LOGISTIC))) == [("LOGISTIC", LOGISTIC)]
-    assert steps(spec.LOGISTIC(x, out=value("y", half))) == [("LOGISTIC", LOGISTIC), ("ADD", half)]
+    assert steps(apply(spec.LOGISTIC, x, out=value("y", LOGISTIC))) == [("LOGISTIC", LOGISTIC)]
+    assert steps(apply(spec.LOGISTIC, x, out=value("y", half))) == [
+        ("LOGISTIC", LOGISTIC),
+        ("ADD", half),
+    ]
     with pytest.raises(Reject, match="too coarse for y") as rejected:
-        steps(spec.LOGISTIC(x, out=value("y", finer)))
+        steps(apply(spec.LOGISTIC, x, out=value("y", finer)))
     assert rejected.value.reason is Reason.QUANTIZATION
 
 
 def test_only_one_operation_of_a_node_may_round() -> None:
     middle = value("m", LOGISTIC)
-    first = spec.LOGISTIC(value("x"), out=middle)
+    first = apply(spec.LOGISTIC, value("x"), out=middle)
     assert len(steps(first, reshape(middle, value("y", LOGISTIC)))) == 2
     with pytest.raises(Reject, match="several operations, each of which rounds"):
-        steps(first, spec.LOGISTIC(middle, out=value("y", LOGISTIC)))
+        steps(first, apply(spec.LOGISTIC, middle, out=value("y", LOGISTIC)))
 
 
 @pytest.mark.parametrize(("level", "dtype", "zero"), [(4, DType.INT8, -28), (3, DType.UINT8, 100)])

@@ -9,7 +9,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import ep_nnapi
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import ClusterReport, Report
 from tests.cli.command import saved
 

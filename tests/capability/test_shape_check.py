@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ep_nnapi.capability.shape_check import check_shapes, operands_of
-from ep_nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 
 
 def value(name: str, *dims: int) -> Value:
@@ -17,7 +17,7 @@ def value(name: str, *dims: int) -> Value:
 
 
 def add(a: Value, b: Value, y: Value) -> Call:
-    return spec.ADD(a, b, activation=0, out=y)
+    return apply(spec.ADD, a, b, activation=0, out=y)
 
 
 def test_broadcasting_agrees() -> None:
@@ -42,9 +42,9 @@ def test_another_declared_shape_is_a_defect(dims: tuple[int, ...]) -> None:
 
 def test_the_elements_of_a_shape_are_read() -> None:
     shape = Constant.of(np.array([3, 2], np.int32))
-    check_shapes(spec.RESHAPE(value("x", 6), shape=shape, out=value("y", 3, 2)))
+    check_shapes(apply(spec.RESHAPE, value("x", 6), shape=shape, out=value("y", 3, 2)))
     with pytest.raises(SpecError, match=r"RESHAPE computes \[3, 2\] for y"):
-        check_shapes(spec.RESHAPE(value("x", 6), shape=shape, out=value("y", 2, 3)))
+        check_shapes(apply(spec.RESHAPE, value("x", 6), shape=shape, out=value("y", 2, 3)))
 
 
 def test_large_constants_are_not_loaded() -> None:

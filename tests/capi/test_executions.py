@@ -5,10 +5,10 @@ import threading
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.capi import execution as executions
 from ep_nnapi.nnapi.capi.registry import EVENTS
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from tests.capi.client import Library, pointer
 from tests.capi.ways import WAYS, Way
 from tests.capi.world import World

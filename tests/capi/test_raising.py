@@ -5,10 +5,10 @@ from types import ModuleType
 
 import pytest
 
-from ep_nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.capi import entry
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function
 from tests.capi.client import Library, is_handle
 

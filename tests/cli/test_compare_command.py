@@ -18,8 +18,8 @@ from ep_nnapi.cli import compare_command
 from ep_nnapi.diagnostics.cluster_errors import ClusterErrors
 from ep_nnapi.diagnostics.compare import Culprit
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernels.table import KERNELS
 from ep_nnapi.ops.lib.node import Node
@@ -46,7 +46,7 @@ def test_a_defect_of_a_lowering_is_found(cli, model: Path, monkeypatch: pytest.M
     """Softmax lowered with beta 2: right for no device."""
 
     def defective(n: Node) -> Iterator[Call]:
-        yield spec.SOFTMAX(n.input(0), beta=2.0, out=n.output())
+        yield apply(spec.SOFTMAX, n.input(0), beta=2.0, out=n.output())
 
     softmax_13 = next(o for o in ops.VARIANTS["", "Softmax"] if o.since == 13)
     variants = {**ops.VARIANTS, ("", "Softmax"): (replace(softmax_13, lower=defective),)}

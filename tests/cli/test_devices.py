@@ -8,7 +8,7 @@ import re
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.provider import devices as runtimes
 from tests.cli.command import DONE, FAILED, UNUSABLE
 from tests.faulty import FaultyDevice, installed

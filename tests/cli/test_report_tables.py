@@ -5,16 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.cli.report_tables import report
-from ep_nnapi.errors import (
-    ADVICE,
-    FIX_ADVICE,
-    SHAPE_ADVICE,
-    TRIED,
-    Note,
-    Reason,
-    Rejection,
-    SourceLine,
-)
+from ep_nnapi.errors import ADVICE, FIX_ADVICE, SHAPE_ADVICE, TRIED, Note, Rejection, SourceLine
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import ClusterReport, Report
 
 SYMBOLIC = f"x dimension 0 is 'batch'; {FIX_ADVICE}"

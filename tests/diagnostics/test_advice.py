@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.diagnostics.advice import Road, advise
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from models import zoo
 
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import ep_nnapi
 from ep_nnapi.diagnostics.compare import Comparison
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests import wrong_device
 from tests.cli.command import DIGITS, SAMPLES
 from tests.diagnostics.random_chains import network

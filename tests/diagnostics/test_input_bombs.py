@@ -10,7 +10,7 @@ import pytest
 
 from ep_nnapi.diagnostics import inputs
 from ep_nnapi.diagnostics.inputs import read_feeds
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from tests.diagnostics.test_inputs import GREY, picture, refused
 from tests.preparation.damage import damaged
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from ep_nnapi.diagnostics.inputs import InputSpec, random_feeds, read_feeds, spec_of
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 
 F32 = np.dtype(np.float32)
 GREY = InputSpec("image", F32, (1, 1, 4, 6))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ep_nnapi.diagnostics.read_graphs import read_graphs
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.errors import ModelError
 from tests.ort.models import if_abs_add
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from tests.cli.command import DIGITS
 
 OPERATIONS = ["CONV_2D", "MAX_POOL_2D", "CONV_2D", "MAX_POOL_2D", "FULLY_CONNECTED"]

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.errors import OptionError, Reason, Rejection
+from ep_nnapi.errors import Rejection
+from ep_nnapi.nnapi.errors import OptionError, Reason
 from ep_nnapi.options import Options
 from ep_nnapi.report import ClusterReport, Report
 

@@ -14,7 +14,7 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.library import loading
 from models import zoo
 from tests.end_to_end.test_zoo import built

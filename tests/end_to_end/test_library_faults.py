@@ -14,9 +14,9 @@ import onnxruntime as ort
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import Reason, RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure
 from ep_nnapi.nnapi.library import runtime as library_runtime
 from ep_nnapi.nnapi.library.binding import c_name
 from ep_nnapi.provider import device_health

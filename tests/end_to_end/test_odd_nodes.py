@@ -7,7 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
 from ep_nnapi.cli.main import main
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.provider import planner as planning
 from ep_nnapi.sessions.cpu import session_of
 from tests.end_to_end.sessions import WAYS, quiet

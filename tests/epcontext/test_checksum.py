@@ -14,7 +14,7 @@ from ep_nnapi.epcontext.checksum import (
     verify_checksum_of_bytes,
     write_checksum,
 )
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from tests.epcontext.test_container import prepared
 from tests.preparation.test_batch import tiny
 

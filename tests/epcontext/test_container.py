@@ -15,8 +15,8 @@ from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.epcontext.container import ContainerContent, pack, unpack
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.weights import WeightsLocation
-from ep_nnapi.errors import ModelError
 from ep_nnapi.lowering.model_builder import Lowered
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from tests.epcontext.clusters import branching, quantized_digits

@@ -11,7 +11,7 @@ import pytest
 
 from ep_nnapi.epcontext.container import pack, unpack
 from ep_nnapi.epcontext.table_reader import check_border
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from tests.epcontext.clusters import branching, lowered
 from tests.epcontext.forging import changed
 

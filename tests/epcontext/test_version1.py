@@ -12,7 +12,7 @@ import pytest
 
 from ep_nnapi.epcontext.container import pack, unpack
 from ep_nnapi.epcontext.version1 import PRELUDE, crossing_from_json, model_from_json, read_header
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.validate import validate
 from tests.epcontext import version1
 from tests.epcontext.clusters import branching, lowered, quantized_digits

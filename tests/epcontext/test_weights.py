@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.epcontext.weights import WeightsLocation, read_weights
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 
 DATA = bytes(range(192))
 PART = WeightsLocation("w", 64, 128, 192, hashlib.sha256(DATA[64:]).digest())

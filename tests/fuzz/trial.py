@@ -16,7 +16,7 @@ from onnx import ModelProto
 from onnx.utils import Extractor
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, NnapiError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_backend.delegation import provider_session
 from tests.onnx_backend.trial import quiet

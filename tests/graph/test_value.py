@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value, operand_shape
+from ep_nnapi.nnapi.errors import Reason, Reject
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import networkx as nx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import Reason, Rejection
+from ep_nnapi.errors import Rejection
 from ep_nnapi.html_report.boxes import CPU, LIMIT, Drawing, Kind, drawing_of
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.report import ClusterReport, GraphReport, NodeReport, Report, combine
 from tests.html_report.models import blocks
 

@@ -9,11 +9,11 @@ import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.errors import OptionError
 from ep_nnapi.html_report import page as module
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
+from ep_nnapi.nnapi.errors import OptionError
 from tests.html_report.models import EVIL, Page, blocks, embedded, named
 from tests.source_lines import recorded
 

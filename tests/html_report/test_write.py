@@ -8,8 +8,8 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.html_report.write import write_report
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from tests.cli.command import DIGITS
 from tests.html_report.models import Page, blocks, embedded, named
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.litert.device import LiteRtDevice, LiteRtRuntime
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import F32

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.litert import extra
+from ep_nnapi.nnapi.errors import OptionError
 from tests.litert.needs import LITERT
 
 MISSING = (

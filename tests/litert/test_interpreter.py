@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.litert.interpreter import load
+from ep_nnapi.nnapi.errors import ModelError
 from tests.litert.needs import LITERT
 from tests.litert.test_flat_graph import relu_of_sum
 

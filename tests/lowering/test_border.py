@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing, Place, Unconverted
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.runtime import RunOptions
 
 F32, I32 = np.dtype(np.float32), np.dtype(np.int32)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.lowering.fusion import fuse_activations, reads, value_of, writes
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call, Row, View
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.signature import OperationSpec
 from tests.calls import Calls, operations, run
 
 
@@ -23,7 +24,7 @@ def activation_of(call: Call) -> FuseCode:
     ("row", "code"),
     [(spec.RELU, FuseCode.RELU), (spec.RELU1, FuseCode.RELU1), (spec.RELU6, FuseCode.RELU6)],
 )
-def test_each_activation_is_folded(row: Row, code: FuseCode):
+def test_each_activation_is_folded(row: OperationSpec, code: FuseCode):
     g = Calls()
     x = g.add(g.input(2, 3), g.input(2, 3))
     y = g.call(row, x.shape, x)
@@ -96,7 +97,11 @@ def test_not_when_the_activation_changes_the_quantization():
     for after in (coarse, fine):
         x, y = (Value(n, DType.UINT8, (2, 3), q) for n, q in (("x", coarse), ("y", after)))
         a = Value("a", DType.UINT8, (2, 3), coarse)
-        made.append(names(fuse_activations([spec.ADD(a, a, out=x), spec.RELU(x, out=y)], {"y"})))
+        made.append(
+            names(
+                fuse_activations([apply(spec.ADD, a, a, out=x), apply(spec.RELU, x, out=y)], {"y"})
+            )
+        )
     assert made == [["ADD"], ["ADD", "RELU"]]
 
 

@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ep_nnapi.diagnostics.check import partitioned
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
 from ep_nnapi.nnapi.codes import FuseCode
 from tests.calls import Calls, operations, run
 
@@ -118,9 +118,9 @@ def test_quantized_products_stay():
         for name, n in (("three", 6), ("sixth", 1))
     )
     calls = [
-        spec.ADD(x, three, activation=FuseCode.RELU6, out=t),
-        spec.MUL(t, sixth, out=s),
-        spec.MUL(x, s, out=y),
+        apply(spec.ADD, x, three, activation=FuseCode.RELU6, out=t),
+        apply(spec.MUL, t, sixth, out=s),
+        apply(spec.MUL, x, s, out=y),
     ]
     assert fuse_hard_swish(calls, {"y"}, LEVEL) == calls
 

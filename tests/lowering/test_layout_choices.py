@@ -11,11 +11,11 @@ import pytest
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering import layouts as layout
 from ep_nnapi.lowering import model_builder as lowering
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import preserves_order
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Call
 from tests.calls import Calls
 from tests.layouts import NCHW, NHWC, same_numbers, unassigned
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import Reason
 from tests.calls import Calls, ints, operations, permutes
 from tests.layouts import NCHW, NHWC, same_numbers
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import apply
 from ep_nnapi.lowering.model_builder import lower
 from ep_nnapi.lowering.reshapes import delay_reshapes
 from ep_nnapi.nnapi import spec
@@ -148,7 +149,7 @@ def test_booleans_which_reshape_lacks_are_computed_after_reshapes():
     g = Calls()
     x = g.reshape(g.reshape(g.input(12), *SHAPE), *FLAT)
     found = Value("found", DType.BOOL, FLAT)
-    g.calls.append(spec.GREATER(x, g.weights(1), out=found))
+    g.calls.append(apply(spec.GREATER, x, g.weights(1), out=found))
     moved = delay_reshapes(g.calls, {"found"}, 8)
     assert [c.spec.name for c in moved] == ["RESHAPE", "GREATER"]
     assert moved[-1].outputs == (found,)
@@ -159,9 +160,9 @@ def test_a_value_that_is_seen_with_another_quantization_stays():
     plain, seen = Quantization((0.5,), (3,)), Quantization((1.0,), (0,))
     values = [Value(f"x{i}", DType.UINT8, (SHAPE, FLAT, SHAPE)[i], plain) for i in range(3)]
     for x, y in pairwise(values):
-        g.calls.append(spec.RESHAPE(x, shape=ints(y.shape), out=y))
+        g.calls.append(apply(spec.RESHAPE, x, shape=ints(y.shape), out=y))
     out = Value("y", DType.FLOAT, SHAPE)
-    g.calls.append(spec.DEQUANTIZE(replace(values[2], quantization=seen), out=out))
+    g.calls.append(apply(spec.DEQUANTIZE, replace(values[2], quantization=seen), out=out))
     moved = delay_reshapes(g.calls, {"y"}, 8)
     assert [c.spec.name for c in moved] == ["RESHAPE", "DEQUANTIZE"]
     assert moved[-1] == g.calls[-1]

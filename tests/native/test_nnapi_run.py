@@ -13,11 +13,11 @@ import onnx
 import pytest
 
 from ep_nnapi.bundling.prepared_model import read_prepared_model
-from ep_nnapi.files import file_name_of
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.border import Border, Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.files import file_name_of
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD
 from tests.native.build import ARM64, COMPILER, EMULATOR, Build, needs_compiler

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import (
     Model,

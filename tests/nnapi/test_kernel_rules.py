@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand

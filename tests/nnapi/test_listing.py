@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.listing import MAX_INLINE_ELEMENTS, listing, parse
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.spec import ADD, CONCATENATION, IF

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.listing import listing, parse
 from tests.nnapi.listings import TEXT, bias, models
 

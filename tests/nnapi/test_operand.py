@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Operand
 from ep_nnapi.nnapi.spec import ADD, DEQUANTIZE, FULLY_CONNECTED
 from ep_nnapi.nnapi.validate import validate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.run_arguments import checked, fits, wrong_output
 from tests.nnapi.build import F32, I32, INT32, tensor

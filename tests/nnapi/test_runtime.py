@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode, PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,

@@ -4,11 +4,10 @@ import time
 
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.call import row
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.params import Param, align, parse_params, typing
-from ep_nnapi.nnapi.signature import RequiredLevel
+from ep_nnapi.nnapi.signature import RequiredLevel, row
 from ep_nnapi.nnapi.spec import CONCATENATION, IF, LSTM, PACK, RELU, RESIZE_BILINEAR, SOFTMAX, SPLIT
 from tests.nnapi.typed import operand, operands, typed
 

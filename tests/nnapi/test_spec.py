@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi import spec as table
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.model import ChannelQuantization, Operand, TypedOperand
 from ep_nnapi.nnapi.spec import BY_CODE, BY_NAME, OPERATIONS
 from tests.nnapi.typed import PER_CHANNEL, operand, operands, samples, typed

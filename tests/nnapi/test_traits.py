@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.shapes import Tensor, infer
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     AVERAGE_POOL_2D,
@@ -19,12 +19,12 @@ from ep_nnapi.nnapi.spec import (
 from ep_nnapi.nnapi.traits import AxisUse
 
 
-def params(row: Row) -> set[str]:
+def params(row: OperationSpec) -> set[str]:
     return {p.name for form in row.input_params for p in form}
 
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=str)
-def test_traits_name_operands_of_the_operation(row: Row):
+def test_traits_name_operands_of_the_operation(row: OperationSpec):
     traits = row.traits
     assert {*traits.elementwise, *traits.per_axis} <= params(row)
     if traits.axis is not None:
@@ -34,7 +34,7 @@ def test_traits_name_operands_of_the_operation(row: Row):
 
 
 @pytest.mark.parametrize("row", [r for r in OPERATIONS if r.traits.elementwise], ids=str)
-def test_elementwise_operands_have_the_shape_that_numpy_broadcasts(row: Row):
+def test_elementwise_operands_have_the_shape_that_numpy_broadcasts(row: OperationSpec):
     names = row.traits.elementwise
     shapes = [(2, 3, 4)] * len(names)
     if row.name != "SELECT" and len(names) > 1:  # NNAPI's SELECT does not broadcast
@@ -47,7 +47,7 @@ def test_elementwise_operands_have_the_shape_that_numpy_broadcasts(row: Row):
     "row", [r for r in OPERATIONS if r.traits.axis is AxisUse.REDUCED], ids=str
 )
 @pytest.mark.parametrize("keep", [0, 1])
-def test_reduced_axes_have_the_shape_that_numpy_reduces_to(row: Row, keep: int):
+def test_reduced_axes_have_the_shape_that_numpy_reduces_to(row: OperationSpec, keep: int):
     x, axes = np.zeros((2, 3, 4)), np.array([2, 0])
     operands = {"input": Tensor(x.shape), "axes": Tensor.of(axes), "keep_dims": keep}
     assert infer(row, operands) == (x.sum(axis=(0, 2), keepdims=bool(keep)).shape,)

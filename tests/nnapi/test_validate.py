@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operation
 from ep_nnapi.nnapi.spec import ADD, BY_NAME, CAST, PAD, RELU, SOFTMAX, SQUEEZE
 from ep_nnapi.nnapi.validate import check_operation, execution_order, required_level, validate

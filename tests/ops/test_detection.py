@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from tests.oracle import FL1, FL3, FL5, FL8, accepts, f32, i64, matches, node, on_cpu, rejects
 
 ROUNDED = {"atol": 1e-5, "rtol": 1e-5, "oracle": on_cpu}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from tests.oracle import (
     FL1,
     FL2,

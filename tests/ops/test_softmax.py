@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ep_nnapi.capability.node import judge
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from tests.oracle import (
     FL1,
     FL2,

@@ -4,9 +4,9 @@ import pytest
 from onnx import defs
 
 from ep_nnapi.capability.node import judge
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.ops import OPS, VARIANTS
 from ep_nnapi.ops.lib.node import KNOWN_OPSET
 from tests.oracle import FL8

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ep_nnapi.graph.graph import Graph, GraphNode
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort.contract import Allocate
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice

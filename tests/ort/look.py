@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Constant
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice
 

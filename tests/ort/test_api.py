@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check, dtype, status_of, text
 from ep_nnapi.ort.session import register

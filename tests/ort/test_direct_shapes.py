@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.ort import session as nnapi
 from ep_nnapi.ort._native import lib
 from ep_nnapi.ort.inner_session import InnerSession

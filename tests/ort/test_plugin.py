@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from ep_nnapi.errors import NnapiError, RuntimeFailure
+from ep_nnapi.nnapi.errors import NnapiError, RuntimeFailure
 from ep_nnapi.ort import callbacks
 from ep_nnapi.ort import session as nnapi
 from tests.ort.conftest import NAME, Install, start

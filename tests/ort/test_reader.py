@@ -8,9 +8,9 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.graph.graph import Attribute, Graph
 from ep_nnapi.graph.value import Constant, DType
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.ort.api import OrtError
 from tests.ort.conftest import Install, start
 from tests.ort.look import Look, only

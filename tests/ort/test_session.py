@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi.ort.session as nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report import Notice
 from tests.ort.conftest import NAME, Install, settings, start
 from tests.ort.fake import FakeProvider

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ort._native import ffi
 from ep_nnapi.ort.tensors import shape_of, view
 

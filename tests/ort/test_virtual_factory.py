@@ -17,7 +17,7 @@ from onnxruntime.capi import _pybind_state as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.profile.examples import path_of
 from ep_nnapi.ort.api import environment_entries
 from ep_nnapi.ort.names import ALLOW_VIRTUAL

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.ort_devices.lowering.roi import same_bins
 from tests.nnapi.host import test_keypoint, test_roi

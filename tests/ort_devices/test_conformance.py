@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import RunOptions

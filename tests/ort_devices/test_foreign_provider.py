@@ -16,7 +16,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from tests.ort_devices.providers import NAME, build_small_ep
 
 ROOT = Path(__file__).resolve().parents[2]

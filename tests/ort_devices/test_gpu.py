@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.runtime import RunOptions

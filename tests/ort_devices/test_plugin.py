@@ -14,9 +14,9 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand

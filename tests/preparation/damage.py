@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ep_nnapi.diagnostics import check as checking
 from ep_nnapi.epcontext import checksum  # noqa: F401  (loaded before the workers are forked)
-from ep_nnapi.errors import NnapiError
+from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.preparation.job import Verification, job_of
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ep_nnapi.cli.main import main
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.preparation import batch as fleet
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.job import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import digest_of
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.preparation.job import Job
 from ep_nnapi.preparation.manifest import Prepared, Recipe, Status, read, up_to_date, write
 

@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
 from ep_nnapi.preparation.pipeline import SavedModel, save_prepared
 from ep_nnapi.target import RuleSet

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Verification
 from ep_nnapi.preparation.verify import record

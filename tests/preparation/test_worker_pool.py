@@ -17,7 +17,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, NnapiError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation import worker_pool
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
 

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 import ep_nnapi
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report import Report

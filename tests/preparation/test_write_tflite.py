@@ -10,9 +10,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, OptionError
 from ep_nnapi.litert import extra
 from ep_nnapi.litert.interpreter import load
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
 from models import zoo

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.provider.cluster_size import limits_below
 from partitioner import Budget
 from tests.faulty import FaultyDevice

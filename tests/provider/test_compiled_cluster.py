@@ -7,7 +7,7 @@ import logging
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.provider.compiled_cluster import CompiledCluster, Runner
 from tests.faulty import FaultyDevice
 from tests.provider.test_planner import CHAIN, SHAPE, plan

@@ -7,7 +7,7 @@ import pytest
 
 from ep_nnapi.capability.graph import judge_graph
 from ep_nnapi.capability.progress import Progress
-from ep_nnapi.errors import Reason
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.options import Options
 from ep_nnapi.provider.compiler import Compiler, Declined

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime
 from ep_nnapi.nnapi.result import COMPUTE, failure

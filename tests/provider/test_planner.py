@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.errors import Reason, RuntimeFailure, SpecError
+from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model

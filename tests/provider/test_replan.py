@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ep_nnapi.epcontext.names import EP_SOURCE
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.provider.replan import merge_plans
 from tests.onnx_graph import graph_of
 from tests.provider.test_planner import clusters, model, plan, refusals

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.profile.examples import path_of
 from ep_nnapi.provider import virtual_devices as virtual
 from ep_nnapi.provider.virtual_devices import VirtualDevice

@@ -11,8 +11,8 @@ from onnx import helper
 
 import ep_nnapi
 from bench.chromium import chromium, missing
-from ep_nnapi.errors import ModelError
 from ep_nnapi.graph.onnx_io import graphs
+from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.report_formats.netron import PREFIX, annotated
 from tests.cli.command import DIGITS
 from tests.html_report.models import blocks, named

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report_formats.model_explorer import collection, overlays
 from ep_nnapi.report_formats.netron import annotated
 from ep_nnapi.report_formats.write import Format, write_format

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.rewriting import fix as fixing
 from ep_nnapi.sessions.cpu import session_of
 from models.quantized import quantized

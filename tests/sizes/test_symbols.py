@@ -2,8 +2,8 @@
 
 import pytest
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sizes.symbols import fixed_symbols, substitute_symbols, symbol_values
 
 X = Value("x", DType.FLOAT, ("N", 3, None))

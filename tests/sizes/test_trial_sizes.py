@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.graph.graph import Graph
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.sessions.cpu import session_of
 from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes.trial_sizes import sample_graphs

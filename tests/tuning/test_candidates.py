@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.options import parse
 from ep_nnapi.settings import Chosen

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.settings import Chosen, read_settings
 from ep_nnapi.tuning import candidates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ep_nnapi.errors import NotBuiltError
+from ep_nnapi.nnapi.errors import NotBuiltError
 
 _CONTEXT_LIBRARY = Path(__file__).with_name("libonnxruntime_providers_nnapi_context.so")
 _LIBRARY = Path(__file__).with_name("libneuralnetworks.so")

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.memory import DeviceMemory, Dimensions
 from ep_nnapi.nnapi.capi.operand import AnyOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, op_failed

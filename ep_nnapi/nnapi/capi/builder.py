@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.operand import OEM_OPERATION, AnyOperand, OemOperand, bytes_of
 from ep_nnapi.nnapi.capi.refusal import bad_data, bad_state
 from ep_nnapi.nnapi.codes import COPIED_AT_ONCE, OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import (
     ChannelQuantization,
     Data,

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.builder import FinishedModel
 from ep_nnapi.nnapi.capi.default_devices import default_devices
 from ep_nnapi.nnapi.capi.library_state import runtime
 from ep_nnapi.nnapi.capi.process_end import wait_at_exit
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, bad_state, code_of, op_failed
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model, Operand
 from ep_nnapi.nnapi.runtime import (
     REFERENCE_DEVICE,

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TypeAlias
 
-from ep_nnapi.errors import NnapiError
 from ep_nnapi.nnapi.capi._native import ffi, lib
 from ep_nnapi.nnapi.capi.calls import compilation, device, event, execution, memory, model
 from ep_nnapi.nnapi.capi.refusal import Refused, code_of
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function
 from ep_nnapi.nnapi.interrupts import escaped, hold
 

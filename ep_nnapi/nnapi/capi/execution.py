@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.argument import Argument, from_bytes, merged_dimensions
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
 from ep_nnapi.nnapi.capi.event import Event

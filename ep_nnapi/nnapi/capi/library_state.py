@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.capi._native import ffi
 from ep_nnapi.nnapi.capi.handles import Handles
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.registry import host_runtime, is_named_only, sources
 from ep_nnapi.nnapi.runtime import Device, Runtime
 

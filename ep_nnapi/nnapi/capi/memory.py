@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.capi.compilation import CompilationBuilder
 from ep_nnapi.nnapi.capi.operand import bytes_of
 from ep_nnapi.nnapi.capi.refusal import Refused, bad_data, op_failed

@@ -11,9 +11,9 @@ from enum import IntEnum
 from math import prod
 from typing import TypeAlias
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.capi.refusal import bad_data
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Operand, OperandValue
 from ep_nnapi.nnapi.operand import check_type
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.arguments import Values
 from ep_nnapi.nnapi.host.blockwise import BlockwiseCall, LookupTable
 from ep_nnapi.nnapi.host.codec import is_coded

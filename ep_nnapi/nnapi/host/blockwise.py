@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.arguments import Values, as_array
 from ep_nnapi.nnapi.host.codec import decode, encode, is_coded
 from ep_nnapi.nnapi.host.kernel_call import KernelCall, Outs

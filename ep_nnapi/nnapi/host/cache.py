@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host import cache_folder
 from ep_nnapi.nnapi.runtime import CompileOptions
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from io import BufferedReader
 
-from ep_nnapi.files import write_atomically
+from ep_nnapi.nnapi.files import write_atomically
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.binding import Bound
 from ep_nnapi.nnapi.host.memory import Lifetime, assign_offsets, block
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.operand import MAX_BYTES
 from ep_nnapi.nnapi.shapes import Dims, Operands, Pending, ShapeError, Tensor, infer

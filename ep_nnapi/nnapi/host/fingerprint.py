@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 Words: TypeAlias = NDArray[np.uint64]
 Pair: TypeAlias = tuple[Words, Words]

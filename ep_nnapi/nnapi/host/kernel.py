@@ -8,8 +8,8 @@ from functools import cached_property
 from inspect import Parameter, signature
 from typing import TypeAlias
 
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.signature import OperationSpec
 

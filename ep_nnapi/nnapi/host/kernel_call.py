@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.arguments import Arguments, Values
 from ep_nnapi.nnapi.host.codec import encode, is_coded
 from ep_nnapi.nnapi.host.kernel import Function, Kernel

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 ALIGNMENT = 64
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.params import Params
 from ep_nnapi.nnapi.signature import Match

@@ -9,7 +9,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
 from ep_nnapi.nnapi.host.binding import bind
 from ep_nnapi.nnapi.host.cache import Cache, key_of

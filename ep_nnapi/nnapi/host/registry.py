@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from math import inf
 from typing import Protocol
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.device import HostDevice
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.host.runtime import HostRuntime

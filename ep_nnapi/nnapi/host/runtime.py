@@ -10,9 +10,9 @@ from typing import NoReturn, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import NnapiError, OptionError, RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import NnapiError, OptionError, RuntimeFailure
 from ep_nnapi.nnapi.host.device import HostDevice, PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import Model, Operand

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ep_nnapi.errors import Reject
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Operand as Known

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.execution_plan import ScheduledStep
 from ep_nnapi.nnapi.model import Omitted, Operand

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.library.binding import Functions
 from ep_nnapi.nnapi.library.deadline import within
 from ep_nnapi.nnapi.library.execution import Executor

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from ep_nnapi.errors import Unresponsive
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import Unresponsive
 from ep_nnapi.nnapi.library.binding import failed
 
 T = TypeVar("T")

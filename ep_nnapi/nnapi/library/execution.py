@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import RuntimeFailure
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DurationCode, ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.binding import Functions, failed
 from ep_nnapi.nnapi.library.handles import Handle, create
 from ep_nnapi.nnapi.library.model_writer import operand_type

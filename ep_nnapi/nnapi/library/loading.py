@@ -6,7 +6,7 @@ import ctypes
 from functools import cache
 from pathlib import Path
 
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.library.binding import Functions
 
 SYSTEM = "system"

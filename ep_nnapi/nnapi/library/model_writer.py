@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.binding import ChannelParams, Functions, OperandType
 from ep_nnapi.nnapi.library.handles import Handle, create
 from ep_nnapi.nnapi.library.weights import SharedWeights

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
 from ep_nnapi.nnapi.library.binding import Functions, failed

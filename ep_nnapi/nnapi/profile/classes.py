@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 Scalar: TypeAlias = bool | int | float
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from ep_nnapi.errors import OptionError
-from ep_nnapi.files import write_atomically, write_text
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
+from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.files import write_atomically, write_text
 from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile
 from ep_nnapi.nnapi.runtime import Device
 

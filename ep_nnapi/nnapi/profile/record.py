@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile, Traits
 from ep_nnapi.nnapi.profile.form import Form, form_of

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, OperandCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.operand import check_operand
 from ep_nnapi.nnapi.params import Param, Params, Typing

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.model import Omitted, Operand
 from ep_nnapi.nnapi.params import Param, Params, Typing

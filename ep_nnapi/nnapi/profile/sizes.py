@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.profile.sample import Sample
 
 N = 4

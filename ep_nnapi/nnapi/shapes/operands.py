@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import TypeAlias
 
-from ep_nnapi.errors import SpecError
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import SpecError
+from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.signature import OperationSpec
 
 Dim: TypeAlias = int | None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes import Operands, Scalar, ShapeError, Tensor, UnknownOperand
 from ep_nnapi.nnapi.shapes.window import AxisGeometry, WindowGeometry, nhwc_dims
 from ep_nnapi.nnapi.signature import OperationSpec

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi.spec import ADD, MUL
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.matrix_product import MATRIX_TRANSPOSE, scaled_constant, write_fully_connected
@@ -34,14 +34,14 @@ def affine(n: Node, y: Value) -> Iterator[Call]:
     total = n.temp(y)
     yield from write_fully_connected(n, rows, weights, bias(a, b, None, y.shape[1]), total)
     if not n.has(2) or beta == 0:
-        yield MUL(total, n.scalar(alpha, y), out=y)
+        yield apply(MUL, total, n.scalar(alpha, y), out=y)
         return
     if not inside:
         total = yield from compute(n, MUL, total, n.scalar(alpha, y))
     c = n.input(2)
     if c.constant is None and beta != 1:
         c = yield from compute(n, MUL, c, n.scalar(beta, y))
-    yield ADD(total, scaled_constant(n, c, beta), out=y)
+    yield apply(ADD, total, scaled_constant(n, c, beta), out=y)
 
 
 def _row(n: Node, y: Value, beta: float) -> Value | None:

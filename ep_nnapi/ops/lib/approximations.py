@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import pi, sqrt
 
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import ADD, DIV, LESS, LOGISTIC, MUL, SELECT, SQRT, TANH
 from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node
@@ -79,7 +79,7 @@ ATANH = Series(
 
 def erf(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y`, the error function of x, as tanh(x p(x^2)); error at most 2e-7."""
-    yield TANH((yield from _odd(n, x, _ERF)), out=y)
+    yield apply(TANH, (yield from _odd(n, x, _ERF)), out=y)
 
 
 def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -88,7 +88,7 @@ def gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
     The error is at most 4e-7 for |x| < 4, and 2e-7 |x| beyond.
     """
     share = yield from compute(n, LOGISTIC, (yield from _odd(n, x, _NORMAL)))
-    yield MUL(x, share, out=y)
+    yield apply(MUL, x, share, out=y)
 
 
 def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
@@ -97,7 +97,7 @@ def tanh_gelu(n: Node, x: Value, y: Value) -> Iterator[Call]:
     square = yield from compute(n, MUL, x, x)
     factor = yield from polynomial(n, square, (twice, 0.044715 * twice))
     share = yield from compute(n, LOGISTIC, (yield from compute(n, MUL, x, factor)))
-    yield MUL(x, share, out=y)
+    yield apply(MUL, x, share, out=y)
 
 
 def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
@@ -106,7 +106,7 @@ def swish(n: Node, x: Value, y: Value, alpha: float = 1.0) -> Iterator[Call]:
     if alpha != 1.0:
         scaled = yield from compute(n, MUL, x, n.scalar(alpha, x))
     share = yield from compute(n, LOGISTIC, scaled)
-    yield MUL(x, share, out=y)
+    yield apply(MUL, x, share, out=y)
 
 
 def log_of_more(n: Node, x: Value) -> Computed:
@@ -122,7 +122,7 @@ def near_zero(n: Node, series: Series, far: Value) -> Iterator[Call]:
     near = yield from _odd(n, x, series.factor, scale=1)
     size = yield from absolute_of(n, x)
     small = yield from compute(n, LESS, size, n.scalar(series.limit, x), dtype=DType.BOOL)
-    yield SELECT(small, near, far, out=y)
+    yield apply(SELECT, small, near, far, out=y)
 
 
 def _odd(n: Node, x: Value, coefficients: Sequence[float], scale: float = 0.25) -> Computed:

@@ -9,7 +9,8 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value, operand_shape
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import LOGICAL_AND, SELECT, TILE
 from ep_nnapi.ops.lib.emit import (
     Computed,
@@ -26,10 +27,10 @@ from ep_nnapi.ops.lib.merge_axes import merge_broadcast_axes
 from ep_nnapi.ops.lib.node import Node, int32
 
 
-def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterator[Call]:
+def broadcast(n: Node, row: OperationSpec, operands: Sequence[Value], y: Value) -> Iterator[Call]:
     """Emit `y` = `row` of operands that broadcast; beyond rank 4, adjacent axes are merged."""
     if max(v.rank for v in (*operands, y)) <= MAX_RANK:
-        yield row(*operands, out=y)
+        yield apply(row, *operands, out=y)
         return
     shapes, out = merge_broadcast_axes([v.shape for v in operands], y.shape)
     if len(out) > MAX_RANK:
@@ -37,7 +38,7 @@ def broadcast(n: Node, row: Row, operands: Sequence[Value], y: Value) -> Iterato
         operands = yield from each(expanded(n, v, y.shape) for v in operands)
     parts = yield from each(reshaped(n, *pair) for pair in zip(operands, shapes, strict=True))
     whole = output_or_temp(n, y, out)
-    yield row(*parts, out=whole)
+    yield apply(row, *parts, out=whole)
     yield from write_output(n, whole, y)
 
 
@@ -63,7 +64,7 @@ def expand(n: Node, x: Value, y: Value) -> Iterator[Call]:
     elif x.dtype is DType.BOOL and y.rank <= MAX_RANK:
         missing = tuple(b if a == 1 else 1 for a, b in zip(sizes, shape, strict=True))
         holds = Constant(missing, DType.BOOL, lambda: np.ones(missing, np.bool_))
-        yield LOGICAL_AND(x, holds, out=y)
+        yield apply(LOGICAL_AND, x, holds, out=y)
     else:
         yield from of_any_type(n, x, y, lambda a, b: _repeated(n, a, sizes, b))
 
@@ -85,7 +86,7 @@ def tile(
     if len(sizes) <= MAX_RANK:
         seen = yield from reshaped(n, x, sizes)
         result = output_or_temp(n, y, [s * r for s, r in zip(sizes, repeats, strict=True)])
-        yield TILE(seen, multiples=int32(repeats), out=result)
+        yield apply(TILE, seen, multiples=int32(repeats), out=result)
         yield from write_output(n, result, y)
         return
     done = list(sizes)
@@ -101,7 +102,7 @@ def tile(
 def select(n: Node, condition: Value, a: Value, b: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `a` where `condition` is true, else `b`; all three are broadcast to `y`."""
     parts = yield from each(_side(n, part, y.shape) for part in (condition, a, b))
-    yield SELECT(*parts, out=y)
+    yield apply(SELECT, *parts, out=y)
 
 
 _FILLABLE = (DType.FLOAT, DType.FLOAT16, DType.INT32)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 
 
 def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:

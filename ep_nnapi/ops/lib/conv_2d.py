@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import NHWC, Call, Given, View
+from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, PAD
 from ep_nnapi.ops.lib.emit import compute, output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
@@ -59,11 +59,11 @@ class _Convolution:
         if self.depthwise:
             multiplier = self.filter.shape[0] // self.group
             operands |= _layout_and_dilation(n, self.window)
-            return DEPTHWISE_CONV_2D(image, **operands, depth_multiplier=multiplier, out=out)
+            return apply(DEPTHWISE_CONV_2D, image, **operands, depth_multiplier=multiplier, out=out)
         if self.group > 1:
             operands["layout"] = n.target.nchw
-            return GROUPED_CONV_2D(image, **operands, num_groups=self.group, out=out)
-        return CONV_2D(image, **operands, **_layout_and_dilation(n, self.window), out=out)
+            return apply(GROUPED_CONV_2D, image, **operands, num_groups=self.group, out=out)
+        return apply(CONV_2D, image, **operands, **_layout_and_dilation(n, self.window), out=out)
 
     def undilated(self, n: Node) -> _Convolution:
         """Return the same convolution undilated, with zeros between the taps of its filter."""
@@ -174,7 +174,7 @@ def _in_parts(n: Node, whole: _Convolution, y: Value, size: int) -> Iterator[Cal
         out, calls = _part(n, whole, y, range(start, min(start + size, group)))
         outs.append(out)
         yield from calls
-    yield CONCATENATION(inputs=outs, axis=1, out=y)
+    yield apply(CONCATENATION, inputs=outs, axis=1, out=y)
 
 
 def _layout_and_dilation(n: Node, win: Window) -> Mapping[str, Given]:

@@ -13,9 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.value import Array, Constant, DType, Value, operand_shape
-from ep_nnapi.nnapi.call import Call, Given, Row
+from ep_nnapi.graph.value import Constant, DType, Value, operand_shape
+from ep_nnapi.lowering.call import Call, Given, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
     CAST,
@@ -42,7 +44,7 @@ EXACT_IN_FLOAT = 2**24
 
 def compute(
     n: Node,
-    row: Row,
+    row: OperationSpec,
     *given: Given,
     shape: Sequence[int] | None = None,
     dtype: DType | None = None,
@@ -57,7 +59,7 @@ def compute(
     like = next(t for t in tensors if isinstance(t, Value))
     sizes = broadcast_shape(*(t.shape for t in tensors)) if shape is None else shape
     out = n.temp(like, sizes, dtype)
-    yield row(*given, out=out, **named)
+    yield apply(row, *given, out=out, **named)
     return out
 
 
@@ -86,16 +88,16 @@ def reshaped(n: Node, x: Value, shape: Sequence[int]) -> Computed:
 def reshape(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = `x` reshaped to the shape of `y`, for any element type."""
     before, after = operand_shape(x.shape), operand_shape(y.shape)
-    call = RESHAPE(x, shape=int32(after), out=y)
+    call = apply(RESHAPE, x, shape=int32(after), out=y)
     if x.dtype is DType.BOOL:
         if before == after:
-            yield LOGICAL_OR(x, x, out=y)
+            yield apply(LOGICAL_OR, x, x, out=y)
             return
         yield from of_any_type(n, x, y, lambda a, b: reshape(n, a, b))
     elif n.supports(call) or x.dtype is not DType.INT32:
         yield call
     elif before == after:
-        yield CAST(x, out=y)
+        yield apply(CAST, x, out=y)
     else:
         yield from _expanded_dims(n, x, y) or (call,)
 
@@ -124,7 +126,7 @@ def _expanded_dims(n: Node, x: Value, y: Value) -> list[Call]:
             return []
         sizes = operand_shape(before.shape)
         out = y if axis == added[-1] else n.temp(x, (*sizes[:axis], 1, *sizes[axis:]))
-        calls.append(EXPAND_DIMS(before, axis=axis, out=out))
+        calls.append(apply(EXPAND_DIMS, before, axis=axis, out=out))
     return calls
 
 
@@ -149,8 +151,11 @@ def full(n: Node, number: float, shape: Sequence[int], dtype: DType = DType.FLOA
     if prod(sizes) <= MAX_FILL_CONSTANT:
         return value
     out = n.temp(value, sizes)
-    call = FILL(
-        dims=int32(sizes), value=int(number) if dtype is DType.INT32 else float(number), out=out
+    call = apply(
+        FILL,
+        dims=int32(sizes),
+        value=int(number) if dtype is DType.INT32 else float(number),
+        out=out,
     )
     if not n.supports(call):
         return value
@@ -169,7 +174,7 @@ def number_into(n: Node, x: Value, y: Value) -> Iterator[Call]:
     """Emit `y` = 1 where the boolean `x` is true, else 0."""
     one = yield from full(n, 1, x.shape, y.dtype)
     zero = yield from full(n, 0, x.shape, y.dtype)
-    yield SELECT(x, one, zero, out=y)
+    yield apply(SELECT, x, one, zero, out=y)
 
 
 def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
@@ -181,7 +186,7 @@ def of_any_type(n: Node, x: Value, y: Value, move: Move) -> Iterator[Call]:
     number = yield from as_number(n, x)
     moved = n.temp(number, y.shape)
     yield from move(number, moved)
-    yield NOT_EQUAL(moved, n.scalar(0, moved), out=y)
+    yield apply(NOT_EQUAL, moved, n.scalar(0, moved), out=y)
 
 
 def require_same_quantization(n: Node, x: Value, y: Value) -> None:
@@ -215,7 +220,7 @@ def indices(n: Node, x: Value, size: int) -> Computed:
     negative = yield from compute(n, LESS, x, n.scalar(0, x), dtype=DType.BOOL)
     counted = yield from added(n, x, size)
     out = n.temp(x)
-    yield SELECT(negative, counted, x, out=out)
+    yield apply(SELECT, negative, counted, x, out=out)
     return out
 
 
@@ -242,11 +247,11 @@ def added(n: Node, x: Value, number: int) -> Computed:
     [-2^24, 2^24].
     """
     out = n.temp(x)
-    call = ADD(x, n.scalar(number, x), out=out)
+    call = apply(ADD, x, n.scalar(number, x), out=out)
     if n.supports(call) or abs(number) >= EXACT_IN_FLOAT:
         yield call
         return out
     real = yield from compute(n, CAST, x, dtype=DType.FLOAT)
     moved = yield from compute(n, ADD, real, n.scalar(number, real))
-    yield CAST(moved, out=out)
+    yield apply(CAST, moved, out=out)
     return out

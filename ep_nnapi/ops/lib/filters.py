@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Quantization, Value
+from ep_nnapi.graph.value import Quantization, Value
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.ops.lib.node import Node
 
 Padding = Sequence[tuple[int, int]]

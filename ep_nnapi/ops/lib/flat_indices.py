@@ -11,8 +11,9 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array, Constant, DType, Value
+from ep_nnapi.graph.value import Constant, DType, Value
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import ADD, MUL
 from ep_nnapi.ops.lib.emit import Computed, compute, indices, reshaped
 from ep_nnapi.ops.lib.node import Node

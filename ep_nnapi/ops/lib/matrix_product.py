@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import replace
 from math import prod
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
-from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, CONCATENATION, CONV_2D, FULLY_CONNECTED, TRANSPOSE
 from ep_nnapi.ops.lib.broadcast import expanded
 from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
@@ -42,7 +42,7 @@ def product(
         shape = y.shape
         lhs, rhs = yield from each(expanded(n, x, (*batch, *x.shape[-2:])) for x in (a, b))
     result = output_or_temp(n, y, shape)
-    call = BATCH_MATMUL(lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
+    call = apply(BATCH_MATMUL, lhs, rhs, adj_x=adj_x, adj_y=adj_y, out=result)
     if n.supports(call) or prod(batch) > MAX_BATCH_LAYERS or y.dtype is DType.INT32:
         yield call
         yield from write_output(n, result, y)
@@ -84,7 +84,7 @@ def write_fully_connected(
     matrix, perm = (weights.value, weights.perm) if isinstance(weights, View) else (weights, (0, 1))
     q = matrix.quantization
     if q is None or q.axis is None or matrix.constant is None or isinstance(rows, View):
-        yield FULLY_CONNECTED(rows, weights=weights, bias=shift, out=y)
+        yield apply(FULLY_CONNECTED, rows, weights=weights, bias=shift, out=y)
         return
     n.require(
         perm[0] == q.axis,
@@ -95,7 +95,8 @@ def write_fully_connected(
     turned = replace(matrix, dims=(units, depth), constant=matrix.constant.transposed(perm))
     pixels = yield from reshaped(n, rows, (1, count, 1, depth))
     result = n.temp(y, (1, count, 1, units))
-    yield CONV_2D(
+    yield apply(
+        CONV_2D,
         pixels,
         filter=scales_along(turned, 0, (units, 1, 1, depth)),
         bias=shift,
@@ -117,9 +118,9 @@ def _fully_connected_by_matrix(
     shift = bias(a, b, None, units)
     found = [n.temp(y, (rows, units)) for _ in range(count)]
     for left, right, part in zip(lhs, rhs, found, strict=True):
-        yield FULLY_CONNECTED(left, weights=right, bias=shift, out=part)
+        yield apply(FULLY_CONNECTED, left, weights=right, bias=shift, out=part)
     result = output_or_temp(n, y, (count * rows, units))
-    yield CONCATENATION(inputs=found, axis=0, out=result)
+    yield apply(CONCATENATION, inputs=found, axis=0, out=result)
     yield from write_output(n, result, y)
 
 
@@ -130,7 +131,7 @@ def _matrices(n: Node, x: Value, *, swapped: bool) -> Generator[Call, None, list
     if swapped:
         rows, columns = columns, rows
         turned = n.temp(x, (batch, rows, columns))
-        yield TRANSPOSE(seen, perm=int32((0, 2, 1)), out=turned)
+        yield apply(TRANSPOSE, seen, perm=int32((0, 2, 1)), out=turned)
         seen = turned
     stack = yield from reshaped(n, seen, (batch * rows, columns))
     return (yield from equal_parts(n, stack, 0, batch))

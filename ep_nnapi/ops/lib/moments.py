@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import MAX_RANK, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
 from ep_nnapi.ops.lib.broadcast import expanded
 from ep_nnapi.ops.lib.emit import Computed, compute, output_or_temp, reshape, reshaped, write_output
@@ -18,7 +19,7 @@ from ep_nnapi.ops.lib.node import Node, int32
 
 
 def reduce(
-    n: Node, row: Row, x: Value, axes: Collection[int], y: Value, *, keep: bool
+    n: Node, row: OperationSpec, x: Value, axes: Collection[int], y: Value, *, keep: bool
 ) -> Iterator[Call]:
     """Emit `y` = `x` reduced by `row` along `axes`, which remain as size 1 if `keep`.
 
@@ -35,13 +36,13 @@ def reduce(
         yield from _by_groups(n, row, x, sizes, [g[0] in axes for g in groups], y)
 
 
-def _reduction(row: Row, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
+def _reduction(row: OperationSpec, x: Value, axes: Sequence[int], y: Value, *, keep: bool) -> Call:
     # MEAN takes keep_dims as INT32, the other reductions as BOOL
-    return row(x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
+    return apply(row, x, axes=int32(axes), keep_dims=int(keep) if row == MEAN else keep, out=y)
 
 
 def _by_groups(
-    n: Node, row: Row, x: Value, sizes: list[int], gone: list[bool], y: Value
+    n: Node, row: OperationSpec, x: Value, sizes: list[int], gone: list[bool], y: Value
 ) -> Iterator[Call]:
     while len(sizes) > MAX_RANK and any(gone):
         at = gone.index(True)
@@ -59,7 +60,7 @@ def _by_groups(
     yield from reshape(n, x, y)
 
 
-def reduced(n: Node, row: Row, x: Value, axes: Collection[int]) -> Computed:
+def reduced(n: Node, row: OperationSpec, x: Value, axes: Collection[int]) -> Computed:
     """Return `x` reduced by `row` along `axes`, which remain as size 1."""
     out = n.temp(x, [1 if i in axes else size for i, size in enumerate(x.shape)])
     yield from reduce(n, row, x, axes, out, keep=True)
@@ -131,10 +132,10 @@ def normalize(n: Node, x: Value, norm: Norm, y: Value) -> Generator[Call, None, 
     result = output_or_temp(n, y, shape)
     factor = yield from _from_axis(n, norm.scale, x, axis)
     if norm.shift is None:
-        yield MUL(found.value, factor, out=result)
+        yield apply(MUL, found.value, factor, out=result)
     else:
         product = yield from compute(n, MUL, found.value, factor, shape=shape)
-        yield ADD(product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
+        yield apply(ADD, product, (yield from _from_axis(n, norm.shift, x, axis)), out=result)
     yield from write_output(n, result, y)
     return found
 

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import Attribute, GraphNode
-from ep_nnapi.graph.immutable import immutable
-from ep_nnapi.graph.value import Array, Constant, DType, Value, only_element, require_finite
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.graph.value import Constant, DType, Value, only_element, require_finite
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.target import Target
 
 KNOWN_OPSET = 26
@@ -225,13 +227,13 @@ class Op:
     op_type: str
     domain: str
     since: int
-    emits: tuple[Row, ...]
+    emits: tuple[OperationSpec, ...]
     lower: Lowering
     doc: str
 
 
 def op(
-    op_type: str, *, since: int, emits: Sequence[Row], domain: str = ""
+    op_type: str, *, since: int, emits: Sequence[OperationSpec], domain: str = ""
 ) -> Callable[[Lowering], Op]:
     """Return a decorator that declares a generator as the lowering of an operator."""
 
@@ -241,11 +243,11 @@ def op(
     return declare
 
 
-def one_to_one(op_type: str, row: Row, since: int, domain: str = "") -> Op:
+def one_to_one(op_type: str, row: OperationSpec, since: int, domain: str = "") -> Op:
     """Return an operator that lowers to one NNAPI operation on its inputs, in order."""
 
     def lower(n: Node) -> Iterator[Call]:
-        yield row(*n.inputs, out=n.output())
+        yield apply(row, *n.inputs, out=n.output())
 
     doc = f"{row.name} of the inputs.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
     return Op(op_type, domain, since, (row,), lower, doc)

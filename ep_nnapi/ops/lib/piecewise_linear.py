@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, DType, Value, only_element
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ADD, MAXIMUM, MINIMUM, MUL, PRELU, RELU, RELU1, RELU6
 from ep_nnapi.ops.lib.broadcast import broadcast
 from ep_nnapi.ops.lib.emit import Computed, compute, reshape
@@ -46,14 +46,14 @@ def clip(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[C
             yield from reshape(n, x, y)
             return
         if known in _FUSED and x.dtype is not DType.INT32:
-            yield _FUSED[known](x, out=y)
+            yield apply(_FUSED[known], x, out=y)
             return
     if high is None:
-        yield MAXIMUM(x, low, out=y)
+        yield apply(MAXIMUM, x, low, out=y)
         return
     if low is not None:
         x = yield from compute(n, MAXIMUM, x, low, shape=x.shape)
-    yield MINIMUM(x, high, out=y)
+    yield apply(MINIMUM, x, high, out=y)
 
 
 def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Iterator[Call]:
@@ -67,16 +67,16 @@ def _clip_bytes(n: Node, x: Value, bounds: tuple[Bound, Bound], y: Value) -> Ite
     ends = (low if low > least else -inf, high if high < greatest else inf)
     row = exact.get((low, high), exact.get(ends))
     if row is not None:
-        yield row(x, out=y)
+        yield apply(row, x, out=y)
         return
     part = n.temp(y)
     yield from reshape(n, x, part)
     if ends[0] != -inf:
         out = n.temp(y) if ends[1] != inf else y
-        yield MAXIMUM(part, nearest_constant(low, y), out=out)
+        yield apply(MAXIMUM, part, nearest_constant(low, y), out=out)
         part = out
     if ends[1] != inf:
-        yield MINIMUM(part, nearest_constant(high, y), out=y)
+        yield apply(MINIMUM, part, nearest_constant(high, y), out=y)
 
 
 def _known(bounds: tuple[Bound, Bound]) -> tuple[float, float]:
@@ -154,19 +154,19 @@ def write_prelu(n: Node, x: Value, slope: Value, y: Value) -> Iterator[Call]:
 
     Where the level has no PRELU: RELU(x) - slope RELU(-x), with the same result.
     """
-    if n.supports(PRELU(x, slope, out=y)) or x.quantization is not None:
+    if n.supports(apply(PRELU, x, slope, out=y)) or x.quantization is not None:
         yield from broadcast(n, PRELU, (x, slope), y)
         return
     below = yield from compute(n, MUL, x, n.scalar(-1, x), activation=FuseCode.RELU)
     scaled = n.temp(x)
     yield from broadcast(n, MUL, (below, slope), scaled)
     opposite = yield from compute(n, MUL, scaled, n.scalar(-1, x))
-    yield ADD((yield from compute(n, RELU, x)), opposite, out=y)
+    yield apply(ADD, (yield from compute(n, RELU, x)), opposite, out=y)
 
 
 def write_leaky_relu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     """Emit `y` = `x`, multiplied by `alpha` where negative."""
     if is_8bit(x):
-        yield PRELU(x, exact_constant(alpha, x), out=y)
+        yield apply(PRELU, x, exact_constant(alpha, x), out=y)
         return
     yield from write_prelu(n, x, n.value("slope", n.scalar(alpha, x)), y)

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.value import Array, Constant, DType, Quantization, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ADD
 from ep_nnapi.ops.lib.node import zeros
 
@@ -83,7 +84,7 @@ def requantized(x: Value, y: Value) -> Call:
     q = x.quantization
     zero_point = q.zero_point[0] if q is not None else 0
     stored = Constant.of(np.array([zero_point], x.dtype.numpy))
-    return ADD(x, Value("zero", x.dtype, (1,), q, stored), out=y)
+    return apply(ADD, x, Value("zero", x.dtype, (1,), q, stored), out=y)
 
 
 def require_storable(values: Iterable[Value]) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
 from ep_nnapi.ops.lib.emit import Computed, compute, each, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, zeros
@@ -36,7 +37,7 @@ class RecurrentLayer:
     batch: int
     units: int
     reverse: tuple[bool, ...]
-    activations: tuple[tuple[Row, ...], ...]
+    activations: tuple[tuple[OperationSpec, ...], ...]
     batch_first: bool
 
     def order(self, direction: int) -> Sequence[int]:
@@ -112,7 +113,7 @@ def _require_fitting_inputs(n: Node, layer: RecurrentLayer) -> None:
             )
 
 
-def _activation(name: str) -> Row:
+def _activation(name: str) -> OperationSpec:
     row = ACTIVATIONS.get(name.lower())
     if row is None:
         raise Reject(Reason.ATTRIBUTE, f"activation {name}; NNAPI's are Sigmoid, Tanh and Relu")
@@ -202,7 +203,7 @@ def _join_directions(
         return
     shape = (*y.shape[:axis], 1, *y.shape[axis + 1 :])
     wide = yield from each(reshaped(n, p, shape) for p in per_direction)
-    yield CONCATENATION(inputs=wide, axis=axis, out=y)
+    yield apply(CONCATENATION, inputs=wide, axis=axis, out=y)
 
 
 def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Computed:
@@ -210,7 +211,7 @@ def join_steps(n: Node, layer: RecurrentLayer, outputs: Sequence[Value]) -> Comp
     joined = outputs[0]
     if layer.steps > 1:
         joined = n.temp(outputs[0], (layer.steps * layer.batch, layer.units))
-        yield CONCATENATION(inputs=outputs, axis=0, out=joined)
+        yield apply(CONCATENATION, inputs=outputs, axis=0, out=joined)
     whole = yield from reshaped(n, joined, (layer.steps, layer.batch, layer.units))
     if not layer.batch_first:
         return whole

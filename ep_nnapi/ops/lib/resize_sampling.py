@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.ops.lib.node import Node
 
 ONE, HALF = np.float32(1), np.float32(0.5)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import GATHER
 from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node, int32
@@ -23,7 +23,7 @@ def reverse_axis(n: Node, x: Value, axis: int) -> Computed:
 
 def mirrored_indices(n: Node, places: Value, size: int, y: Value) -> Iterator[Call]:
     """Emit `y` = size - 1 - `places`, of type INT32 or float."""
-    yield GATHER(_countdown(size, y.dtype), axis=0, indices=places, out=y)
+    yield apply(GATHER, _countdown(size, y.dtype), axis=0, indices=places, out=y)
 
 
 def _countdown(size: int, dtype: DType) -> Constant:

@@ -13,9 +13,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.errors import Reason, Reject
-from ep_nnapi.graph.value import Array, Value
-from ep_nnapi.nnapi.call import Call, Row
+from ep_nnapi.graph.value import Value
+from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     BATCH_TO_SPACE_ND,
     MAX_POOL_2D,
@@ -171,7 +173,7 @@ def pool_passes(windows: Sequence[AxisWindow], channels: int) -> list[PoolPass]:
 
 def pooled(
     n: Node,
-    row: Row,
+    row: OperationSpec,
     x: Value,
     windows: Sequence[AxisWindow],
     y: Value,
@@ -189,7 +191,7 @@ def pooled(
 
 
 def _pass(
-    n: Node, row: Row, x: Value, pool_pass: PoolPass, factors: Factors | None, y: Value
+    n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, factors: Factors | None, y: Value
 ) -> Computed:
     """Return `x` [N, C, H, W] after one pass; `y` itself where that is the result."""
     shape = (*x.shape[:2], pool_pass.height.out, pool_pass.width.out)
@@ -207,11 +209,11 @@ def _pass(
     else:
         sizes = (1, 1, *shape[2:])
         factor = one.map(sizes, lambda a: (a * numbers).astype(a.dtype).reshape(sizes))
-    yield MUL(plain, factor, out=out)
+    yield apply(MUL, plain, factor, out=out)
     return out
 
 
-def _window(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
+def _window(n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
     if pool_pass.dilated:
         yield from _dilated(n, row, x, pool_pass, y)
         return
@@ -226,8 +228,9 @@ def _window(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Itera
     yield _call(n, row, x, window, y)
 
 
-def _call(n: Node, row: Row, x: Value, window: Window, y: Value) -> Call:
-    return row(
+def _call(n: Node, row: OperationSpec, x: Value, window: Window, y: Value) -> Call:
+    return apply(
+        row,
         images(n, x),
         **window.operands(),
         filter_width=window.kernel[1],
@@ -237,7 +240,9 @@ def _call(n: Node, row: Row, x: Value, window: Window, y: Value) -> Call:
     )
 
 
-def _dilated(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iterator[Call]:
+def _dilated(
+    n: Node, row: OperationSpec, x: Value, pool_pass: PoolPass, y: Value
+) -> Iterator[Call]:
     """Emit a dilated pool: SPACE_TO_BATCH_ND by the dilation, an undilated pool, and back."""
     axes = (pool_pass.height, pool_pass.width)
     blocks = tuple(s.dilation for s in axes)
@@ -245,7 +250,8 @@ def _dilated(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iter
     places = [size - s.kernel + 1 for size, s in zip(sizes, axes, strict=True)]
     width = yield from _padded(n, row, x, axes, sizes)
     parts = n.temp(x, (x.shape[0] * prod(blocks), x.shape[1], *sizes))
-    yield SPACE_TO_BATCH_ND(
+    yield apply(
+        SPACE_TO_BATCH_ND,
         images(n, width),
         block_sizes=int32(blocks),
         paddings=int32((0,) * 4).reshaped((2, 2)),
@@ -256,15 +262,20 @@ def _dilated(n: Node, row: Row, x: Value, pool_pass: PoolPass, y: Value) -> Iter
     kernel = (pool_pass.height.kernel, pool_pass.width.kernel)
     yield _call(n, row, parts, Window(kernel, (1, 1), (1, 1), Pads(), (sizes[0], sizes[1])), found)
     joined = n.temp(x, (*x.shape[:2], *(p * b for p, b in zip(places, blocks, strict=True))))
-    yield BATCH_TO_SPACE_ND(
-        images(n, found), block_sizes=int32(blocks), layout=layout(n), out=images(n, joined)
+    yield apply(
+        BATCH_TO_SPACE_ND,
+        images(n, found),
+        block_sizes=int32(blocks),
+        layout=layout(n),
+        out=images(n, joined),
     )
     yield _strided(joined, axes, y)
 
 
 def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
     """Return the call that takes `y`, pooled with strides, from `x`, pooled with stride 1."""
-    return STRIDED_SLICE(
+    return apply(
+        STRIDED_SLICE,
         x,
         begin=int32((0,) * 4),
         end=int32((*x.shape[:2], *((s.out - 1) * s.stride + 1 for s in axes))),
@@ -277,7 +288,7 @@ def _strided(x: Value, axes: Sequence[AxisWindow], y: Value) -> Call:
 
 
 def _padded(
-    n: Node, row: Row, x: Value, axes: Sequence[AxisWindow], sizes: Sequence[int]
+    n: Node, row: OperationSpec, x: Value, axes: Sequence[AxisWindow], sizes: Sequence[int]
 ) -> Computed:
     """Return `x` explicitly padded, and padded further to whole blocks of the dilation."""
     around = [(0, 0), (0, 0)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import GATHER, SLICE, SPLIT, STRIDED_SLICE
 from ep_nnapi.ops.lib.emit import Computed, of_any_type, reshape, reshaped
 from ep_nnapi.ops.lib.merge_axes import runs
@@ -66,14 +66,15 @@ def _slice_call(
     """
     begin = int32([r.start for r in ranges])
     if all(r.step == 1 for r in ranges):
-        call = SLICE(x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
+        call = apply(SLICE, x, begin=begin, size=int32([len(r) for r in ranges]), out=y)
         if n.supports(call) or x.dtype is DType.INT32:
             yield call
             return
     if x.dtype is DType.INT32:
         yield from _gathered(n, x, sizes, ranges, y)
         return
-    yield STRIDED_SLICE(
+    yield apply(
+        STRIDED_SLICE,
         x,
         begin=begin,
         end=int32([_end(r, size) for r, size in zip(ranges, sizes, strict=True)]),
@@ -101,7 +102,7 @@ def _gathered(n: Node, x: Value, sizes: Sequence[int], ranges: Ranges, y: Value)
     for axis in axes:
         shape[axis] = len(ranges[axis])
         out = y if axis == axes[-1] else n.temp(x, shape)
-        yield GATHER(x, axis=axis, indices=int32(ranges[axis]), out=out)
+        yield apply(GATHER, x, axis=axis, indices=int32(ranges[axis]), out=out)
         x = out
 
 
@@ -123,7 +124,7 @@ def equal_parts(n: Node, x: Value, axis: int, count: int) -> Generator[Call, Non
     shape = list(x.shape)
     shape[axis] //= count
     found = [n.temp(x, shape) for _ in range(count)]
-    call = SPLIT(x, axis=axis, num_splits=count, out=found)
+    call = apply(SPLIT, x, axis=axis, num_splits=count, out=found)
     if n.supports(call):
         yield call
         return found

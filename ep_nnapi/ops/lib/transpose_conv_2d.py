@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import Call, View
+from ep_nnapi.lowering.call import Call, View, apply
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
@@ -109,7 +109,8 @@ def _call(
 ) -> Call:
     high, wide = axes
     (top, bottom), (left, right) = high.crop, wide.crop
-    return TRANSPOSE_CONV_2D(
+    return apply(
+        TRANSPOSE_CONV_2D,
         images(n, image),
         filter=View(taps, FILTER_PERM),
         bias=bias,
@@ -151,4 +152,4 @@ def _by_groups(
         outs.append(n.temp(y, (y.shape[0], filters, *y.shape[2:])))
         added = filter_rows(n, bias, i * filters, (i + 1) * filters)
         yield _call(n, channels_of_group, own, added, axes, outs[-1])
-    yield CONCATENATION(inputs=outs, axis=1, out=y)
+    yield apply(CONCATENATION, inputs=outs, axis=1, out=y)

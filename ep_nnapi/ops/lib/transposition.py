@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import GATHER, TRANSPOSE
 from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.node import Node, int32
@@ -24,7 +24,7 @@ def transpose(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
         yield from _gathered(n, x, perm, y)
         return
     if 0 < x.rank <= MAX_RANK:
-        yield TRANSPOSE(x, perm=int32(perm), out=y)
+        yield apply(TRANSPOSE, x, perm=int32(perm), out=y)
         return
     sizes, order = merged(x.shape, perm)
     if len(sizes) <= MAX_RANK:
@@ -40,7 +40,7 @@ def _permuted(n: Node, x: Value, sizes: Sequence[int], perm: Sequence[int]) -> C
     """Return `x`, reshaped to `sizes`, with its axes permuted."""
     seen = yield from reshaped(n, x, sizes)
     out = n.temp(x, [sizes[p] for p in perm])
-    yield TRANSPOSE(seen, perm=int32(perm), out=out)
+    yield apply(TRANSPOSE, seen, perm=int32(perm), out=out)
     return out
 
 
@@ -54,7 +54,7 @@ def _gathered(n: Node, x: Value, perm: Sequence[int], y: Value) -> Iterator[Call
         lambda: np.arange(prod(shape), dtype=np.int32).reshape(shape).transpose(axes).reshape(-1),
     )
     out = n.temp(x, (x.size,))
-    yield GATHER(flat, axis=0, indices=places, out=out)
+    yield apply(GATHER, flat, axis=0, indices=places, out=out)
     yield from reshape(n, out, y)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import wraps
 
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import CAST
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Lowering, Node
@@ -33,7 +33,7 @@ def widened(lower: Lowering) -> Lowering:
         yield from lower(replace(n, node=inner))
         for y, result in zip(n.node.outputs, outputs, strict=True):
             if y is not None and result is not None and y.dtype is not result.dtype:
-                yield CAST(result, out=y)
+                yield apply(CAST, result, out=y)
 
     return wide
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ep_nnapi.errors import Reason
 from ep_nnapi.graph.value import Value
-from ep_nnapi.nnapi.call import NHWC, Given, View, nhwc
+from ep_nnapi.lowering.call import NHWC, Given, View, apply, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.ops.lib.node import Node, int32
 
@@ -165,7 +165,7 @@ def require_permute(n: Node, value: Value) -> None:
     """
     if not n.target.nchw:
         out = n.temp(value, nhwc(value).shape)
-        TRANSPOSE(value, perm=int32(NHWC), out=out).match(n.target.feature_level)
+        apply(TRANSPOSE, value, perm=int32(NHWC), out=out).match(n.target.feature_level)
 
 
 def layout(n: Node) -> bool | None:

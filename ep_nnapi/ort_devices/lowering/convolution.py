@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.model import Data
 from ep_nnapi.nnapi.shapes.window import AxisGeometry, WindowGeometry
 from ep_nnapi.nnapi.spec import F16, F32, Q8, Q8S

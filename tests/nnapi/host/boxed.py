@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.oracle import F16, F32, I32, Q8, Q8S, Stored, run, store
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.nnapi.call import Row
+from ep_nnapi.nnapi.signature import OperationSpec
 from tests.nnapi.host.oracle import F32, Stored, store
 
 
@@ -74,4 +74,4 @@ def windows(image: np.ndarray, side: int) -> Iterator[tuple[tuple[int, int], np.
 
 Example: TypeAlias = tuple[dict[str, Any], list[np.ndarray]]
 """Operands by name, and the outputs in float64."""
-Cases: TypeAlias = dict[Row, Callable[[Draw, Row], Iterator[Example]]]
+Cases: TypeAlias = dict[OperationSpec, Callable[[Draw, OperationSpec], Iterator[Example]]]

@@ -8,13 +8,13 @@ from math import isqrt
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Row
+from ep_nnapi.nnapi.signature import OperationSpec
 from tests.nnapi.host import lstm_cells, test_rnn, test_svdf
 from tests.nnapi.host.draws import VALID, Cases, Draw, Example, laid_out, moved, windows
 from tests.nnapi.host.oracle import F32, Stored, store
 
 
-def convolution(draw: Draw, row: Row) -> Iterator[Example]:
+def convolution(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """All channels, groups of two, or single ones; of `count` products each."""
     depth = {spec.CONV_2D: 4, spec.GROUPED_CONV_2D: 2, spec.DEPTHWISE_CONV_2D: 1}[row]
     side = isqrt(draw.count // depth)
@@ -34,7 +34,7 @@ def convolution(draw: Draw, row: Row) -> Iterator[Example]:
         yield given | own | {"layout": nchw}, [laid_out(expected + bias.real, nchw)]
 
 
-def transposed(draw: Draw, row: Row) -> Iterator[Example]:
+def transposed(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """The middle of the output sees every pixel of the image."""
     side = 4 if draw.count < 10**5 else 16
     for nchw, image in draw.images(side, side, draw.count // side**2):
@@ -48,7 +48,7 @@ def transposed(draw: Draw, row: Row) -> Iterator[Example]:
         yield given | pads | {"layout": nchw}, [laid_out(expected, nchw)]
 
 
-def fully_connected(draw: Draw, row: Row) -> Iterator[Example]:
+def fully_connected(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for rows in (1, 3):
         x, w = draw.data(rows, draw.count), draw.weights(4, draw.count)
         bias = draw.weights(4)
@@ -56,7 +56,7 @@ def fully_connected(draw: Draw, row: Row) -> Iterator[Example]:
         yield given, [x.real @ w.real.T + bias.real]
 
 
-def batch_matmul(draw: Draw, row: Row) -> Iterator[Example]:
+def batch_matmul(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for adj_x, adj_y in ((False, False), (True, False), (False, True), (True, True)):
         x, y = draw.data(2, 3, draw.count), draw.weights(2, draw.count, 4)
         given = {"input1": x, "input2": y, "adj_x": adj_x, "adj_y": adj_y}
@@ -65,7 +65,7 @@ def batch_matmul(draw: Draw, row: Row) -> Iterator[Example]:
         yield given, [x.real @ y.real]
 
 
-def svdf(draw: Draw, row: Row) -> Iterator[Example]:
+def svdf(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """Many features, and a long memory."""
     for features, memory, scale in ((draw.count, 4, draw.small), (4, draw.count, 1.0)):
         given = {
@@ -98,7 +98,7 @@ def lstm_cell(draw: Draw, prefix: str = "", options: tuple[str, ...] = ()) -> di
     }
 
 
-def recurrent(draw: Draw, row: Row) -> Iterator[Example]:
+def recurrent(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """Two times of `count` features, or one; in both directions where the operation has them."""
     lstm, both = "LSTM" in row.name, row.name.startswith("BIDIRECTIONAL")
     one = row in (spec.RNN, spec.LSTM)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ep_nnapi.nnapi import spec
-from ep_nnapi.nnapi.call import Row
+from ep_nnapi.nnapi.signature import OperationSpec
 from tests.nnapi.host import test_keypoint, test_roi
 from tests.nnapi.host.boxed import indexes
 from tests.nnapi.host.draws import VALID, Cases, Draw, Example, laid_out, moved, windows
@@ -19,7 +19,7 @@ from tests.nnapi.host.long_products import PRODUCTS
 from tests.nnapi.host.oracle import F32, integers, store
 
 
-def softmax(draw: Draw, row: Row) -> Iterator[Example]:
+def softmax(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for axis, x in draw.along():
         power = x.real - x.real.max(axis=axis, keepdims=True)
         sums = np.exp(power).sum(axis=axis, keepdims=True)
@@ -27,13 +27,13 @@ def softmax(draw: Draw, row: Row) -> Iterator[Example]:
         yield {"input": x, "beta": 1.0, "axis": axis}, [expected]
 
 
-def l2_normalization(draw: Draw, row: Row) -> Iterator[Example]:
+def l2_normalization(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for axis, x in draw.along():
         length = np.sqrt(np.square(x.real).sum(axis=axis, keepdims=True))
         yield {"input": x, "axis": axis}, [x.real / length]
 
 
-def local_response(draw: Draw, row: Row) -> Iterator[Example]:
+def local_response(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for axis, x in draw.along():
         for radius in (3, draw.count // 2):
             starts = np.cumsum(np.square(np.moveaxis(x.real, axis, 0)), axis=0)
@@ -45,7 +45,7 @@ def local_response(draw: Draw, row: Row) -> Iterator[Example]:
             yield {"input": x, **scalars}, [x.real / np.sqrt(1 + 0.25 * sums)]
 
 
-def reduction(draw: Draw, row: Row) -> Iterator[Example]:
+def reduction(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     keep: dict[str, object] = {"keep_dims": 1 if row is spec.MEAN else True}
     for axis, drawn in draw.along():
         x = drawn
@@ -58,7 +58,7 @@ def reduction(draw: Draw, row: Row) -> Iterator[Example]:
             yield {"input": x, "axes": integers(axis, axis + 1), **keep}, [both]
 
 
-def instance_normalization(draw: Draw, row: Row) -> Iterator[Example]:
+def instance_normalization(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for nchw, image in draw.images(draw.side, draw.side, 3):
         x = image.real
         deviation = np.sqrt(x.var(axis=(1, 2), keepdims=True) + 1e-5)
@@ -67,7 +67,7 @@ def instance_normalization(draw: Draw, row: Row) -> Iterator[Example]:
         yield {"input": moved(image, nchw), **scalars}, [laid_out(expected, nchw)]
 
 
-def pool(draw: Draw, row: Row) -> Iterator[Example]:
+def pool(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     side = draw.side
     for nchw, image in draw.images(side + 1, side + 2, 2):
         expected = np.empty((1, 2, 3, 2))
@@ -84,7 +84,7 @@ def pool(draw: Draw, row: Row) -> Iterator[Example]:
     yield {"input": image, **VALID, **taps}, [expected]
 
 
-def heatmap(draw: Draw, row: Row) -> Iterator[Example]:
+def heatmap(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     for nchw, order in ((False, (0, 3, 1, 2)), (True, (0, 1, 2, 3))):
         shape = (1, 3, draw.side, draw.side) if nchw else (1, draw.side, draw.side, 3)
         boxes = store(np.array([[0.0, 0.0, 64.0, 128.0]]), F32)
@@ -92,7 +92,7 @@ def heatmap(draw: Draw, row: Row) -> Iterator[Example]:
         yield given, list(test_keypoint.results(given, order, 1e-5))
 
 
-def roi_align(draw: Draw, row: Row) -> Iterator[Example]:
+def roi_align(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """The whole image in two bins."""
     side = min(draw.side, 300)  # the definition goes point by point
     for nchw, image in draw.images(side, side, 2):
@@ -111,7 +111,7 @@ def roi_align(draw: Draw, row: Row) -> Iterator[Example]:
         yield given, [test_roi.regions(given, nchw, of_region)]
 
 
-def resize(draw: Draw, row: Row) -> Iterator[Example]:
+def resize(draw: Draw, row: OperationSpec) -> Iterator[Example]:
     """Sums of four; the places of pixels that are far from the first are what is at risk."""
     sizes, wanted = (draw.side, draw.side - 3), (draw.side - 5, draw.side + 7)
     for nchw, image in draw.images(*sizes, 2):

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ep_nnapi.nnapi.call import Row
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand, Operation
 from ep_nnapi.nnapi.params import align
+from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.ort_devices.device import CpuDevice
 
 F32 = OperandCode.TENSOR_FLOAT32
@@ -102,7 +102,7 @@ def integers(*numbers: int) -> Stored:
 
 
 def matches(
-    row: Row,
+    row: OperationSpec,
     formula: Callable[..., np.ndarray],
     *,
     types: tuple[OperandCode, ...] = DATA,
@@ -152,7 +152,7 @@ def compare(
 
 
 def run(
-    row: Row,
+    row: OperationSpec,
     operands: Mapping[str, object],
     *outputs: Operand,
     constant: bool = False,
@@ -163,7 +163,7 @@ def run(
 
 
 def on_host_cpu(
-    row: Row, operands: Mapping[str, object], *outputs: Operand, constant: bool
+    row: OperationSpec, operands: Mapping[str, object], *outputs: Operand, constant: bool
 ) -> list[np.ndarray]:
     """The outputs of host-cpu for inputs of known shapes; none if it declines the operation."""
     model, inputs = single(row, operands, *outputs, constant=constant)
@@ -177,7 +177,7 @@ def on_host_cpu(
 
 
 def single(
-    row: Row, operands: Mapping[str, object], *outputs: Operand, constant: bool = False
+    row: OperationSpec, operands: Mapping[str, object], *outputs: Operand, constant: bool = False
 ) -> tuple[Model, list[np.ndarray]]:
     """A model of one operation with outputs of unknown shape, and what to feed."""
     made: list[Operand] = []
@@ -200,7 +200,7 @@ def single(
     return model, [array for _, array in fed]
 
 
-def _ordered(row: Row, operands: Mapping[str, object]) -> list[tuple[str, object]]:
+def _ordered(row: OperationSpec, operands: Mapping[str, object]) -> list[tuple[str, object]]:
     """The operands in the order of the first form that has all of them and no gap."""
     many = {n: v for n, v in operands.items() if isinstance(v, list)}
     flat = sum(len(v) - 1 for v in many.values()) + len(operands)
@@ -221,13 +221,15 @@ def _ordered(row: Row, operands: Mapping[str, object]) -> list[tuple[str, object
     raise AssertionError(f"{row} has no signature with {sorted(operands)}")
 
 
-def _expected(row: Row, name: str, data: OperandCode) -> OperandCode:
+def _expected(row: OperationSpec, name: str, data: OperandCode) -> OperandCode:
     """The type of an operand that is left out."""
     param = next(p for form in row.input_params for p in form if p.name == name)
     return next(t.code(param.type) for t in row.typings if t.types.get("T") is data)
 
 
-def _scalar(row: Row, name: str, value: object, operands: Mapping[str, object]) -> Stored | None:
+def _scalar(
+    row: OperationSpec, name: str, value: object, operands: Mapping[str, object]
+) -> Stored | None:
     """A scalar of the type that the operation takes: halves beside halves."""
     if value is None:
         return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.blockwise import BlockwiseCall, LookupTable, row_width
 from ep_nnapi.nnapi.host.kernel import elementwise, pointwise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, SpecError
+from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.kernels.table import KERNELS
 from tests.nnapi import conformance

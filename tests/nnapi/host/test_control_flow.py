@@ -7,9 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.chain import Chain, run
 from tests.nnapi.host.oracle import BOOL8, F32, I32

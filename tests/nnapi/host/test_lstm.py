@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host.kernels import recurrence
 from ep_nnapi.nnapi.model import Data, Operand
 from tests.nnapi.host.lstm_cells import FUNCTIONS, OPTIONS, SCALARS, drawn, side, steps, weights

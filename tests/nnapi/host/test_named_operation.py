@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reject
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.named_operation import indexes, named_operations, without_data
 from ep_nnapi.nnapi.model import Data, Model, Omitted, Operand, Operation
 

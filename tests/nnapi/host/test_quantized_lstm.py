@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.lstm_cells import BIASES, GATES, OPTIONS, SCALARS, drawn, steps, weights
 from tests.nnapi.host.oracle import I32, Q8, Q8S, Stored, run, store

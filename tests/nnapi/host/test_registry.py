@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import OptionError
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.host.registry import host_runtime
 
 

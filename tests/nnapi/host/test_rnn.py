@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.model import Operand
 from tests.nnapi.host.lstm_cells import FUNCTIONS, drawn, side
 from tests.nnapi.host.oracle import F32, FLOATS, compare, run, store

@@ -7,8 +7,8 @@ import ctypes.util
 
 import pytest
 
-from ep_nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import OptionError, RuntimeFailure
 from ep_nnapi.nnapi.functions import FUNCTIONS
 from ep_nnapi.nnapi.library.binding import (
     NEEDED,

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode, ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.library import deadline
 from ep_nnapi.nnapi.library.compilation import LibraryCompilation
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, SpecError
+from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from tests.nnapi import conformance
 from tests.runtimes import library

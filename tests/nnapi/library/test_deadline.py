@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure, Unresponsive
 from ep_nnapi.nnapi.library import deadline
 from ep_nnapi.nnapi.library.binding import failed
 from ep_nnapi.nnapi.library.deadline import within

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.compilation import LibraryCompilation
 from ep_nnapi.nnapi.library.execution import Executor
 from ep_nnapi.nnapi.library.runtime import LibraryRuntime

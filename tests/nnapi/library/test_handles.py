@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.handles import Handle, create
 from tests.nnapi.library.recorded import Recorded
 

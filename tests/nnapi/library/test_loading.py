@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ep_nnapi
-from ep_nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.library import loading
 from ep_nnapi.nnapi.library.loading import SYSTEM, load
 

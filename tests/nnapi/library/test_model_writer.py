@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.model_writer import operand_type, uint32s, write_model
 from ep_nnapi.nnapi.library.weights import SharedWeights
 from ep_nnapi.nnapi.model import ChannelQuantization, Data, Model, Omitted, Operand

@@ -10,8 +10,8 @@ import ctypes
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode, feature_level_code
+from ep_nnapi.nnapi.errors import RuntimeFailure, SpecError
 from ep_nnapi.nnapi.library.runtime import DEFAULT_DEVICE, LibraryRuntime
 from ep_nnapi.nnapi.runtime import CompileOptions, Device, RunOptions
 from tests.nnapi.build import Q8S, chain, relu, tensor

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import ResultCode
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.library.weights import ALIGNMENT, SharedWeights
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 from tests.nnapi.build import F32, NONE, constant, tensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import SpecError
 from ep_nnapi.nnapi.codes import DeviceCode
+from ep_nnapi.nnapi.errors import SpecError
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.profile.answers import Conditions, Profile
 from ep_nnapi.nnapi.profile.device import ProfiledRuntime

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.profile.answers import Answer, Profile

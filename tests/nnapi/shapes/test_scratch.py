@@ -2,7 +2,7 @@
 
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.shapes import Tensor
 from ep_nnapi.nnapi.shapes.scratch import require_scratch
 from ep_nnapi.nnapi.spec import MAX_POOL_2D

@@ -10,8 +10,8 @@ import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.lowering.call import Call
 from ep_nnapi.lowering.model_builder import lower
-from ep_nnapi.nnapi.call import Call
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.target import Target
 from tests import calls

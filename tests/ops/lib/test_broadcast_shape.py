@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 
 

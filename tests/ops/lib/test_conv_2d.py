@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.conv_2d import MAX_GROUPS, convolve
 from tests.ops.lib.emitting import Emitted, constant, emitted, floats, node, value, written
 

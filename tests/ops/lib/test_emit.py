@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.lowering.call import apply
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.ops.lib.emit import (
     added,
@@ -78,7 +79,7 @@ def test_booleans_are_moved_as_numbers():
     x = np.array([[True, False], [True, True]])
 
     def move(a: Value, b: Value):
-        yield TRANSPOSE(a, perm=int32((1, 0)), out=b)
+        yield apply(TRANSPOSE, a, perm=int32((1, 0)), out=b)
 
     assert np.array_equal(written(lambda n, a, b: of_any_type(n, a, b, move), x, like=x.T), x.T)
 

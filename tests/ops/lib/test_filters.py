@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
 from tests.ops.lib.emitting import constant, floats, node, value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.flat_indices import constant_indices, element_positions, row_positions
 from tests.ops.lib.emitting import constant, emitted, node, returned, value
 

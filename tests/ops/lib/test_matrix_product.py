@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization, Value
-from ep_nnapi.nnapi.call import View
+from ep_nnapi.lowering.call import View
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.matrix_product import (
     MATRIX_TRANSPOSE,
     MAX_BATCH_LAYERS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import MEAN, REDUCE_MAX, REDUCE_MIN, REDUCE_PROD, REDUCE_SUM
 from ep_nnapi.ops.lib.moments import Norm, normalize, reduce, reduced, scaled, standardized
 from tests.ops.lib.emitting import (

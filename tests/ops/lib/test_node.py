@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.lowering.call import apply
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ABS, MIRROR_PAD, RELU
 from ep_nnapi.ops.lib.node import int32, one_to_one, op, ops_of, zeros
 from tests.ops.lib.emitting import constant, floats, node, value
@@ -93,8 +94,8 @@ def test_intermediates_have_names_of_their_own():
 
 
 def test_support_depends_on_the_level():
-    assert node([X], level=3).supports(ABS(X, out=value("y", floats(2, 3))))
-    assert not node([X], level=2).supports(ABS(X, out=value("y", floats(2, 3))))
+    assert node([X], level=3).supports(apply(ABS, X, out=value("y", floats(2, 3))))
+    assert not node([X], level=2).supports(apply(ABS, X, out=value("y", floats(2, 3))))
 
 
 def test_operators_are_declared_with_their_first_version():

@@ -7,9 +7,9 @@ from math import inf
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.piecewise_linear import (
     bounds_of,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.quantizing import (
     as_type,
     bias,

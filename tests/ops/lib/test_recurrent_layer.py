@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import LOGISTIC, TANH
 from ep_nnapi.ops.lib.node import Node
 from ep_nnapi.ops.lib.recurrent_layer import (

@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import AVERAGE_POOL_2D, MAX_POOL_2D
 from ep_nnapi.ops.lib.separable_pool import (
     AxisWindow,

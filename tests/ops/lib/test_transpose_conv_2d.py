@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.transpose_conv_2d import MAX_GROUPS, transpose_convolve
 from tests.ops.lib.emitting import Emitted, constant, emitted, floats, node, value, written
 

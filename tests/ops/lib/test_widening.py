@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ep_nnapi.graph.value import DType, Value
-from ep_nnapi.nnapi.call import Call
+from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.spec import ADD, MUL
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node
@@ -21,7 +21,7 @@ SHAPE = (2, 3)
 def squares(n: Node) -> Iterator[Call]:
     """x0 squared plus x1, which overflows float16 in between."""
     square = yield from compute(n, MUL, n.input(0), n.input(0))
-    yield ADD(square, n.input(1), out=n.output())
+    yield apply(ADD, square, n.input(1), out=n.output())
 
 
 def half(name: str) -> Value:
@@ -59,7 +59,7 @@ def test_constants_are_cast_when_the_model_is_written() -> None:
 def test_inputs_of_other_types_stay() -> None:
     @widened
     def chosen(n: Node) -> Iterator[Call]:
-        yield ADD(n.input(0), n.input(0), out=n.output())
+        yield apply(ADD, n.input(0), n.input(0), out=n.output())
         assert n.input(1).dtype is DType.INT32
         assert not n.has(2)
 
@@ -71,7 +71,7 @@ def test_inputs_of_other_types_stay() -> None:
 def test_an_output_that_is_left_out_or_of_another_type_is_not_cast() -> None:
     @widened
     def several(n: Node) -> Iterator[Call]:
-        yield ADD(n.input(0), n.input(0), out=n.output(0))
+        yield apply(ADD, n.input(0), n.input(0), out=n.output(0))
         assert not n.has_output(1)
         assert n.output(2).dtype is DType.INT32
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ep_nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.ops.lib.window import Pads, Window, pads, planar, same_pads, window
 from tests.ops.lib.emitting import floats, node, value
 

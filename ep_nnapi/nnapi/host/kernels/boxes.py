@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.shapes import ShapeError
 

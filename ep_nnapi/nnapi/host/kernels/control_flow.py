@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.run import Run, missed_deadline
 from ep_nnapi.nnapi.shapes import ShapeError

@@ -8,8 +8,8 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish, read
 from ep_nnapi.nnapi.host.kernels.sums import multiply

@@ -8,8 +8,8 @@ from math import log
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, factors, finish, read
 from ep_nnapi.nnapi.host.kernels.windows import NCHW, SlidingWindow, channels_last

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import elementwise, stored
 from ep_nnapi.nnapi.host.kernels.fused_activation import activate
 from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32, Q8, Q8S

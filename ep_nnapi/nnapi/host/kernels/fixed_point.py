@@ -14,7 +14,7 @@ from math import exp, sqrt
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 _BITS = 16
 _WIDE = 32

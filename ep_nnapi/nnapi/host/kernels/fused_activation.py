@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.shapes import ShapeError
 

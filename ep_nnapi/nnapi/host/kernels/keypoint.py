@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.host.kernel import Types, real
 from ep_nnapi.nnapi.host.kernels.boxes import require_boxes, require_scale

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode, limits
 from ep_nnapi.nnapi.host.kernel import Types
 from ep_nnapi.nnapi.host.kernels.fused_activation import activate, activation_range

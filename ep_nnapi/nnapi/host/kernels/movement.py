@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.codec import decode, encode
 from ep_nnapi.nnapi.host.kernel import Types, stored, view
 from ep_nnapi.nnapi.shapes.operands import require

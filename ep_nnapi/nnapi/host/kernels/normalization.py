@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.kernels.sums import total, total_of_squares
 from ep_nnapi.nnapi.shapes.operands import require

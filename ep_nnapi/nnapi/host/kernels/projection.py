@@ -6,8 +6,8 @@ from math import prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.fingerprint import fingerprint64
 from ep_nnapi.nnapi.host.kernel import stored
 from ep_nnapi.nnapi.shapes.lookup import Projection

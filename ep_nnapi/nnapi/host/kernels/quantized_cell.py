@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernels.fixed_point import (
     ONE,
     Multiplier,

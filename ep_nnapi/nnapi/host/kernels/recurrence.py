@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernels import fused_activation
 from ep_nnapi.nnapi.host.kernels.activation import logistic, tanh
 from ep_nnapi.nnapi.host.kernels.sums import multiply

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real, stored
 from ep_nnapi.nnapi.host.kernels.sums import total
 from ep_nnapi.nnapi.shapes.operands import axes_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import real
 from ep_nnapi.nnapi.host.philox import uniform
 from ep_nnapi.nnapi.shapes import ShapeError

@@ -12,7 +12,7 @@ from math import gcd, prod
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 
 DEPTH = 512
 """Products that are accumulated in float32 before the partial sums are added in float64."""

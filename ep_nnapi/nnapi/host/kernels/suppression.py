@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernels.boxes import BoxSets
 from ep_nnapi.nnapi.shapes import ShapeError
 

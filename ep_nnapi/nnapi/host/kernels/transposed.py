@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ep_nnapi.graph.value import Array
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types, stored
 from ep_nnapi.nnapi.host.kernels.linear import Finish, as_factors, factors, finish
 from ep_nnapi.nnapi.host.kernels.sums import multiply

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 from urllib.parse import quote
 
-from ep_nnapi.errors import ModelError, OptionError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 22

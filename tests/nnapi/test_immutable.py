@@ -5,7 +5,7 @@ from dataclasses import field, replace
 import pytest
 from mypy import api
 
-from ep_nnapi.graph.immutable import immutable
+from ep_nnapi.nnapi.immutable import immutable
 
 
 @immutable

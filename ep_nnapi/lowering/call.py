@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ep_nnapi.errors import Reject, SpecError
-from ep_nnapi.graph.immutable import immutable
 from ep_nnapi.graph.value import (
     MAX_RANK,
     Constant,
+    DType,
     Quantization,
     Value,
     operand_shape,
 )
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, FuseCode, OperandCode
-from ep_nnapi.nnapi.operand import operand_code
-from ep_nnapi.nnapi.params import Param, Params, Typing, parse_params
-from ep_nnapi.nnapi.signature import Match, OperationSpec, Rule
-from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
+from ep_nnapi.nnapi.errors import Reject, SpecError
+from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.params import Param, Params
+from ep_nnapi.nnapi.signature import Match, OperationSpec
 
 NHWC = (0, 2, 3, 1)
 """Permutation from an NCHW shape to NHWC: for each physical dimension, its NCHW axis."""
@@ -49,6 +48,33 @@ _SINGLE = (Value, View, bool, int, float)
 def nhwc(value: Value) -> View:
     """A view of an NCHW value in NHWC, NNAPI's default layout."""
     return View(value, NHWC)
+
+
+_CODES = {
+    DType.FLOAT: OperandCode.TENSOR_FLOAT32,
+    DType.FLOAT16: OperandCode.TENSOR_FLOAT16,
+    DType.INT32: OperandCode.TENSOR_INT32,
+    DType.BOOL: OperandCode.TENSOR_BOOL8,
+}
+_QUANTIZED = {
+    DType.UINT8: OperandCode.TENSOR_QUANT8_ASYMM,
+    DType.INT8: OperandCode.TENSOR_QUANT8_ASYMM_SIGNED,
+    DType.UINT16: OperandCode.TENSOR_QUANT16_ASYMM,
+    DType.INT16: OperandCode.TENSOR_QUANT16_SYMM,
+}
+
+
+def operand_code(value: Value) -> OperandCode | None:
+    """The NNAPI tensor type for the type and quantization of `value`; None if there is none."""
+    q = value.quantization
+    if q is None:
+        return _CODES.get(value.dtype)
+    if not q.per_tensor:
+        per_channel = value.dtype is DType.INT8 and not any(q.zero_point)
+        return OperandCode.TENSOR_QUANT8_SYMM_PER_CHANNEL if per_channel else None
+    if value.dtype is DType.INT32:  # a bias: NNAPI stores it as TENSOR_INT32 with a scale
+        return OperandCode.TENSOR_INT32
+    return _QUANTIZED.get(value.dtype)
 
 
 @dataclass(slots=True)  # not frozen: thousands are created, which would take three times as long
@@ -129,7 +155,7 @@ class _TypedArg:
 class Call:
     """One operation, operands in NNAPI's order; `origin` names the ONNX nodes it came from."""
 
-    spec: Row
+    spec: OperationSpec
     params: Params
     inputs: tuple[Arg, ...]
     outputs: tuple[Value | View, ...]
@@ -185,48 +211,26 @@ class Call:
         return found
 
 
-class Row(OperationSpec):
-    """A row of the operation table; calling it with operands creates a `Call`."""
+def apply(
+    spec: OperationSpec,
+    *given: Given,
+    out: Value | View | Sequence[Value | View],
+    **named: Given,
+) -> Call:
+    """Apply an operation to operands: the first ones by position, the others by name.
 
-    def __call__(
-        self, *given: Given, out: Value | View | Sequence[Value | View], **named: Given
-    ) -> Call:
-        """Apply the operation to operands: the first ones by position, the others by name.
-
-        `activation` defaults to NONE; operands that are None are omitted. Raises SpecError if no
-        operand list of the operation has these names, which is a bug in the caller.
-        """
-        outputs = (out,) if isinstance(out, (Value, View)) else tuple(out)
-        for form in self.input_params:
-            bound = _bind(form, given, named)
-            if bound is not None:
-                return Call(self, *bound, outputs)
-        names = ", ".join(k for k, v in named.items() if v is not None) or "none by name"
-        raise SpecError(
-            f"{self.name} has no signature with {len(given)} operands by position and {names}"
-        )
-
-
-def row(
-    name: str,
-    code: int,
-    signatures: str,
-    typings: Sequence[Typing],
-    *rules: Rule,
-    kernel: Sequence[Rule] = (),
-    traits: Traits = NO_TRAITS,
-    **ranks: int | tuple[int, int],
-) -> Row:
-    """Return a row of the operation table.
-
-    signatures   "inputs -> outputs"; alternatives for either are separated by "or"
-    kernel       what Android's own kernels need beyond that, see `OperationSpec.kernel_rules`
-    traits       properties that passes over a model use
-    ranks        by operand name: an exact rank as an int, or (lowest, highest)
+    `activation` defaults to NONE; operands that are None are omitted. Raises SpecError if no
+    operand list of the operation has these names, which is a bug in the caller.
     """
-    limits = {k: (v, v) if isinstance(v, int) else v for k, v in ranks.items()}
-    ins, outs = (tuple(map(parse_params, side.split(" or "))) for side in signatures.split("->"))
-    return Row(name, code, ins, outs, tuple(typings), limits, rules, tuple(kernel), traits)
+    outputs = (out,) if isinstance(out, (Value, View)) else tuple(out)
+    for form in spec.input_params:
+        bound = _bind(form, given, named)
+        if bound is not None:
+            return Call(spec, *bound, outputs)
+    names = ", ".join(k for k, v in named.items() if v is not None) or "none by name"
+    raise SpecError(
+        f"{spec.name} has no signature with {len(given)} operands by position and {names}"
+    )
 
 
 def _bind(

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.graph.value import Constant, DType, Quantization, Value
-from ep_nnapi.nnapi.call import View, nhwc
+from ep_nnapi.lowering.call import View, apply, nhwc, operand_code
 from ep_nnapi.nnapi.codes import FuseCode, OperandCode
-from ep_nnapi.nnapi.operand import operand_code
+from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,
@@ -44,26 +43,26 @@ def names(call):
 
 
 def test_position_then_names_in_the_specified_order():
-    call = ADD(X, activation=FuseCode.RELU, input2=Y, out=Z)
+    call = apply(ADD, X, activation=FuseCode.RELU, input2=Y, out=Z)
     assert names(call) == ["input1", "input2", "activation"]
     assert call.inputs == (X, Y, FuseCode.RELU)
     assert call.outputs == (Z,)
 
 
 def test_activation_is_none_unless_named():
-    assert ADD(X, Y, out=Z).inputs[2] is FuseCode.NONE
+    assert apply(ADD, X, Y, out=Z).inputs[2] is FuseCode.NONE
 
 
 def test_none_is_left_out_and_shortens_the_list():
-    assert names(SOFTMAX(X, beta=1.0, axis=None, out=Y)) == ["input", "beta"]
-    assert names(TRANSPOSE(X, None, out=Y)) == ["input", "perm"]
+    assert names(apply(SOFTMAX, X, beta=1.0, axis=None, out=Y)) == ["input", "beta"]
+    assert names(apply(TRANSPOSE, X, None, out=Y)) == ["input", "perm"]
 
 
 def test_the_form_follows_the_names():
     weights, bias = f32("w", 2, 3, 3, 3), f32("b", 2)
-    explicit = CONV_2D(nhwc(IMAGE), weights, bias, **PADS, **STRIDES, out=nhwc(MADE))
+    explicit = apply(CONV_2D, nhwc(IMAGE), weights, bias, **PADS, **STRIDES, out=nhwc(MADE))
     assert names(explicit)[3:] == [*PADS, *STRIDES, "activation"]
-    implicit = CONV_2D(nhwc(IMAGE), weights, bias, padding=1, **STRIDES, out=nhwc(MADE))
+    implicit = apply(CONV_2D, nhwc(IMAGE), weights, bias, padding=1, **STRIDES, out=nhwc(MADE))
     assert names(implicit)[3:] == ["padding", *STRIDES, "activation"]
     assert explicit.match(1).level == implicit.match(1).level == 1
 
@@ -71,7 +70,9 @@ def test_the_form_follows_the_names():
 def test_a_later_operand_keeps_the_ones_before_it():
     weights, bias = f32("w", 2, 3, 3, 3), f32("b", 2)
     dilated = {"layout": False, "dilation_width": 2, "dilation_height": 2}
-    call = CONV_2D(nhwc(IMAGE), weights, bias, padding=2, **STRIDES, **dilated, out=nhwc(MADE))
+    call = apply(
+        CONV_2D, nhwc(IMAGE), weights, bias, padding=2, **STRIDES, **dilated, out=nhwc(MADE)
+    )
     assert names(call)[-3:] == list(dilated)
     assert call.match(8).level == 3
 
@@ -79,7 +80,8 @@ def test_a_later_operand_keeps_the_ones_before_it():
 def test_optional_operands_inside_the_list_stay_as_none():
     gates = [p.name for p in LSTM.input_params[0][1:18]]
     given = {name: X for name in gates if not name.endswith("input_weights")}
-    call = LSTM(
+    call = apply(
+        LSTM,
         X,
         **given,
         output_state_in=X,
@@ -95,16 +97,16 @@ def test_optional_operands_inside_the_list_stay_as_none():
 
 
 def test_repeated_operands():
-    call = CONCATENATION([X, Y, Z], axis=1, out=f32("o", 1, 12))
+    call = apply(CONCATENATION, [X, Y, Z], axis=1, out=f32("o", 1, 12))
     assert names(call) == ["inputs", "inputs", "inputs", "axis"]
     assert call.named() == {"inputs": (X, Y, Z), "axis": 1}
-    assert CONCATENATION(X, axis=1, out=Y).inputs == (X, 1)
-    assert len(SPLIT(X, axis=1, num_splits=2, out=[Y, Z]).match(3).outputs) == 2
+    assert apply(CONCATENATION, X, axis=1, out=Y).inputs == (X, 1)
+    assert len(apply(SPLIT, X, axis=1, num_splits=2, out=[Y, Z]).match(3).outputs) == 2
 
 
 def test_constants_become_values_named_after_their_operand():
     axes = Constant.of(np.array([1, 0], np.int32))
-    (_, perm) = TRANSPOSE(X, perm=axes, out=Y).inputs
+    (_, perm) = apply(TRANSPOSE, X, perm=axes, out=Y).inputs
     assert (perm.name, perm.dtype, perm.shape) == ("constant perm", DType.INT32, (2,))
     assert perm.constant is axes
 
@@ -121,14 +123,14 @@ def test_constants_become_values_named_after_their_operand():
 )
 def test_names_that_no_form_has_are_the_callers_defect(given, named):
     with pytest.raises(SpecError, match="ADD has no signature with"):
-        ADD(*given, **named, out=Z)
+        apply(ADD, *given, **named, out=Z)
 
 
 def test_a_repeated_operand_takes_at_least_one_and_others_just_one():
     with pytest.raises(SpecError, match="CONCATENATION has no signature"):
-        CONCATENATION([], axis=0, out=Z)
+        apply(CONCATENATION, [], axis=0, out=Z)
     with pytest.raises(SpecError, match="operand input takes one value, not 2"):
-        RELU([X, Y], out=Z)
+        apply(RELU, [X, Y], out=Z)
 
 
 @pytest.mark.parametrize(
@@ -156,22 +158,22 @@ def test_tensor_types_of_values(value, code):
 
 
 def test_python_numbers_are_scalars():
-    assert SOFTMAX(X, beta=1.0, out=Y).match(1).inputs[1].name == "beta"
+    assert apply(SOFTMAX, X, beta=1.0, out=Y).match(1).inputs[1].name == "beta"
 
 
 def test_a_number_of_the_wrong_kind_is_refused():
     with pytest.raises(Reject, match=r"1 is a int, SOFTMAX.beta takes FLOAT32 here"):
-        SOFTMAX(X, beta=1, out=Y).match(8)
+        apply(SOFTMAX, X, beta=1, out=Y).match(8)
 
 
 def test_messages_name_the_value():
     with pytest.raises(Reject) as caught:
-        DEPTH_TO_SPACE(f32("x", 1, 1, 1), block_size=2, out=f32("y", 1, 1, 1)).match(8)
+        apply(DEPTH_TO_SPACE, f32("x", 1, 1, 1), block_size=2, out=f32("y", 1, 1, 1)).match(8)
     assert caught.value.detail == "x is TENSOR_FLOAT32 of rank 3, DEPTH_TO_SPACE.input takes rank 4"
 
 
 def test_rank_zero_is_held_as_one_number():
-    assert RELU(f32("x"), out=f32("y")).match(1).level == 1
+    assert apply(RELU, f32("x"), out=f32("y")).match(1).level == 1
 
 
 def test_views_are_seen_as_they_lie():
@@ -181,26 +183,26 @@ def test_views_are_seen_as_they_lie():
     bias = Value("b", DType.INT32, (3,))
     x, y = nhwc(u8("x", 1, 3, 8, 8)), nhwc(u8("y", 1, 3, 8, 8))
     with pytest.raises(Reject, match=r"CONV_2D.filter takes scales along dimension 0, not along"):
-        CONV_2D(x, nhwc(weights), bias, padding=1, **STRIDES, out=y).match(8)
+        apply(CONV_2D, x, nhwc(weights), bias, padding=1, **STRIDES, out=y).match(8)
 
     turned = View(weights, (1, 2, 3, 0))
-    assert CONV_2D(x, turned, bias, padding=1, **STRIDES, out=y).match(8).level == 3
+    assert apply(CONV_2D, x, turned, bias, padding=1, **STRIDES, out=y).match(8).level == 3
 
 
 def test_rules_see_quantization():
     x, y = u8("x", 1, 4, zero_point=3), u8("y", 1, 4, zero_point=3)
     paddings = Constant.of(np.zeros((2, 2), np.int32))
     with pytest.raises(Reject, match="PAD with zero point 3 needs feature level 3"):
-        PAD(x, paddings, out=y).match(2)
+        apply(PAD, x, paddings, out=y).match(2)
     with pytest.raises(Reject, match="MUL takes an output scale > ") as caught:
-        MUL(u8("a", 4, scale=1.0), u8("b", 4, scale=1.0), out=u8("c", 4, scale=1.0)).match(8)
+        apply(MUL, u8("a", 4, scale=1.0), u8("b", 4, scale=1.0), out=u8("c", 4, scale=1.0)).match(8)
     assert caught.value.reason is Reason.QUANTIZATION
 
 
 def test_booleans_and_choice_of_scalar_form():
     a, b = f32("a", 2, 3), f32("b", 3, 2)
-    assert BATCH_MATMUL(a, b, out=f32("c", 2, 2)).match(6).level == 6
+    assert apply(BATCH_MATMUL, a, b, out=f32("c", 2, 2)).match(6).level == 6
     with pytest.raises(Reject):
-        BATCH_MATMUL(a, b, adj_x=0, out=f32("c", 2, 2)).match(8)
-    by_scale = RESIZE_BILINEAR(IMAGE, width_scale=2.0, height_scale=2.0, out=MADE)
+        apply(BATCH_MATMUL, a, b, adj_x=0, out=f32("c", 2, 2)).match(8)
+    by_scale = apply(RESIZE_BILINEAR, IMAGE, width_scale=2.0, height_scale=2.0, out=MADE)
     assert by_scale.match(8).level == 3
