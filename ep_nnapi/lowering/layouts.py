@@ -47,8 +47,9 @@ def assign_layouts(
     outputs   names of the cluster's outputs
     Guarantee: if the model has no transposes of its own, no other choice transposes fewer bytes,
     counting each tensor once. A tensor at the border costs slightly less than one inside. On a tie
-    ONNX's layout is used. Complexity: one minimum cut for each connected region of calls that work
-    in either layout; regions end at convolutions, so they are small.
+    an input of the cluster enters in one layout, and else ONNX's layout is used. Complexity: one
+    minimum cut for each connected region of calls that work in either layout; regions end at
+    convolutions, so they are small.
     """
     if not any(c.spec is TRANSPOSE or _has_views(c) for c in calls):
         return list(calls)
@@ -155,6 +156,7 @@ def _nhwc_calls(
     """Returns the calls of the region that should work in NHWC."""
     graph = nx.DiGraph()
     graph.add_nodes_from((_NHWC, _AS_ONNX))
+    entrances = []
     for name in region:
         tensor = tensors[name]
         writer = _cut_node(tensor.writer, name, calls, rewrites)
@@ -168,7 +170,11 @@ def _nhwc_calls(
             end = _cut_node(reader, name, calls, rewrites)
             graph.add_edge(("is ONNX", name), end)
             graph.add_edge(end, ("is NHWC", name))
+            if entering:
+                entrances.append((end, ("enters as ONNX", name)))
     if graph.succ[_AS_ONNX] and graph.pred[_NHWC]:
+        graph.add_edges_from(entrances)
+        graph.add_edges_from(((entrance, _NHWC) for _, entrance in entrances), capacity=1)
         _, (_, nhwc) = nx.minimum_cut(graph, _AS_ONNX, _NHWC)
     else:  # nothing has to be cut; searching for it would take a millisecond
         nhwc = nx.ancestors(graph, _NHWC)
