@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import prod
 from typing import Any, TypeAlias
 
@@ -79,13 +80,13 @@ class TableReader:
             depths[index] = 1 + max((depths[i] for i in inner), default=-1)
             if depths[index] > MAX_DEPTH:
                 raise ValueError(f"models are nested more than {MAX_DEPTH} deep")
-            models[index] = Model(
-                tuple(self._operand(row, models, weights) for row in found),
-                tuple(map(self._operation, self._part("operations", operations))),
-                self._numbers(inputs),
-                self._numbers(outputs),
-                bool(relaxed),
-            )
+            computed = tuple(map(self._operation, self._part("operations", operations)))
+            ends = self._numbers(inputs), self._numbers(outputs)
+            named = chain(*ends, *((*op.inputs, *op.outputs) for op in computed))
+            if max(named, default=-1) >= len(found):  # also of models that nothing refers to
+                raise ValueError(f"model {index} names operands that it has not")
+            made = tuple(self._operand(row, models, weights) for row in found)
+            models[index] = Model(made, computed, *ends, bool(relaxed))
         return [models[i] for i in range(len(rows))]
 
     def _part(self, table: str, part: _Range) -> list[Any]:

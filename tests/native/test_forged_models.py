@@ -43,7 +43,7 @@ def test_what_the_graph_leaves_open_computes(case: str, make: Make, tmp_path: Pa
 
 def test_drawn_changes_are_refused_by_both_or_computed_the_same() -> None:
     """`python -m tests.native.forged_models` draws others."""
-    found = [difference(*drawn(random.Random(seed))) for seed in range(300)]
-    assert not [f"seed {seed}: {what}" for seed, what in enumerate(found) if what]
+    found = [difference(*drawn(random.Random(seed))) for seed in (*range(300), 58406)]
+    assert not [what for what in found if what]
     assert found.count("") > 100
     assert found.count(None) > 30

@@ -26,6 +26,7 @@ from tests.native.sessions import (
     REFERENCE,
     devices,
     prepared,
+    python_session,
     run_both,
     session,
 )
@@ -188,6 +189,23 @@ def test_weights_that_change_after_a_session_are_refused(tmp_path: Path) -> None
         session(path)
     weights.write_bytes(data)
     assert session(path).run(None, IMAGE)[0].argmax() == 0
+
+
+@pytest.mark.parametrize("make", [session, python_session])
+def test_weights_that_are_replaced_as_a_whole_stay_a_sessions(
+    make: Callable[[Path], onnxruntime.InferenceSession], tmp_path: Path
+) -> None:
+    path = prepared(MODELS["mlp"](), tmp_path)
+    made = make(path)
+    (entering,) = made.get_inputs()
+    feeds = {entering.name: np.ones(entering.shape, np.float32)}
+    before = made.run(None, feeds)
+    (weights,) = path.parent.glob("*.weights")
+    (tmp_path / "new").write_bytes(bytes(weights.stat().st_size))
+    os.replace(tmp_path / "new", weights)
+    assert np.array_equal(made.run(None, feeds)[0], before[0])
+    with pytest.raises(Exception, match="weights are corrupt"):
+        make(path)
 
 
 def change_model(path: Path) -> None:
