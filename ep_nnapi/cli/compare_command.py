@@ -174,7 +174,7 @@ def _cause(found: Culprit) -> str:
     device, other = found.errors.report.device, found.elsewhere
     if other is None:
         return f"No other device of the host takes it: {device} or the lowering is the cause."
-    name = other.report.device
+    name = other.report.device if other.report.device != device else f"the host's {device}"
     if other.negative and len(found.errors.report.nodes) > 1:
         return (
             f"{name} is beyond it too: rounding errors of these nodes add up, or their lowering is "

@@ -105,11 +105,16 @@ def _number(found: float | None) -> str:
 
 def _cause(result: RunResult) -> str:
     """Returns a sentence on whether a device's own arithmetic causes the difference."""
+    from ep_nnapi.diagnostics.verdict import LessAccurate
+
     devices = ", ".join(sorted({c.device for c in result.report.clusters}))
     on_reference = max(d.relative for d in result.on_reference)
-    if not any(d.exceeds for d in result.on_reference):
-        return f"On nnapi-reference it is {on_reference:.3g}: device {devices} computes wrongly."
-    return f"On nnapi-reference it is {on_reference:.3g} too: not the arithmetic of {devices}."
+    reference = "On the host's nnapi-reference it is"
+    if any(d.exceeds for d in result.on_reference):
+        return f"{reference} {on_reference:.3g} too: not the arithmetic of {devices}."
+    if result.verdict.less_accurate is LessAccurate.NNAPI:
+        return f"{reference} {on_reference:.3g}: device {devices} computes wrongly."
+    return f"{reference} {on_reference:.3g}: the arithmetic of {devices} makes the difference."
 
 
 def run_data(result: RunResult) -> dict[str, object]:

@@ -27,11 +27,11 @@ class DeviceTime:
 
 def device_times(provider: Provider) -> tuple[DeviceTime, ...]:
     """Returns the times of the clusters whose device measured them."""
-    return tuple(
+    found = (
         _time(number, cluster.report.device, cluster.durations)
         for number, cluster in enumerate(provider.clusters)
-        if cluster.durations
     )
+    return tuple(t for t in found if (t.on_hardware, t.in_driver) != (None, None))
 
 
 def _time(cluster: int, device: str, durations: Iterable[Duration]) -> DeviceTime:

@@ -172,6 +172,8 @@ def test_several_nodes_may_be_beyond_by_rounding(nodes: tuple[str, ...], says: s
         for device in ("nnapi-reference", "host-cpu")
     )
     assert compare_command._cause(Culprit(0, here, there)).startswith(says)
+    same = compare_command._cause(Culprit(0, here, here))  # Android's own, and the host's
+    assert same.startswith("the host's nnapi-reference is beyond it too")
 
 
 def test_files_for_model_explorer(cli, tmp_path: Path):

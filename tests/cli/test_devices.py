@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
 import ep_nnapi
+from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
 from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.provider import devices as runtimes
 from tests.cli.command import DONE, FAILED, UNUSABLE
 from tests.faulty import FaultyDevice, installed
@@ -56,3 +59,11 @@ def test_what_each_device_takes_of_a_model(cli):
         ("faulty", 6, 3, "2 MaxPool"),
         ("nnapi-reference", 8, 1, ""),
     ]
+
+
+def test_devices_that_measure_nothing_are_not_listed():
+    report = SimpleNamespace(device="npu")
+    durations = ([], [Duration(None, None)] * 3, [Duration(1_000_000, None)])
+    clusters = [SimpleNamespace(report=report, durations=d) for d in durations]
+    found = device_times(SimpleNamespace(clusters=clusters))
+    assert found == (DeviceTime(2, "npu", 1.0, None),)

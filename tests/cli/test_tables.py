@@ -18,7 +18,7 @@ from ep_nnapi.diagnostics.inspect_context import Content
 from ep_nnapi.diagnostics.latency import Latency, Timed
 from ep_nnapi.diagnostics.output_kinds import Kind
 from ep_nnapi.diagnostics.run_and_compare import RunResult
-from ep_nnapi.diagnostics.verdict import Difference, Verdict
+from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.ops import OperatorInfo
@@ -133,16 +133,20 @@ def test_failures_and_times_of_devices(capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("reference", "sentence"),
+    ("reference", "less", "sentence"),
     [
-        (NEAR, "On nnapi-reference it is 5e-07: device npu computes wrongly."),
-        (FAR, "On nnapi-reference it is 0.25 too: not the arithmetic of npu."),
+        (NEAR, LessAccurate.NNAPI, "nnapi-reference it is 5e-07: device npu computes wrongly."),
+        (NEAR, LessAccurate.UNKNOWN, "it is 5e-07: the arithmetic of npu makes the difference."),
+        (FAR, LessAccurate.NNAPI, "nnapi-reference it is 0.25 too: not the arithmetic of npu."),
     ],
 )
 def test_the_cause_of_a_difference(
-    capsys: pytest.CaptureFixture[str], reference: Difference, sentence: str
+    capsys: pytest.CaptureFixture[str], reference: Difference, less: LessAccurate, sentence: str
 ) -> None:
-    assert sentence in printed(capsys, verdict=Verdict((FAR,)), on_reference=(reference,))
+    """No device is called wrong where no third computation says which side is."""
+    text = printed(capsys, verdict=Verdict((FAR,), less), on_reference=(reference,))
+    assert f"\nOn the host's nnapi-reference it is {reference.relative:.3g}" in text
+    assert sentence in text
 
 
 @pytest.mark.parametrize(

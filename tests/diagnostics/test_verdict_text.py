@@ -57,3 +57,8 @@ def test_another_shape_meets_no_tolerance() -> None:
 
 def test_nothing_compared_nothing_said() -> None:
     assert sentences(Verdict()) == []
+
+
+def test_a_constant_that_is_missed_has_no_spread_to_relate_to() -> None:
+    (sentence, _) = sentences(Verdict((difference("a", 0.5, spread=0.0),), LessAccurate.UNKNOWN))
+    assert sentence.startswith("a is 0.5 off where one value is expected throughout: no tolerance")
