@@ -60,6 +60,7 @@ class PrepareKeywords(OptionKeywords, total=False):
     optimization_style: str
     enable_type_reduction: bool | str
     embed: bool | str
+    partial: bool | str
 
 
 def changed(given: Mapping[str, object], **changes: Unpack[OptionKeywords]) -> OptionKeywords:

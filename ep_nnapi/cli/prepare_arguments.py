@@ -62,6 +62,11 @@ def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
         help="also list element types: required_operators_and_types.config",
     )
     argument("--embed", action="store_true", help="format context: weights in the model file")
+    argument(
+        "--partial",
+        action="store_true",
+        help="format context: leave nodes whose sizes depend on symbolic ones to the session",
+    )
 
 
 def _of_the_work(argument: Callable[..., argparse.Action]) -> None:
@@ -109,6 +114,7 @@ def call(
         "optimization_style": given.optimization_style,
         "enable_type_reduction": given.enable_type_reduction,
         "embed": given.embed,
+        "partial": given.partial,
     }
     stated = {name: v for name, v in chosen.items() if v is not None} | options
     return prepare(

@@ -144,6 +144,14 @@ def preparation(done: Preparation) -> None:
         (_prepared_row(m) for m in done.models),
     )
     line()
+    for model in done.models:
+        if model.compiled is not None and model.report is not None:
+            part = model.compiled
+            line(
+                f"{model.output}: compiled {part['nodes']} of {model.report['nodes']} nodes, with "
+                f"{part['weight_bytes']:,} bytes of weights (the model has "
+                f"{part['model_weight_bytes']:,})"
+            )
     line(f"manifest: {done.manifest}")
 
 

@@ -63,6 +63,7 @@ class Job:
     style: Style = Style.FIXED
     type_reduction: bool = False
     embed: bool = False
+    partial: bool = False
     options: Options = field(default_factory=Options)
 
     @property
@@ -85,6 +86,7 @@ class Job:
             "optimization_style": str(self.style),
             "enable_type_reduction": self.type_reduction,
             "embed": self.embed,
+            "partial": self.partial,
             **to_strings(self.options),
         }
 
@@ -175,9 +177,10 @@ def job_of(given: Mapping[str, object]) -> Job:
     style = _enum_value(Style, "optimization_style", rest.pop("optimization_style", "fixed"))
     reduced = _boolean("enable_type_reduction", rest.pop("enable_type_reduction", False))
     embed = _boolean("embed", rest.pop("embed", False))
+    partial = _boolean("partial", rest.pop("partial", False))
     options = parse(rest)
     options = replace(options, partitioning=options.partitioning.whole)
-    job = Job(level, form, platform, style, reduced, embed, options)
+    job = Job(level, form, platform, style, reduced, embed, partial, options)
     _check(job)
     return job
 
@@ -214,6 +217,8 @@ def _check(job: Job) -> None:
         if value and not any(c.extra == name for c in styled):
             owner = next(c.format for c in COMBINATIONS if c.extra == name)
             raise OptionError(f"{name} is for format {owner} only, not {job.format}")
+    if job.partial and job.format is not Format.CONTEXT:
+        raise OptionError(f"partial is for format context only, not {job.format}")
 
 
 _FUSED = ", which fuses nodes for the CPU before NNAPI sees them; nnapi-aware fuses the others"

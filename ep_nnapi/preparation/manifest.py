@@ -50,6 +50,7 @@ class Prepared:
     sources      digests of the model's files, by path relative to its folder
     outputs      digests of the written files; empty on failure
     report       `Report.to_json`
+    compiled     fields of `CompiledPart`, for format context: what is compiled ahead of time
     differences  from the original, one for each model output
     operators    lines of required_operators.config
     error        the reason for a failure, in one sentence
@@ -65,6 +66,7 @@ class Prepared:
     report: Mapping[str, Any] | None = None
     differences: Sequence[Mapping[str, Any]] = ()
     operators: Sequence[str] = ()
+    compiled: Mapping[str, int] | None = None
     error: str | None = None
     unusable: bool = False
     skipped: bool = False

@@ -18,7 +18,7 @@ from ep_nnapi.preparation.external_data import ExternalData, external_data_of
 from ep_nnapi.preparation.fix_shapes import with_static_shapes
 from ep_nnapi.preparation.job import Format, Job, Level, Style
 from ep_nnapi.preparation.ort_export import check_replay, save_onnx, save_ort, save_replayed
-from ep_nnapi.preparation.write_epcontext import save_context
+from ep_nnapi.preparation.write_epcontext import CompiledPart, save_context
 from ep_nnapi.preparation.write_tflite import save_tflite
 from ep_nnapi.report import Report
 
@@ -31,6 +31,7 @@ class SavedModel:
     """Result of preparing a model.
 
     report     the provider's report on the nodes offered to it
+    compiled   how much of the model is compiled ahead of time, for format context
     operators  operators that a reduced ONNX Runtime build needs: lines of its own config tool
     beside     external data files of the source model
     """
@@ -38,6 +39,7 @@ class SavedModel:
     report: Report
     operators: tuple[str, ...]
     external_files: tuple[Path, ...] = ()
+    compiled: CompiledPart | None = None
 
 
 def save_prepared(model: Path, out: Path, job: Job, scratch: Path | None = None) -> SavedModel:
@@ -68,9 +70,9 @@ def _check_size(model: Path, external: ExternalData) -> None:
 
 def _saved(model: Path, out: Path, job: Job, scratch: Path) -> SavedModel:
     if job.format in (Format.CONTEXT, Format.TFLITE):
-        compiled = _compiled(model, out, job, scratch)
-        _check_names(compiled, job)
-        return SavedModel(compiled, ())
+        found, part = _compiled(model, out, job, scratch)
+        _check_names(found, job)
+        return SavedModel(found, (), compiled=part)
     save = save_ort if job.format is Format.ORT else save_onnx
     report = save(model, out, job)
     if job.style is Style.RUNTIME:
@@ -91,7 +93,9 @@ def _check_names(report: Report, job: Job) -> None:
         check_excluded(job.options, report)
 
 
-def _compiled(model: Path, out: Path, job: Job, scratch: Path) -> Report:
+def _compiled(
+    model: Path, out: Path, job: Job, scratch: Path
+) -> tuple[Report, CompiledPart | None]:
     """Optimizes the model, then saves it with its clusters compiled, or the clusters alone.
 
     Casts of constants that ONNX Runtime inserted for the CPU are folded first. Otherwise it would
@@ -103,8 +107,8 @@ def _compiled(model: Path, out: Path, job: Job, scratch: Path) -> Report:
             save_onnx(saved, out, Job(Level.BASIC, Format.ONNX, job.platform))
             out.replace(saved)
         if job.format is Format.TFLITE:
-            return save_tflite(saved, out, job.options, scratch)
-        return save_context(saved, out, job.options, embed=job.embed)
+            return save_tflite(saved, out, job.options, scratch), None
+        return save_context(saved, out, job.options, embed=job.embed, partial=job.partial)
 
 
 def _operators(model: Path, out: Path, job: Job) -> tuple[str, ...]:

@@ -125,6 +125,7 @@ def _prepared(task: Task, runner: StepRunner) -> Prepared:
         sources,
         report=saved["report"],
         operators=saved["operators"],
+        compiled=saved["compiled"],
     )
     if task.verification is not None:
         runner.run("record", asked)

@@ -18,7 +18,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,6 +41,7 @@ def _save(task: Data) -> Data:
     return {
         "report": saved.report.to_json(),
         "operators": saved.operators,
+        "compiled": saved.compiled and asdict(saved.compiled),
         "external_files": [str(p) for p in saved.external_files],
     }
 

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 import networkx as nx
@@ -35,6 +36,20 @@ from ep_nnapi.report import Report
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledPart:
+    """How much of a model is compiled ahead of time.
+
+    nodes               ONNX nodes in compiled clusters; the report has the number of all
+    weight_bytes        bytes of the constants of these clusters, with biases that lowerings add
+    model_weight_bytes  bytes of the model's initializers, after its optimization
+    """
+
+    nodes: int
+    weight_bytes: int
+    model_weight_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Compiled:
     """A cluster and its serialized context."""
 
@@ -42,15 +57,18 @@ class _Compiled:
     packed: Container
 
 
-def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Report:
+def save_context(
+    model: Path, out: Path, options: Options, *, embed: bool, partial: bool = False
+) -> tuple[Report, CompiledPart]:
     """Writes `model` with each cluster compiled into an EPContext node.
 
     model   already optimized; gets unique node names and is otherwise used as it is
     embed   weights in the model file; else in a file next to it with its digest in the name, so
             that a replaced model never loads the weights of another
-    Nodes with symbolic or data-dependent shapes stay ONNX nodes and are compiled when they run. The
-    report includes them, in clusters as a session on `model` would have. Raises ModelError if
-    there is nothing to compile.
+    partial leave nodes whose shapes depend on symbolic sizes of inputs as they are
+    Nodes with data-dependent shapes stay ONNX nodes and are compiled when they run. The report
+    includes them, in clusters as a session on `model` would have. Raises ModelError if there is
+    nothing to compile, and without `partial` for nodes that depend on symbolic sizes of inputs.
     """
     proto = onnx.load(str(model))
     make_names_unique(proto)
@@ -61,13 +79,34 @@ def save_context(model: Path, out: Path, options: Options, *, embed: bool) -> Re
     compiled = [_Compiled(c, pack(c.lowered, model_has_checksum=True)) for c in clusters]
     if not compiled:
         raise ModelError(why_not_compiled(proto, provider.report))
+    part = _part_of(proto, compiled)
+    free = [i.name for i in proto.graph.input if _is_symbolic(i)]
+    if free and part.nodes < provider.report.taken and not partial:
+        raise ModelError(
+            f"only {part.nodes} of the {provider.report.taken} nodes that NNAPI takes can be "
+            f"compiled ahead of time, with {part.weight_bytes:,} bytes of weights (the model "
+            f"has {part.model_weight_bytes:,}): sizes depend on {', '.join(free)}; give them with "
+            f"--fix {free[0]}=SIZES, or leave the rest to the session with --partial"
+        )
     contexts = contexts_of([one.packed for one in compiled], None if embed else out)
     for i, (one, context) in enumerate(zip(compiled, contexts, strict=True)):
         _replace(proto.graph, one.cluster, _context_node(one.cluster, f"nnapi_{i}", context))
     _drop_unused(proto)
     _add_metadata(proto, compiled, provider.compatibility_info)
     _save(proto, out)
-    return provider.report
+    return provider.report, part
+
+
+def _part_of(proto: ModelProto, compiled: Sequence[_Compiled]) -> CompiledPart:
+    return CompiledPart(
+        sum(len(one.cluster.report.nodes) for one in compiled),
+        sum(block.nbytes for one in compiled for block in one.packed.weights),
+        sum(
+            prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
+            for graph in graphs(proto.graph)
+            for t in graph.initializer
+        ),
+    )
 
 
 def static_clusters(

@@ -56,7 +56,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     ]
     if not clusters:
         raise ModelError(why_not_compiled(proto, provider.report))
-    whole = len(clusters) == 1 and provider.report.taken == provider.report.nodes
+    whole = len(clusters) == 1 and len(clusters[0].report.nodes) == provider.report.nodes
     if not whole:
         onnx.save(_exposed(proto, clusters), str(scratch / EXPOSED))
     for n, cluster in enumerate(clusters):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +14,12 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
+from ep_nnapi.cli.main import main
 from ep_nnapi.epcontext.layout import FORMAT_VERSION
 from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP, EP_SOURCE
-from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.options import parse
+from ep_nnapi.preparation.job import job_of
 from ep_nnapi.preparation.write_epcontext import save_context
 from ep_nnapi.report import Report
 from tests.provider.test_planner import SHAPE, model
@@ -30,7 +33,8 @@ def written(
     """The model that is written for `proto`, and the report."""
     source, out = folder / "source.onnx", folder / "out.onnx"
     onnx.save(proto, source)
-    report = save_context(source, out, parse({"device": "nnapi-reference", **options}), embed=embed)
+    chosen = parse({"device": "nnapi-reference", **options})
+    report, _ = save_context(source, out, chosen, embed=embed, partial=True)
     return onnx.load(out), report
 
 
@@ -190,3 +194,41 @@ def test_large_models_keep_their_tensors_in_a_file(
     assert len(list(tmp_path.glob("out.*.data"))) == 1
     (result,) = computed(tmp_path, {"x": X})
     np.testing.assert_array_equal(result[511], np.abs(X))
+
+
+def of_both_sizes(path: Path, **sizes: int) -> Path:
+    """Two products, of which only the second has a symbolic number of rows."""
+    value, relu = helper.make_tensor_value_info, helper.make_node
+    weights = [numpy_helper.from_array(np.ones((4, n), np.float32), f"w{n}") for n in (2, 1000)]
+    nodes = [relu("MatMul", [x, w.name], [y]) for x, w, y in zip("ab", weights, "yz", strict=True)]
+    inputs = [value("a", 1, [3, 4]), value("b", 1, [sizes.get("rows", "rows"), 4])]
+    outputs = [value("y", 1, [3, 2]), value("z", 1, ["rows", 1000])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_what_symbolic_sizes_leave_is_refused_or_counted(tmp_path: Path, capsys) -> None:
+    path, out = of_both_sizes(tmp_path / "m.onnx"), tmp_path / "out"
+    command = ["prepare", str(path), "-o", str(out), "--format", "context"]
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert "only 1 of the 2 nodes that NNAPI takes can be compiled ahead of time, with 44 " in said
+    assert "sizes depend on b; give them with --fix b=SIZES, or leave the rest to" in said
+    assert not list(out.glob("*.onnx"))
+    for more, nodes, weights in (["--partial"], 1, 44), (["--fix", "rows=5"], 2, 20048):
+        assert main([*command, *more]) == 0
+        printed = f"m_ctx.onnx: compiled {nodes} of 2 nodes, with {weights:,} bytes of weights"
+        assert f"{printed} (the model has 16,032)" in capsys.readouterr().out
+        (entry,) = json.loads((out / "manifest.json").read_text())["models"]
+        assert entry["compiled"] == {
+            "nodes": nodes,
+            "weight_bytes": weights,
+            "model_weight_bytes": 16032,
+        }
+
+
+def test_partial_is_for_contexts() -> None:
+    with pytest.raises(OptionError, match="partial is for format context only, not ort"):
+        job_of({"partial": True})
