@@ -100,6 +100,14 @@ class PlanOnly:
         """Changes those of the other provider."""
         self.provider.set_dynamic_options(given)
 
+    def begin(self, running: str) -> None:
+        """Passes it on."""
+        self.provider.begin(running)
+
+    def end(self) -> None:
+        """Passes it on."""
+        self.provider.end()
+
     @property
     def compatibility_info(self) -> str:
         """The other provider's."""

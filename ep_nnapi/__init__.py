@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort.session import register as register
     from ep_nnapi.preparation.batch import prepare as prepare
     from ep_nnapi.provider.devices import devices as devices
+    from ep_nnapi.provider.receipt import receipts as receipts
     from ep_nnapi.report import Report as Report
     from ep_nnapi.rewriting.fix import fix as fix
     from ep_nnapi.target import NnapiFlag as NnapiFlag
@@ -65,6 +66,7 @@ _HOME = {
     "Reason": "nnapi.errors",
     "ops": "ops",
     "prepare": "preparation.batch",
+    "receipts": "provider.receipt",
     "record_profile": "diagnostics.record_profile",
     "register": "ort.session",
     "Rejection": "errors",

@@ -45,6 +45,7 @@ class OptionKeywords(TypedDict, total=False):
     compilation_timeout: float | str | None
     execution_timeout: float | str | None
     cache_dir: _File
+    receipt: _File
     intra_op_num_threads: int | str
     spinning: str
     settings: _File

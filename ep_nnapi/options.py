@@ -210,6 +210,13 @@ class Options:
         Category.EXECUTION,
         "folder in which devices keep compiled models between sessions (default: none)",
     )
+    receipt: str | None = option(
+        None,
+        parsers.path,
+        "FILE",
+        Category.EXECUTION,
+        "write what ran where, as JSON, when the session ends (default: no file)",
+    )
     intra_op_num_threads: int | None = option(
         None,
         parsers.count,

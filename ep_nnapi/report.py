@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Any
 
 from ep_nnapi import report_html
@@ -30,10 +31,71 @@ class Notice:
     warning: bool = False
 
 
+class Phase(StrEnum):
+    """When it turned out that a device does not compute a cluster."""
+
+    COMPILE = "compile"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Substitute:
+    """What computes a cluster, or some of its runs, in place of the device that was to.
+
+    to      the NNAPI device nnapi-reference, or CPU_FALLBACK
+    reason  one sentence
+    """
+
+    device: str
+    to: str
+    phase: Phase
+    reason: str
+
+    @property
+    def for_many_reasons(self) -> Substitute:
+        """The same for reasons that are too many to be told apart."""
+        return replace(self, reason="further reasons")
+
+    @property
+    def text(self) -> str:
+        """The clause "to in place of device (at compile): reason"."""
+        return f"{self.to} in place of {self.device} (at {self.phase}): {self.reason}"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON, without the device, which the cluster has."""
+        return {"to": self.to, "phase": str(self.phase), "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackRuns:
+    """Runs that something else than a cluster's device computed; `cluster` is its number."""
+
+    cluster: int
+    by: Substitute
+    runs: int
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        return f"Cluster {self.cluster}: {runs} on {self.by.text}"
+
+    def to_json(self) -> dict[str, object]:
+        """Plain data for JSON."""
+        about = {"cluster": self.cluster, "from": self.by.device}
+        return {**about, **self.by.to_json(), "runs": self.runs}
+
+
+CPU_FALLBACK = "cpu"
+"""The name of ONNX Runtime's CPU provider as a fallback."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
     """One cluster: node names, boundary tensors and their total bytes, and the device.
 
+    device    computes the cluster
+    substitute  how it took the place of a device that did not compile the cluster, if it did
     op_types  the operator types of the nodes, in the order of `nodes`
     cpu_us    estimated microseconds of a run on the CPU provider; None if it is not estimated
     nnapi_us  estimated microseconds of a run on NNAPI, boundary tensors included
@@ -47,6 +109,12 @@ class ClusterReport:
     op_types: tuple[str, ...] = ()
     cpu_us: float | None = field(default=None, compare=False)
     nnapi_us: float | None = field(default=None, compare=False)
+    substitute: Substitute | None = None
+
+    @property
+    def intended_device(self) -> str:
+        """The device that was to compute the cluster."""
+        return self.device if self.substitute is None else self.substitute.device
 
     @property
     def operators(self) -> str:
@@ -67,7 +135,11 @@ class ClusterReport:
             "outputs": list(self.outputs),
             "boundary_bytes": self.boundary_bytes,
             "device": self.device,
-        }
+        } | (
+            {}
+            if self.substitute is None
+            else {"fallback": {"from": self.substitute.device, **self.substitute.to_json()}}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +215,12 @@ class Report:
         return sum(len(c.nodes) for c in self.clusters)
 
     @property
+    def substitutes(self) -> list[str]:
+        """One sentence for each cluster that its device did not compile: what computes it."""
+        found = enumerate(c.substitute for c in self.clusters)
+        return [f"Cluster {i} on {each.text}" for i, each in found if each is not None]
+
+    @property
     def boundary_bytes(self) -> int:
         """Total bytes of the boundary tensors of all clusters."""
         return sum(c.boundary_bytes for c in self.clusters)
@@ -158,6 +236,7 @@ class Report:
         for reason, _ in reasons.most_common():
             operators = operator_counts(r.op_type for r in self.rejections if r.reason is reason)
             lines.append(f"  left to the CPU for {reason}: {operators}")
+        lines += [f"  {text}" for text in self.substitutes]
         return (
             "\n".join(line if len(line) <= _WIDTH else f"{line[:_WIDTH]}..." for line in lines)
             + ">"
@@ -172,6 +251,7 @@ class Report:
         return report_html.summary(
             f"{self.summary}, target {self.target}.",
             report_html.table(report_html.CLUSTER_COLUMNS, clusters) if clusters else "",
+            report_html.paragraphs(self.substitutes),
             report_html.rejection_tables(self.rejections) if self.rejections else "",
         )
 

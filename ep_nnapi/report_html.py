@@ -36,6 +36,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = 
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def paragraphs(texts: Iterable[str]) -> str:
+    """Each text as a paragraph, escaped."""
+    return "".join(f"<p>{text(each)}</p>" for each in texts)
+
+
 def folded(rejections: Iterable[Rejection]) -> Mapping[str, list[list[Rejection]]]:
     """Rejections by reason, the most frequent first, and within it by operator and kind."""
     reasons: dict[str, dict[tuple[str, str], list[Rejection]]] = {}

@@ -20,7 +20,15 @@ FORMAT = "ep-nnapi settings"
 VERSION = 1
 LEVELS = ("basic", "extended", "all", "nnapi-aware")
 FILE_OPTIONS = frozenset(
-    ("runtime", "device_profile", "calibration", "cache_dir", "custom_ops_library", "settings")
+    (
+        "runtime",
+        "device_profile",
+        "calibration",
+        "cache_dir",
+        "receipt",
+        "custom_ops_library",
+        "settings",
+    )
 )
 """Options that name a file or a library, which settings may not."""
 _MAX_BYTES = 1 << 20

@@ -58,7 +58,7 @@ class FaultyDevice:
     def supported(self, model: Model) -> tuple[bool, ...]:
         return tuple(
             op.spec.name not in self.declines
-            and op.origin[0] not in self.nodes
+            and self.nodes.isdisjoint(op.origin[:1])
             and not (self.every and i % self.every == 0)
             for i, op in enumerate(model.operations, start=1)
         )

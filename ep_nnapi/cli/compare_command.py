@@ -104,8 +104,8 @@ def show(found: Comparison) -> None:
     )
     for sentence in sentences(found.verdict):
         line(sentence)
-    for failure in found.failures:
-        line(f"A device failed, and its fallback computed the outputs: {failure}")
+    for fallback in found.fallbacks:
+        line(fallback.text)
     if found.clusters:
         line()
         line("Clusters, each fed with the CPU's values:")

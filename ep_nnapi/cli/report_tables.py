@@ -27,6 +27,8 @@ def report(found: Report) -> None:
                 for i, c in rows
             ),
         )
+    for text in found.substitutes:
+        line(text)
     if found.notes:
         line()
         line(f"Taken with a note: {_nodes(len(found.notes))}")

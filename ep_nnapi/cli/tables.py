@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ep_nnapi.cli import report_tables as report_printing
 from ep_nnapi.cli.terminal import line, table
+from ep_nnapi.report import Phase
 
 if TYPE_CHECKING:
     from ep_nnapi.costs.calibration import Calibration
@@ -63,8 +64,8 @@ def run_result(result: RunResult) -> None:
         )
     else:
         _differences(result)
-    for failure in result.failures:
-        line(f"A device failed, and its fallback computed the outputs: {failure}")
+    for fallback in result.fallbacks:
+        line(fallback.text)
     for time in result.device_times:
         line(f"Cluster {time.cluster}, as {time.device} measured it: {_device_time(time)}")
     if result.on_reference:
@@ -125,8 +126,12 @@ def run_data(result: RunResult) -> dict[str, object]:
         "against": result.against,
         "differences": [d.to_json() for d in result.differences],
         "on_reference": [d.to_json() for d in result.on_reference],
-        "failures": [str(failure) for failure in result.failures],
+        "failures": [
+            *map(str, result.failures),
+            *(f.by.reason for f in result.fallbacks if f.by.phase is Phase.COMPILE),
+        ],
         "fallback_runs": result.fallback_runs,
+        "fallbacks": [fallback.to_json() for fallback in result.fallbacks],
         "device_times": [asdict(time) for time in result.device_times],
     }
     if result.latency is not None:

@@ -60,6 +60,11 @@ def _checked(model: ModelSource, options: Mapping[str, object], *, fast: bool) -
         fixed_model(source(model), options) as (static, rest),
     ):
         chosen = parse(rest)
+        if chosen.receipt is not None:
+            raise OptionError(
+                "nothing runs here, so there is no receipt; give the option to run, compare, tune "
+                "or a session"
+            )
         provider = partitioned_at(static, chosen, _Level.ORT_ENABLE_BASIC, fast=fast)
     check_excluded(chosen, provider.report)
     return provider

@@ -122,7 +122,7 @@ class ObservingProvider(Provider):
     def __init__(self, options: Options, observe: Observer) -> None:
         """Creates a provider with these options, except for the fallback."""
         # fallback = cpu: clusters have their ONNX nodes for the CPU provider
-        super().__init__(replace(options, fallback=Fallback.CPU))
+        super().__init__(replace(options, fallback=Fallback.CPU, receipt=None))
         self._observe = observe
 
     def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:

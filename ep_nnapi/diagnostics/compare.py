@@ -27,7 +27,8 @@ from ep_nnapi.nnapi.errors import ModelError, OptionError, RuntimeFailure
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, Options, parse
 from ep_nnapi.provider.devices import devices
-from ep_nnapi.report import ClusterReport, Report
+from ep_nnapi.provider.receipt import fallbacks_of
+from ep_nnapi.report import ClusterReport, FallbackRuns, Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.sessions.custom_ops import custom_ops
 
@@ -67,7 +68,8 @@ class Comparison:
     verdict   on the model's outputs: differences, and which provider is less accurate
     measures  errors of each output, over all runs
     clusters  errors of each cluster by itself, by its number in the report; those that ran
-    failures  device failures after which a fallback computed outputs of the model
+    failures  the last device failures in runs, after which a fallback computed the outputs
+    fallbacks  what computed runs of clusters in place of their devices, and why
     culprit   the first operation that is wrong in the first cluster that is; None if none is
     nodes     errors of each node by itself, by its name, if requested
     """
@@ -78,6 +80,7 @@ class Comparison:
     measures: Mapping[str, ErrorMeasures]
     clusters: Mapping[int, ClusterErrors]
     failures: tuple[RuntimeFailure, ...] = ()
+    fallbacks: tuple[FallbackRuns, ...] = ()
     culprit: Culprit | None = None
     nodes: Mapping[str, ClusterErrors] = field(default_factory=dict)
 
@@ -90,7 +93,7 @@ class Comparison:
     def negative(self) -> bool:
         """True if an output or a cluster is beyond the tolerance and NNAPI less accurate."""
         wrong = any(c.negative for c in self.clusters.values())
-        return self.verdict.negative or wrong or bool(self.failures)
+        return self.verdict.negative or wrong or bool(self.fallbacks)
 
     def to_json(self) -> dict[str, object]:
         """Returns plain data for JSON."""
@@ -102,6 +105,7 @@ class Comparison:
             "outputs": [differences[n] | m.to_json() for n, m in self.measures.items()],
             "clusters": [{"cluster": n, **c.to_json()} for n, c in self.clusters.items()],
             "failures": [str(failure) for failure in self.failures],
+            "fallbacks": [fallback.to_json() for fallback in self.fallbacks],
             "culprit": None if self.culprit is None else self.culprit.to_json(),
             "nodes": [{"node": n, "error": error} for n, error in self.node_errors.items()],
             "beyond_tolerance": self.negative,
@@ -154,8 +158,17 @@ def compare(
         culprit = subject.culprit(clusters)
         nodes = subject.nodes() if by_node else {}
     drawn = seed if paths_of(inputs) == () else None
-    failures = provider.failures
-    return Comparison(provider.report, drawn, verdict, measures, clusters, failures, culprit, nodes)
+    return Comparison(
+        provider.report,
+        drawn,
+        verdict,
+        measures,
+        clusters,
+        provider.failures,
+        fallbacks_of(provider),
+        culprit,
+        nodes,
+    )
 
 
 def _measures(got: Runs, want: Runs) -> dict[str, ErrorMeasures]:

@@ -19,6 +19,7 @@ from ep_nnapi.graph.value import Dim
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords, changed, without
 from ep_nnapi.options import parse
+from ep_nnapi.provider.receipt import standing_for
 from ep_nnapi.sessions.cpu import CPU, session_of
 from ep_nnapi.sizes.symbols import Shapes, fixed_symbols
 
@@ -46,7 +47,7 @@ def fixed_model(
     with as_files(model, ()) as (path, _), TemporaryDirectory(prefix="ep-nnapi-") as folder:
         static = Path(folder, f"{path.stem}.onnx")
         write_fixed(path, static, shapes, static.with_suffix(".weights"))
-        with errors_about(called, static):
+        with errors_about(called, static), standing_for(model, str(static)):
             yield str(static), changed(options, fix=())
 
 

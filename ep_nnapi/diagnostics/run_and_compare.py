@@ -46,7 +46,8 @@ from ep_nnapi.options import HOST, parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider
-from ep_nnapi.report import Report
+from ep_nnapi.provider.receipt import fallbacks_of
+from ep_nnapi.report import FallbackRuns, Report
 from ep_nnapi.sessions.cpu import CPU, exact_options, saturates
 from ep_nnapi.sessions.custom_ops import custom_ops
 from ep_nnapi.target import NnapiFlag
@@ -68,8 +69,8 @@ class RunResult:
     outputs       one dictionary for each run
     verdict       differences from the expected outputs, and which provider is less accurate
     on_reference  differences of nnapi-reference, if another device exceeds the tolerance
-    failures      device failures after which a fallback computed the outputs
-    fallback_runs  runs of clusters that a fallback computed
+    failures      the last device failures in runs, after which a fallback computed the outputs
+    fallbacks     what computed runs of clusters in place of their devices, and why
     device_times  what the devices measured themselves
     recognised    index of the largest output of each row, if the rows have labels
     labels        class labels of the rows, if given
@@ -82,7 +83,7 @@ class RunResult:
     verdict: Verdict
     on_reference: tuple[Difference, ...]
     failures: tuple[RuntimeFailure, ...]
-    fallback_runs: int
+    fallbacks: tuple[FallbackRuns, ...]
     device_times: tuple[DeviceTime, ...]
     recognised: Array | None
     labels: Array | None
@@ -93,6 +94,11 @@ class RunResult:
     def differences(self) -> tuple[Difference, ...]:
         """One difference for each output, over all runs; empty without expected outputs."""
         return self.verdict.differences
+
+    @property
+    def fallback_runs(self) -> int:
+        """The number of runs of clusters that a fallback computed."""
+        return sum(fallback.runs for fallback in self.fallbacks)
 
     @property
     def worst(self) -> float:
@@ -234,7 +240,7 @@ def _result(
         verdict,
         (),
         provider.failures,
-        provider.fallback_runs,
+        fallbacks_of(provider),
         device_times(provider),
         recognised,
         labels,
@@ -248,8 +254,11 @@ def _on_reference(report: Report, options: Mapping[str, object]) -> bool:
 
 
 def on_reference_device(options: Mapping[str, object]) -> dict[str, object]:
-    """Returns the options for the host runtime's nnapi-reference in place of their device."""
-    return {**options, "runtime": HOST, "device": REFERENCE_DEVICE}
+    """Returns the options for the host runtime's nnapi-reference in place of their device.
+
+    The receipt is that of their device's session.
+    """
+    return {**options, "runtime": HOST, "device": REFERENCE_DEVICE, "receipt": None}
 
 
 def run_on_nnapi(
@@ -266,7 +275,7 @@ def _profiled_runs(
     options: Mapping[str, object],
     settings: onnxruntime.SessionOptions,
 ) -> onnxruntime.InferenceSession:
-    provider, session = nnapi_session(model, options, settings)
+    provider, session = nnapi_session(model, {**options, "receipt": None}, settings)
     for given in feeds.runs:
         outputs_of(session, given, provider)
     return session

@@ -119,7 +119,8 @@ def _clusters(found: Findings) -> str:
         "NNAPI and CPU are estimated times of a run, by the default cost model of a phone unless "
         "a calibration is given; measured is that of a run on this machine (report --measure)."
     )
-    return f"{report_html.table(columns, rows)}<p>{note}</p>"
+    below = report_html.paragraphs([*found.report.substitutes, note])
+    return report_html.table(columns, rows) + below
 
 
 def _times(found: Findings) -> str:

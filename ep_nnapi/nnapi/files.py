@@ -102,6 +102,22 @@ def write_text(path: Path, text: str) -> None:
         raise OptionError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def require_writable(path: str, name: str) -> None:
+    """Raises OptionError, which names the option `name`, if no file can be written at `path`."""
+    try:
+        if os.path.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # raises for a name that no file can have
+        if not _stays(path):
+            probe = os.path.join(os.path.dirname(path), TEMPORARY_PREFIX + secrets.token_hex(8))
+            os.close(os.open(probe, _CREATE))
+            os.unlink(probe)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise OptionError(f"{name} is {path!r}, which cannot be written: {why}") from None
+
+
 def digest_of(file: str | Path | bytes, deadline: float | None = None) -> str:
     """SHA-256 of a file or of its contents, in hex.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from ep_nnapi.nnapi.interrupts import escaped, hold
 from ep_nnapi.ort._native import ffi, lib
@@ -31,17 +32,25 @@ def new_struct(make: Callable[..., CData], itself: object, *arguments: object) -
     return struct
 
 
-def release_of(free: Callable[[CData], None]) -> Callable[[CData], None]:
+def release_of(
+    free: Callable[[CData], None], close: Callable[[Any], None] | None = None
+) -> Callable[[CData], None]:
     """Returns the function that drops the object of a C struct and frees the struct by `free`.
+
+    close   called with the object before, unless Python shuts down
 
     It refers to no global name: Python, as it shuts down, sets those of a module to None before
     the last sessions are released.
     """
-    objects = live_objects
+    objects, shuts_down = live_objects, sys.is_finalizing
 
     def release(struct: CData) -> None:
-        del objects[struct]
-        free(struct)
+        try:
+            if close is not None and not shuts_down():
+                close(objects[struct][1])
+        finally:
+            del objects[struct]
+            free(struct)
 
     return release
 

@@ -65,6 +65,14 @@ class Provider(Protocol):
 
     error: Exception | None
 
+    def begin(self, running: str) -> None:
+        """Called once the provider has a session, with the version of ONNX Runtime."""
+        ...
+
+    def end(self) -> None:
+        """Called when the session has ended."""
+        ...
+
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """Returns the compiled clusters to take from `graph`.
 

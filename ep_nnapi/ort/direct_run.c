@@ -178,11 +178,23 @@ typedef struct {
   atomic_int failed;
 } DirectSlot;
 
+static void count_direct_run(DirectCounts *counts, int64_t ns) {
+  int64_t least;
+  __atomic_fetch_add(&counts->runs, 1, __ATOMIC_RELAXED);
+  if (!counts->timed) return;
+  __atomic_fetch_add(&counts->total_ns, ns, __ATOMIC_RELAXED);
+  least = __atomic_load_n(&counts->least_ns, __ATOMIC_RELAXED);
+  while ((least == 0 || ns < least) &&
+         !__atomic_compare_exchange_n(&counts->least_ns, &least, ns, 1, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED))
+    continue;
+}
+
 /* After a long run Python does the next, which it can end. */
 static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *fits) {
   const DirectRun *run;
   OrtStatus *status = NULL;
-  int64_t start;
+  int64_t start, ns;
   atomic_fetch_add(&entry->users, 1);
   run = atomic_load(&entry->run);
   if (run != NULL) status = match_all(run, context, fits);
@@ -190,7 +202,9 @@ static OrtStatus *run_entry(DirectEntry *entry, OrtKernelContext *context, int *
     start = now_ns();
     atomic_store(&entry->last, start);
     status = run_on_tensors(run, context);
-    if (now_ns() - start > run->long_ns) atomic_store(&entry->run, NULL);
+    ns = now_ns() - start;
+    if (status == NULL) count_direct_run(run->counts, ns);
+    if (ns > run->long_ns) atomic_store(&entry->run, NULL);
   }
   atomic_fetch_sub(&entry->users, 1);
   return status;

@@ -32,10 +32,10 @@ class _Entry:
         self.used: Callable[[], object] | None = None
         self.kept: list[tuple[CData, object]] = [(ffi.NULL, None)]
 
-    def change(self, session: InnerSession, run: DirectRun) -> None:
+    def change(self, session: InnerSession, run: DirectRun, counts: CData) -> None:
         """Replaces the run; C code has to be told."""
         self.session, self.used = session, run.used
-        self.kept.append(_run_struct(session, run))
+        self.kept.append(_run_struct(session, run, counts))
 
     def clear(self) -> None:
         """Removes the run; C code has to be told."""
@@ -51,6 +51,7 @@ class DirectSlot:
         self._runner = runner
         self._compute: CData | None = None
         self._entries: list[_Entry] = []
+        self._counts: dict[object, CData] = {}
 
     def attach(self, compute: CData) -> None:
         """Sets the PyCompute of the fused node, which lives as long as this object."""
@@ -77,10 +78,18 @@ class DirectSlot:
                 if entry.session not in wanted:
                     entry.clear()
             for session in wanted.keys() - {entry.session for entry in self._entries}:
-                self._free_entry().change(session, wanted[session])
+                run = wanted[session]
+                self._free_entry().change(session, run, self._counts_of(run))
             for i, entry in enumerate(self._entries):
                 if lib.set_direct_run(self._compute, i, entry.kept[-1][0]):
                     del entry.kept[:-1]
+
+    def _counts_of(self, run: DirectRun) -> CData:
+        """Returns what counts runs like this one, which is on the cluster's record from now on."""
+        if run.by not in self._counts:
+            self._counts[run.by] = counts = ffi.new("DirectCounts *", {"timed": run.timed})
+            run.count(lambda: (counts.runs, counts.total_ns, counts.least_ns))
+        return self._counts[run.by]
 
     def _wanted(self) -> dict[InnerSession, DirectRun]:
         """Returns what C code can do of the runs that the runner allows, those that ran last."""
@@ -107,7 +116,7 @@ class DirectSlot:
                     lib.set_direct_run(self._compute, i, ffi.NULL)
 
 
-def _run_struct(session: InnerSession, direct: DirectRun) -> tuple[CData, object]:
+def _run_struct(session: InnerSession, direct: DirectRun, counts: CData) -> tuple[CData, object]:
     """Returns a DirectRun in C, and what must live as long as it."""
     given, owned_given = _tensors(direct.given)
     inputs, owned_inputs = _tensors(direct.tensors.inputs)
@@ -118,7 +127,9 @@ def _run_struct(session: InnerSession, direct: DirectRun) -> tuple[CData, object
     run.given, run.inputs, run.outputs = given, inputs, outputs
     run.given_count, run.input_count, run.output_count = len(given), len(inputs), len(outputs)
     run.long_ns = round(device_session.LONG_RUN * 1e9)
-    return run, (session, given, inputs, outputs, owned_given, owned_inputs, owned_outputs)
+    run.counts = counts
+    owned = owned_given, owned_inputs, owned_outputs
+    return run, (session, given, inputs, outputs, owned, counts)
 
 
 def _tensors(places: Sequence[Place]) -> tuple[CData, object]:

@@ -53,6 +53,10 @@ class Ep:
         self._interrupt: BaseException | None = None
         self._nodes: WeakSet[FusedNode] = WeakSet()
 
+    def close(self) -> None:
+        """Ends the session of the provider."""
+        self._provider.end()
+
     def get_capability(self, handle: int, support: CData) -> None:
         """GetCapability: claims the clusters that the provider plans for this graph.
 

@@ -10,6 +10,7 @@ from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.options import Options
 from ep_nnapi.ort._native import lib
+from ep_nnapi.ort.api import text
 from ep_nnapi.ort.context import context_options
 from ep_nnapi.ort.context_data import ContextData
 from ep_nnapi.ort.contract import Cluster, OpenProvider, Provider
@@ -77,7 +78,9 @@ class Factory:
         if context is not None:
             own["dynamic_shapes"] = "off"  # nodes with symbolic shapes stay ONNX nodes
         own = {**_spinning(entries), **own}
-        return Ep(self.open_provider(own), logger, context, data)
+        provider = self.open_provider(own)
+        provider.begin(text(lib.running_version()))
+        return Ep(provider, logger, context, data)
 
     def options_on(self, hardware: Sequence[CData], given: Mapping[str, str]) -> dict[str, str]:
         """Returns the provider's options for a session on these hardware devices."""
@@ -111,6 +114,12 @@ class NoNodesProvider:
 
     def __init__(self) -> None:
         self.listeners: list[Listener] = []  # there are no events
+
+    def begin(self, running: str) -> None:
+        """Does nothing: there are no clusters to tell of."""
+
+    def end(self) -> None:
+        """Does nothing, as `begin`."""
 
     def plan(self, graph: Graph) -> Sequence[Cluster]:
         """Returns no clusters."""

@@ -22,6 +22,7 @@ struct PyEp { OrtEp base; void *undeclared[UNDECLARED], *self; const char *name;
 
 static const OrtApi *api;
 static const OrtEpApi *ep_api;
+static const char *running; /* version of ONNX Runtime */
 static uint32_t implemented; /* version of the structs that are given to the running ONNX Runtime */
 
 /* Takes the API of the floor, and the version of the running ONNX Runtime, like "1.31.1". */
@@ -30,10 +31,13 @@ static int use_api(const OrtApiBase *base) {
   api = base->GetApi(REQUIRED_API);
   if (api == NULL) return 0;
   ep_api = api->GetEpApi();
-  (void)sscanf(base->GetVersionString(), "1.%u", &minor);
+  running = base->GetVersionString();
+  (void)sscanf(running, "1.%u", &minor);
   implemented = minor < NEWEST ? minor : NEWEST;
   return 1;
 }
+
+const char *running_version(void) { return running; }
 
 OrtStatus *create_status(const char *message) { return api->CreateStatus(EXECUTE_FAIL, message); }
 const char *status_message(const OrtStatus *status) { return api->GetErrorMessage(status); }

@@ -133,6 +133,13 @@ typedef struct {
   size_t bytes;
 } DirectTensor;
 
+/* Runs that needed no Python and ended well; `timed`: with the nanoseconds of all of them and of
+ * the fastest one. Several threads may add to it. */
+typedef struct {
+  int64_t runs, total_ns, least_ns;
+  int timed;
+} DirectCounts;
+
 enum { MOST_DIRECT_TENSORS = 16, MOST_DIRECT_RUNS = 8 };
 
 /* A fused node whose tensors are those of a session, in the order of the session's names; `given`
@@ -144,6 +151,7 @@ typedef struct {
   const DirectTensor *given, *inputs, *outputs;
   size_t given_count, input_count, output_count; /* of the latter at most MOST_DIRECT_TENSORS each */
   int64_t long_ns;
+  DirectCounts *counts;
 } DirectRun;
 
 /* The address of the table of functions that the plugin library (library.c) calls. */
@@ -208,6 +216,9 @@ OrtStatus *write_context_data(const ContextData *data, const char *name, const v
 /* The data, which the receiver frees; NULL when empty. */
 OrtStatus *read_context_data(const ContextData *data, const char *name, void **bytes, size_t *size);
 OrtStatus *free_context_data(void *bytes);
+
+/* Version of the ONNX Runtime that has loaded the plugin, like "1.31.1". */
+const char *running_version(void);
 
 /* 1 once ONNX Runtime has loaded the plugin, whose own API the functions below call. */
 int has_api(void);

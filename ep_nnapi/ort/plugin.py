@@ -247,7 +247,7 @@ def py_end_profiling(this: CData, events: int, status: CData) -> None:
 
 def _define_releases() -> None:
     """Defines the callbacks that release structs, with what they need as their own variables."""
-    release_ep, release_profiler = release_of(lib.free_ep), release_of(lib.free_profiler)
+    release_ep, release_profiler = release_of(lib.free_ep, Ep.close), release_of(lib.free_profiler)
     release_compute = release_of(lib.free_compute)
 
     @ffi.def_extern(onerror=ESCAPED)

@@ -179,6 +179,8 @@ def job_of(given: Mapping[str, object]) -> Job:
     embed = _boolean("embed", rest.pop("embed", False))
     partial = _boolean("partial", rest.pop("partial", False))
     options = parse(rest)
+    if options.receipt is not None:
+        raise OptionError("what is prepared runs elsewhere: give receipt to the session there")
     options = replace(options, partitioning=options.partitioning.whole)
     job = Job(level, form, platform, style, reduced, embed, partial, options)
     _check(job)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeAlias
 
 from ep_nnapi.lowering.border import Allocate, BoundBorder, OtherSizes
 from ep_nnapi.lowering.model_builder import Lowered
@@ -19,24 +17,24 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import result_code
-from ep_nnapi.nnapi.runtime import Compilation, CompileOptions, Duration, RunOptions
+from ep_nnapi.nnapi.runtime import (
+    REFERENCE_DEVICE,
+    Compilation,
+    CompileOptions,
+    RunOptions,
+)
 from ep_nnapi.option_values import Fallback
-from ep_nnapi.provider.compiler import Compiler, Declined, Placed
+from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
+from ep_nnapi.provider.compiler import Compiler, Placed
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
-from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, health_of, repeatable
-from ep_nnapi.provider.devices import fallback_device
+from ep_nnapi.provider.declined import Declined
+from ep_nnapi.provider.device_health import RETRY_DELAY, Failures, repeatable
 from ep_nnapi.provider.direct_run import DirectRun, direct_run
+from ep_nnapi.provider.reference_fallback import is_on_reference, reference_executor
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 
 logger = logging.getLogger(__name__)
-Durations: TypeAlias = deque[Duration]
-"""What a cluster's device measured in its last runs."""
-
-
-def new_durations() -> Durations:
-    """No durations, and room for those of the last hundred runs."""
-    return deque(maxlen=100)
 
 
 @immutable
@@ -48,6 +46,7 @@ class CompiledCluster:
     compiler  compiled it; compiles it again after its driver has died
     failures  failures of its device so far
     durations  what its device measured, if the session measures
+    record    of its compilations and runs
     """
 
     node_ids: tuple[int, ...]
@@ -59,6 +58,7 @@ class CompiledCluster:
     cpu: CpuModel | None = None
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
+    record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
 
     @staticmethod
     def of(
@@ -67,17 +67,23 @@ class CompiledCluster:
         placed: Placed,
         fallback: Fallback,
         cpu: CpuModel | None = None,
+        record: ClusterRecord | None = None,
     ) -> CompiledCluster:
-        """Returns the cluster on the device that it was compiled for, which its report names."""
-        name = placed.device.name
+        """Returns the cluster on the device that it was compiled for, which its report names.
+
+        record   default: a new one
+        """
+        record = placed.compiler.new_record() if record is None else record
+        record.add_compilation(placed.lowered.model, placed.nanoseconds, placed.substitute)
         return CompiledCluster(
             node_ids,
-            report if report.device == name else replace(report, device=name),
+            replace(report, device=placed.device.name, substitute=placed.substitute),
             placed.lowered,
             placed.compilation,
             placed.compiler,
             fallback,
             cpu,
+            record=record,
         )
 
     @property
@@ -102,7 +108,7 @@ class Runner:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     _compilations: dict[CompileOptions, Compilation]
-    _fallback_executor: Executor | None = None
+    _replaced: tuple[Executor, Substitute] | None = None
     _warned: bool = False
     _lock: ForkableLock = field(default_factory=ForkableLock)
 
@@ -115,24 +121,39 @@ class Runner:
         warning. Raises OtherSizes if the cluster has no CPU model.
         """
         run = partial(self._run, inputs, allocate, stop)
-        run_with_events(self.cluster.compiler.listeners, self.cluster.report, run)
+        record = self.cluster.record
+        start = record.start()
+        by = run_with_events(self.cluster.compiler.listeners, self.cluster.report, run)
+        record.add_run(by, start)
 
     def direct_runs(self) -> list[DirectRun]:
         """Returns what may run without this runner, as it is now; nothing if runs need it."""
         compiler = self.cluster.compiler
         compilation = self._compilations.get(compiler.current_of_session.options)
-        if self._fallback_executor is not None or compilation is None:
+        if self._replaced is not None or compilation is None:
             return []
         run = direct_run(compiler, compilation, self.border)
-        return [] if run is None else [run]
+        if run is None:
+            return []
+        record, by = self.cluster.record, self._substitute
+        count = partial(record.add_direct_runs, by)
+        return [replace(run, count=count, timed=record.timed, by=by)]
+
+    @property
+    def _substitute(self) -> Substitute | None:
+        """What its compilation is in place of, if it is not that of the device meant at first."""
+        return self.cluster.report.substitute
 
     def _run(
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
-    ) -> None:
-        executor = self._fallback_executor or self._fallback_if_left_out()
-        if executor is not None:
-            self._counted(executor, events)(inputs, allocate, stop)
-            return
+    ) -> Substitute | None:
+        """Runs the cluster; returns what computed it in place of the device, if anything did."""
+        replaced = self._replaced or self._replaced_if_left_out()
+        if replaced is not None:
+            executor, by = replaced
+            note_fallback(events, self.cluster.fallback)
+            executor(inputs, allocate, stop)
+            return by
         buffers: dict[int, Array] = {}
 
         def allocate_once(index: int, shape: tuple[int, ...]) -> Array:
@@ -142,26 +163,28 @@ class Runner:
 
         try:
             self._run_on_device(inputs, allocate_once, stop, events)
+            return self._substitute
         except RuntimeFailure as failure:
             named = failure.of_cluster(self.cluster.report.nodes)
-            executor = self._fallback_for(named)
+            executor, by = replaced = self._fallback_for(named, str(failure))
+            note_fallback(events, self.cluster.fallback)
             try:
-                self._counted(executor, events)(inputs, allocate_once, stop)
+                executor(inputs, allocate_once, stop)
             except Exception:
                 if not isinstance(failure, Unresponsive):
                     raise  # no device computes these inputs: this one is not to blame
-                self._replace_device(executor, named)
+                self._replace_device(replaced, named)
                 raise
-            self._replace_device(executor, named)
+            self._replace_device(replaced, named)
+            return by
         except OtherSizes as other:
             note_fallback(events, Fallback.CPU)
             self._cpu_executor_for(other)(inputs, allocate_once, stop)
+            return self._in_place(CPU_FALLBACK, "inputs of other sizes than the model declares")
 
-    def _counted(self, executor: Executor, events: RunEvents | None) -> Executor:
-        """Returns `executor`, which runs instead of the device, after counting and noting that."""
-        self.cluster.failures.fallback_runs += 1
-        note_fallback(events, self.cluster.fallback)
-        return executor
+    def _in_place(self, to: str, reason: str) -> Substitute:
+        """Returns that runs are computed elsewhere than on the device that was meant at first."""
+        return Substitute(self.cluster.report.intended_device, to, Phase.RUN, reason)
 
     def _run_on_device(
         self, inputs: Sequence[Array], allocate: Allocate, stop: Stop, events: RunEvents | None
@@ -193,12 +216,19 @@ class Runner:
             with self._lock:
                 if wanted not in self._compilations:
                     try:
-                        latest = self.cluster.compiler.compile(self.cluster.lowered).compilation
+                        latest = self._compiled_once_more()
                     except Declined as declined:
                         logger.warning("compiled as before: %s", declined.detail)
                         latest = next(iter(self._compilations.values()))
                     self._compilations[wanted] = latest
         return self._compilations[wanted]
+
+    def _compiled_once_more(self) -> Compilation:
+        """Returns a new compilation with the current options, on record; raises Declined."""
+        placed = self.cluster.compiler.compile(self.cluster.lowered)
+        record, model = self.cluster.record, placed.lowered.model
+        record.add_compilation(model, placed.nanoseconds, self._substitute)
+        return placed.compilation
 
     def _compile_again(self, dead: Compilation, failure: RuntimeFailure) -> Compilation:
         """Replaces the compilation of a driver that has died, once for all threads."""
@@ -206,21 +236,21 @@ class Runner:
         with self._lock:
             if self._compilations[wanted] is dead:
                 try:
-                    found = self.cluster.compiler.compile(self.cluster.lowered)
-                    self._compilations[wanted] = found.compilation
+                    self._compilations[wanted] = self._compiled_once_more()
                 except Declined:
                     raise failure from None
             return self._compilations[wanted]
 
-    def _fallback_if_left_out(self) -> Executor | None:
+    def _replaced_if_left_out(self) -> tuple[Executor, Substitute] | None:
         """Returns the fallback if the device is left out for its failures elsewhere; else None."""
         compiler = self.cluster.compiler
-        if compiler.health.left_out(compiler.device.name) is None:
+        why = compiler.health.left_out(compiler.device.name)
+        if why is None:
             return None
         with self._lock:
-            if self._fallback_executor is None:
-                self._fallback_executor = self._fallback()
-        return self._fallback_executor
+            if self._replaced is None:
+                self._replaced = self._fallback(why)
+        return self._replaced
 
     def _cpu_executor_for(self, other: OtherSizes) -> Executor:
         """Returns the CPU provider's engine for this run; raises `other` without a CPU model."""
@@ -233,47 +263,37 @@ class Runner:
                 self._warned = True
         return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
 
-    def _fallback_for(self, failure: RuntimeFailure) -> Executor:
+    def _fallback_for(self, failure: RuntimeFailure, reason: str) -> tuple[Executor, Substitute]:
         """Returns the fallback of a run that the device failed in; raises `failure` without one."""
         with self._lock:
             self.cluster.failures.add(failure)
-            executor = self._fallback_executor or self._fallback()
-        if executor is None:
-            if not self._on_fallback_device():  # there the model is at fault, not the device
-                self.cluster.compiler.health.report(self.cluster.report.device, failure)
+            replaced = self._replaced or self._fallback(reason)
+        if replaced is None:
+            compiler = self.cluster.compiler
+            if not is_on_reference(compiler):  # there the model is at fault, not the device
+                compiler.health.report(self.cluster.report.device, failure)
             raise failure
-        return executor
+        return replaced
 
-    def _replace_device(self, executor: Executor, failure: RuntimeFailure) -> None:
+    def _replace_device(
+        self, replaced: tuple[Executor, Substitute], failure: RuntimeFailure
+    ) -> None:
         """Makes the fallback run the cluster from now on, with a warning the first time."""
         with self._lock:
-            if self._fallback_executor is not None:
+            if self._replaced is not None:
                 return
-            self._fallback_executor = executor
+            self._replaced = replaced
         self.cluster.compiler.health.report(self.cluster.report.device, failure)
         about = self.cluster.report.device, failure, self.cluster.fallback
         logger.warning("device %s failed (%s); fallback=%s from now on", *about)
 
-    def _fallback(self) -> Executor | None:
+    def _fallback(self, reason: str) -> tuple[Executor, Substitute] | None:
         """Returns what runs the cluster in place of its device; None if nothing may."""
         if self.cluster.cpu is not None and self.cluster.fallback is Fallback.CPU:
-            return cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
-        return self._reference_executor()
-
-    def _on_fallback_device(self) -> bool:
-        runtime, reference = fallback_device()
-        compiler = self.cluster.compiler
-        return compiler.health is health_of(runtime) and compiler.device == reference
-
-    def _reference_executor(self) -> Executor | None:
-        """Returns an engine on the reference device; None if it failed itself or is not allowed."""
-        if self.cluster.fallback is not Fallback.REFERENCE or self._on_fallback_device():
+            executor = cpu_executor(self.cluster.cpu, self.inputs, self.outputs)
+            return executor, self._in_place(CPU_FALLBACK, reason)
+        compiler, model = self.cluster.compiler, self.cluster.lowered.model
+        if self.cluster.fallback is not Fallback.REFERENCE or is_on_reference(compiler):
             return None
-        runtime, reference = fallback_device()
-        options = CompileOptions(precise=self.cluster.compiler.options.precise)
-        compilation = runtime.compile(self.cluster.lowered.model, reference, options)
-
-        def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-            self.border.run(compilation, inputs, allocate, RunOptions(stop=stop))
-
-        return run
+        executor = reference_executor(compiler, model, self.border)
+        return executor, self._in_place(REFERENCE_DEVICE, reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,6 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
-from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.nnapi.runtime import (
@@ -29,49 +29,33 @@ from ep_nnapi.nnapi.runtime import (
     Runtime,
     Spin,
 )
+from ep_nnapi.provider.cluster_record import ClusterRecord
+from ep_nnapi.provider.declined import TOO_LARGE, Declined
 from ep_nnapi.provider.device_health import DeviceHealth, health_of, repeated
 from ep_nnapi.provider.dynamic_options import Current, ThisRun
 from ep_nnapi.provider.run_events import Listener
+from ep_nnapi.report import Phase, Substitute
 from ep_nnapi.sizes.bind import bind_shapes
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.target import Target
 
 logger = logging.getLogger(__name__)
-_TOO_LARGE = {
-    f"ANEURALNETWORKS_{code.name}"
-    for code in (
-        ResultCode.OUT_OF_MEMORY,
-        ResultCode.RESOURCE_EXHAUSTED_TRANSIENT,
-        ResultCode.RESOURCE_EXHAUSTED_PERSISTENT,
-    )
-}
-"""Result codes with which a device may refuse a model for its size."""
-
-
-class Declined(Exception):
-    """Nodes cannot be in a cluster after all; an empty `names` means all nodes of the cluster.
-
-    too_large  True if the device lacked memory to compile the cluster
-    """
-
-    def __init__(
-        self, names: Iterable[str], reason: Reason, detail: str, too_large: bool = False
-    ) -> None:
-        super().__init__(detail)
-        self.too_large = too_large
-        self.names = frozenset(names)
-        self.reason = reason
-        self.detail = detail
 
 
 @immutable
 class Placed:
-    """A cluster compiled for one device."""
+    """A cluster compiled for one device.
+
+    nanoseconds  time of the compilation
+    substitute   how the device took the place of one that did not compile the cluster, if it did
+    """
 
     lowered: Lowered
     compilation: Compilation
     compiler: Compiler
+    nanoseconds: int
+    substitute: Substitute | None = None
 
     @property
     def device(self) -> Device:
@@ -90,6 +74,7 @@ class Compiler:
     this_run  options of the run of each thread, if it has its own
     listeners called with the events of runs while a profile is recorded
     measure   True if the device measures its runs, where it can
+    timed     True if the runs of clusters are timed
     alone     True if a session does nothing but run one cluster: threads of its device may spin
               between runs
     fast      devices that a cluster is compiled for instead if they support all of its operations:
@@ -102,6 +87,7 @@ class Compiler:
     options: CompileOptions = field(default_factory=CompileOptions)
     limits: RunOptions = field(default_factory=RunOptions)
     measure: bool = False
+    timed: bool = False
     alone: bool = False
     fast: tuple[Device, ...] = ()
     changes: deque[Current] = field(default_factory=lambda: deque(maxlen=1), compare=False)
@@ -122,6 +108,10 @@ class Compiler:
     def health(self) -> DeviceHealth:
         """The failures of the runtime's devices."""
         return health_of(self.runtime)
+
+    def new_record(self) -> ClusterRecord:
+        """Returns a record for a cluster that has not been compiled yet."""
+        return ClusterRecord(timed=self.timed)
 
     def lower(
         self, members: Sequence[CapableNode], inputs: Sequence[Value], outputs: Sequence[Value]
@@ -192,7 +182,7 @@ class Compiler:
         try:
             answers = repeated(lambda: self.runtime.supported(lowered.model, device))
         except (RuntimeFailure, SpecError) as failure:
-            raise self._compilation_failure(failure) from None
+            raise replace(self, device=device)._compilation_failure(failure) from None
         return {i for i, yes in enumerate(answers) if not yes}
 
     def _declined(self, lowered: Lowered, declined: Iterable[int]) -> Declined:
@@ -219,6 +209,7 @@ class Compiler:
         options = self.current.options
         if self.alone:
             options = replace(options, spin=Spin.ALWAYS)
+        start = time.perf_counter_ns()
         try:
             compiled = repeated(lambda: self.runtime.compile(placed.model, device, options))
         except Unresponsive as failure:
@@ -228,13 +219,14 @@ class Compiler:
             if device == self.device:
                 raise self._compilation_failure(failure) from None
             logger.warning("%s did not compile a cluster: %s", device.name, failure)
-            return replace(self, fast=()).compile(lowered)
+            substitute = Substitute(device.name, self.device.name, Phase.COMPILE, str(failure))
+            return replace(replace(self, fast=()).compile(lowered), substitute=substitute)
         placed_on = (
             self
             if device == self.device and not self.fast
             else replace(self, device=device, fast=())
         )
-        return Placed(placed, compiled, placed_on)
+        return Placed(placed, compiled, placed_on, time.perf_counter_ns() - start)
 
     def lower_for_shapes(
         self,
@@ -268,7 +260,7 @@ class Compiler:
 
     def _compilation_failure(self, failure: Exception) -> Declined:
         detail = f"{self.device.name} did not compile its cluster: {failure}"
-        too_large = isinstance(failure, RuntimeFailure) and failure.code in _TOO_LARGE
+        too_large = isinstance(failure, RuntimeFailure) and failure.code in TOO_LARGE
         return Declined((), Reason.DRIVER, detail, too_large)
 
 

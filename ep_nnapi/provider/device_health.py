@@ -43,15 +43,12 @@ _MAX_FAILURES = 8
 class Failures:
     """Number of failures of a cluster's device, and the last few of them.
 
-    fallback_runs   runs that a fallback computed
-
     Tracebacks are dropped: their frames would hold arrays over buffers that ONNX Runtime has freed,
     and memory would grow with every failing run.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        self.fallback_runs = 0
         self._last: deque[RuntimeFailure] = deque(maxlen=_MAX_FAILURES)
 
     def add(self, failure: RuntimeFailure) -> None:

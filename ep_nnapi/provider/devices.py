@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.files import require_writable
 from ep_nnapi.nnapi.host.registry import host_runtime
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions, Device, Runtime, Spin
 from ep_nnapi.option_values import Relaxed, Spinning
@@ -203,7 +204,12 @@ def fallback_device() -> tuple[Runtime, Device]:
 
 
 def compile_options(options: Options) -> CompileOptions:
-    """Returns the options of compilations; creates the cache's folder if there is none."""
+    """Returns the options of compilations; creates the cache's folder if there is none.
+
+    Raises OptionError if that fails, or if the receipt cannot be written.
+    """
+    if options.receipt is not None:
+        require_writable(options.receipt, "receipt")
     if options.cache_dir is not None:
         try:
             os.makedirs(options.cache_dir, exist_ok=True)

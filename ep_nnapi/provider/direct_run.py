@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ep_nnapi.lowering.border import BoundBorder, Place, Unconverted
 from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
+from ep_nnapi.provider.cluster_record import CountDirectRuns
 from ep_nnapi.provider.compiler import Compiler
 
 
@@ -16,12 +17,17 @@ class DirectRun:
 
     given  inputs of the cluster: it computes those of these shapes and contents
     used   to be called for runs of the session that its runner knows nothing of
+    count  takes what returns the number and, if they are `timed`, the times of such runs
+    by     equal for runs that are counted together
     """
 
     session: object
     tensors: Unconverted
     given: tuple[Place, ...]
     used: Callable[[], object] = lambda: None
+    count: Callable[[CountDirectRuns], object] = lambda _: None
+    timed: bool = False
+    by: object = None
 
 
 def direct_run(

@@ -19,18 +19,18 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.option_values import Fallback
+from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
-    Durations,
     Runner,
-    new_durations,
 )
-from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.cpu_fallback import CpuModel, Executor, Stop, cpu_executor
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
-from ep_nnapi.report import ClusterReport
+from ep_nnapi.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 
 logger = logging.getLogger(__name__)
 _CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
@@ -59,6 +59,7 @@ class DynamicCluster:
     shape_inputs: tuple[str, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
+    record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
@@ -74,18 +75,17 @@ class DynamicCluster:
         edges = (tuple(self._with_contents(v, given[v.name]) for v in self.inputs), self.outputs)
         lowered = self.compiler.lower_for_shapes(self.nodes, edges, self.opsets, shapes)
         placed = self.compiler.compile(lowered)
+        if placed.substitute is None and placed.device.name != self.report.device:
+            placed = replace(placed, substitute=self.elsewhere(placed.device.name))
         cpu = self.cpu_model() if self.fallback is Fallback.CPU else None
-        return CompiledCluster(
-            self.node_ids,
-            self.report,
-            placed.lowered,
-            placed.compilation,
-            placed.compiler,
-            self.fallback,
-            cpu,
-            self.failures,
-            self.durations,
+        made = CompiledCluster.of(
+            self.node_ids, self.report, placed, self.fallback, cpu, self.record
         )
+        return replace(made, failures=self.failures, durations=self.durations)
+
+    def elsewhere(self, to: str, why: str = "other devices take other sizes") -> Substitute:
+        """Returns that these sizes are computed by `to` and not by the device of the report."""
+        return Substitute(self.report.device, to, Phase.COMPILE, why)
 
     def _with_contents(self, value: Value, array: Array) -> Value:
         """Returns the input, with its contents as a constant if these determine shapes."""
@@ -180,19 +180,21 @@ class DynamicRunner:
             why,
         )
         if self._cpu is None:
-            model = self.cluster.cpu_model()
-            self._cpu = self._with_events(cpu_executor(model, self.inputs, self.outputs))
-        return self._cpu
+            self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
+        return self._on_record(self._cpu, self.cluster.elsewhere(CPU_FALLBACK, why))
 
-    def _with_events(self, on_cpu: Executor) -> Executor:
-        """Returns `on_cpu` with an event for each of its runs while a profile is recorded."""
+    def _on_record(self, on_cpu: Executor, by: Substitute) -> Executor:
+        """Returns `on_cpu` with its runs counted, and with their events if there is a profile."""
+        cluster = self.cluster
 
         def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
             def compute(events: RunEvents | None) -> None:
                 note_fallback(events, Fallback.CPU)
                 on_cpu(inputs, allocate, stop)
 
-            run_with_events(self.cluster.compiler.listeners, self.cluster.report, compute)
+            start = cluster.record.start()
+            run_with_events(cluster.compiler.listeners, cluster.report, compute)
+            cluster.record.add_run(by, start)
 
         return run
 

@@ -16,13 +16,13 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
+from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
 from ep_nnapi.provider.compiled_cluster import (
     CompiledCluster,
-    Durations,
     Runner,
-    new_durations,
 )
-from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report import ClusterReport
 
@@ -40,6 +40,7 @@ class UnusableCluster:
     models: tuple[Model, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
+    record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> Runner:
         """Raises the ModelError."""

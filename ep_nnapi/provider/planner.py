@@ -30,8 +30,9 @@ from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_selection import ClusterSelection, ClusterSelector, Ids
 from ep_nnapi.provider.cluster_size import limits_below, lower_limits
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
-from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.compiler import Compiler
 from ep_nnapi.provider.cpu_fallback import CpuModel
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.dynamic_cluster import DynamicCluster, copy_constants
 from ep_nnapi.provider.load_epcontext import UnusableCluster, load
 from ep_nnapi.provider.outline import outline_of, with_times
@@ -219,13 +220,11 @@ class Planner:
         ids = tuple(n.id for n in originals)
         opsets, fallback = verdicts.graph.opsets, self.options.fallback
         shape_inputs = _shape_inputs(inputs, (verdicts.samples[0][i].node for i in cluster))
-        if shape_inputs or is_dynamic(
-            (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
-        ):
-            device = self.compiler.place(lowered[-1])[1]  # its conversion is cached
+        values = (*inputs, *outputs, *(v for n in nodes for v in outputs_of(n)))
+        if shape_inputs or is_dynamic(values):
             return DynamicCluster(
                 ids,
-                replace(report, device=device.name),
+                replace(report, device=self.compiler.place(lowered[-1])[1].name),  # cached
                 copy_constants(nodes),
                 tuple(inputs),
                 tuple(outputs),
@@ -235,6 +234,7 @@ class Planner:
                 fallback,
                 self.options.shape_cache,
                 shape_inputs,
+                record=self.compiler.new_record(),
             )
         placed = self._compiler_for(cluster, verdicts.graph).compile(lowered[0])
         cpu = None

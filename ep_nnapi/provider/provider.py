@@ -19,6 +19,7 @@ from ep_nnapi.nnapi.forks import ForkableLock
 from ep_nnapi.nnapi.runtime import RunOptions, Runtime
 from ep_nnapi.nnapi.validate import required_level
 from ep_nnapi.options import Options, options_of_session
+from ep_nnapi.provider import receipt
 from ep_nnapi.provider.compatibility import CompiledFor
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.compiler import Compiler
@@ -33,6 +34,7 @@ from ep_nnapi.provider.dynamic_options import Current, changed, changed_for_run,
 from ep_nnapi.provider.load_epcontext import UnusableCluster
 from ep_nnapi.provider.observed_cluster import ObservedCluster
 from ep_nnapi.provider.planner import Cluster, PartitionedGraph, Planner
+from ep_nnapi.provider.receipt import ModelFile, SessionFacts
 from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice, Report, combine
@@ -73,6 +75,8 @@ class Provider:
                   estimated times
         """
         self._planner = planner_of(options, runtime, fast=fast, measure=measure)
+        self.options = options
+        self.facts = SessionFacts()
         self.target = self._planner.compiler.target
         self._plans: dict[str, PartitionedGraph] = {}
         self._lock = ForkableLock()
@@ -82,6 +86,8 @@ class Provider:
 
     def plan(self, graph: Graph) -> tuple[Cluster | ObservedCluster, ...]:
         """Returns the compiled clusters of `graph`; may be called again for the same graph."""
+        if not graph.key:
+            self.facts.model = ModelFile.of(graph.path, digested=self.options.receipt is not None)
         plan = self._planner.plan(graph)
         with self._lock:
             before = self._plans.get(graph.key)
@@ -144,6 +150,14 @@ class Provider:
         """Functions called with each event of a run, from its thread; may be changed in place."""
         return self._planner.compiler.listeners
 
+    def begin(self, running: str) -> None:
+        """Notes that a session exists, on this version of ONNX Runtime."""
+        receipt.begin(self, running)
+
+    def end(self) -> None:
+        """Notes that the session has ended: its receipt is written, if the options say where."""
+        receipt.end(self)
+
     @property
     def compatibility_info(self) -> str:
         """The conditions that the clusters planned so far are compiled for, as metadata."""
@@ -186,11 +200,6 @@ class Provider:
         """The last few device failures of each cluster, in the runs of this session so far."""
         return tuple(failure for c in self.clusters for failure in c.failures)
 
-    @property
-    def fallback_runs(self) -> int:
-        """The number of runs of clusters, in this session so far, that a fallback computed."""
-        return sum(c.failures.fallback_runs for c in self.clusters)
-
 
 def _warn_of_open_sizes(graph: Graph) -> None:
     """Logs a warning if the model still has symbolic sizes although option `fix` is given."""
@@ -224,6 +233,7 @@ def planner_of(
         compile_options(options),
         limits,
         measure=measure,
+        timed=options.receipt is not None,
         fast=preferred,
     )
     costs = cost_model(options, device, recorded_costs(runtime, device))

@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.runtime import TimedOperation
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.report import ClusterReport
+
+T = TypeVar("T")
 
 
 class RunEvent(NamedTuple):
@@ -105,15 +107,14 @@ Listener: TypeAlias = Callable[[RunEvents], None]
 def run_with_events(
     listeners: Sequence[Listener],
     cluster: ClusterReport,
-    run: Callable[[RunEvents | None], None],
-) -> None:
-    """Calls `run` with its events, which the listeners get afterwards; None without listeners."""
+    run: Callable[[RunEvents | None], T],
+) -> T:
+    """Returns the result of `run`, which gets the events that listeners get, None without any."""
     if not listeners:
-        run(None)
-        return
+        return run(None)
     events = RunEvents(listeners, cluster)
     with events.whole():
-        run(events)
+        return run(events)
 
 
 def note_fallback(events: RunEvents | None, fallback: Fallback) -> None:

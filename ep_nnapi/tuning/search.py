@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.options import parse
 from ep_nnapi.provider.devices import runtime_of
-from ep_nnapi.provider.provider import planner_of
+from ep_nnapi.provider.provider import Provider
 from ep_nnapi.tuning.accuracy import nodes_to_leave
 from ep_nnapi.tuning.candidates import (
     Candidate,
@@ -54,7 +54,6 @@ class Search:
         First the CPU provider and each device, then variants of the fastest device, then the best
         of both with the improvements combined. Raises OptionError for options of no device.
         """
-        planner_of(parse(self.options))
         devices = list(on_devices(runtime_of(parse(self.options)), self.options))
         first = self._stage(0, [*on_the_cpu(), *devices])
         cpu = min((m for m in first if m.candidate.on_cpu), key=_seconds)
@@ -65,6 +64,10 @@ class Search:
         second = self._stage(1, [cpu.candidate, base.candidate, *variants(base.candidate)])
         finalists = self._finalists(second, base.candidate)
         return choose(self._stage(2, [cpu.candidate, *finalists]) if finalists else second)
+
+    def provider_of(self, best: Candidate) -> Provider:
+        """Returns the provider of a candidate of the last stage; one without nodes for the CPU."""
+        return self._sessions[best.name].provider or Provider(parse(self.options))
 
     def _finalists(self, measured: list[Measured], first: Candidate) -> list[Candidate]:
         """Returns the candidates with NNAPI for the last stage."""

@@ -18,6 +18,8 @@ from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.nnapi.errors import ModelError, OptionError
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import parse
+from ep_nnapi.provider.provider import planner_of
+from ep_nnapi.provider.receipt import write
 from ep_nnapi.sessions.cpu import CPU, exact_options
 from ep_nnapi.sessions.custom_ops import custom_ops
 from ep_nnapi.settings import FILE_OPTIONS, Settings
@@ -119,8 +121,12 @@ def tuned(
         judged = feeds_of(model, cpu, accuracy.inputs, seed) if given else feeds
         want = [outputs_of(cpu, fed, None) for fed in judged.runs]
         subject = Subject(static, feeds, judged, want, accuracy.tolerance, Path(folder))
+        planner_of(chosen)
+        rest.pop("receipt", None)  # many sessions run; the one chosen has it
         search = Search(subject, rest, measure, repair=given)
         choice = search.run()
+        if chosen.receipt is not None:
+            write(search.provider_of(choice.best.candidate), chosen.receipt)
     best = choice.best.candidate
     if chosen.fix and not best.on_cpu:  # for the original model, which the settings are used with
         best = replace(best, options={**best.options, "fix": chosen.fix})

@@ -24,13 +24,13 @@ from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.ops import OperatorInfo
 from ep_nnapi.preparation.batch import Preparation
 from ep_nnapi.preparation.manifest import Prepared, Recipe
-from ep_nnapi.report import ClusterReport, Report
+from ep_nnapi.report import ClusterReport, FallbackRuns, Phase, Report, Substitute
 
 CLUSTER = ClusterReport(("conv", "relu"), ("x",), ("y",), 96, "npu", ("Conv", "Relu"))
 REPORT = Report(4, "ep-nnapi", 3, 3, (CLUSTER,), (), (), 1)
 NEAR = Difference("y", Kind.FLOAT32, 1e-6, 1.0, 2.0, 1e-4)
 FAR = replace(NEAR, absolute=0.5)
-RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), (), 0, (), None, None)
+RESULT = RunResult(REPORT, ({},), Verdict((NEAR,)), (), (), (), (), None, None)
 
 
 @pytest.fixture
@@ -125,9 +125,10 @@ def test_nothing_to_compare_with(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_failures_and_times_of_devices(capsys: pytest.CaptureFixture[str]) -> None:
     failed = failure(COMPUTE, ResultCode.OP_FAILED, "out of luck")
+    by = Substitute("npu", "cpu", Phase.RUN, str(failed))
     times = (DeviceTime(0, "npu", 0.25, None), DeviceTime(1, "gpu", 1.0, 2.5))
-    text = printed(capsys, failures=(failed,), device_times=times)
-    assert f"A device failed, and its fallback computed the outputs: {failed}" in text
+    text = printed(capsys, fallbacks=(FallbackRuns(0, by, 2),), device_times=times)
+    assert f"Cluster 0: 2 runs on cpu in place of npu (at run): {failed}" in text
     assert "Cluster 0, as npu measured it: 0.25 ms on hardware\n" in text
     assert "Cluster 1, as gpu measured it: 1 ms on hardware, 2.5 ms in the driver\n" in text
 

@@ -76,6 +76,12 @@ class FakeProvider:
     def notice(self) -> Notice:
         return self.line
 
+    def begin(self, running: str) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
     def open(self, entries: Mapping[str, str]) -> "FakeProvider":
         self.entries = entries
         return self

@@ -27,6 +27,12 @@ class Look:
     def notice(self) -> Notice:
         return Notice("a provider that looks")
 
+    def begin(self, running: str) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
     def plan(self, seen: Graph) -> list:
         self.graphs[seen.key] = seen
         for n in seen.nodes:

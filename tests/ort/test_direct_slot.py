@@ -191,8 +191,8 @@ def test_after_an_error_python_runs_the_node(calls: list[str], monkeypatch: pyte
     """C code is told of an input that the session does not have."""
     made = direct_slot._run_struct
 
-    def with_other_names(session: object, direct: object) -> tuple[object, object]:
-        run, owned = made(session, direct)
+    def with_other_names(*arguments: object) -> tuple[object, object]:
+        run, owned = made(*arguments)
         run.input_names = run.output_names
         return run, owned
 

@@ -70,7 +70,7 @@ def test_inputs_that_the_fallback_cannot_compute_either_do_not_cost_the_cluster_
         raise impossible
 
     with monkeypatch.context() as patch:
-        patch.setattr(Runner, "_fallback", lambda _: refuse)
+        patch.setattr(Runner, "_fallback", lambda *_: (refuse, None))
         with pytest.raises(RuntimeFailure, match="index 3 of 3"):
             run(bound)
     np.testing.assert_allclose(run(bound), WANTED, rtol=1e-6)  # exp and tanh

@@ -10,7 +10,8 @@ from ep_nnapi.capability.progress import Progress
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.options import Options
-from ep_nnapi.provider.compiler import Compiler, Declined
+from ep_nnapi.provider.compiler import Compiler
+from ep_nnapi.provider.declined import Declined
 from ep_nnapi.target import Target
 from tests.faulty import FaultyDevice
 from tests.onnx_graph import graph_of
@@ -52,23 +53,3 @@ def test_a_prepared_model_is_checked_again():
     compiler(FaultyDevice()).check_supported(model)
     with pytest.raises(Declined, match="faulty declines NEG"):
         compiler(FaultyDevice(declines=frozenset({"NEG"}))).check_supported(model)
-
-
-@pytest.mark.parametrize(
-    ("code", "too_large"),
-    [
-        ("OUT_OF_MEMORY", True),
-        ("RESOURCE_EXHAUSTED_TRANSIENT", True),
-        ("RESOURCE_EXHAUSTED_PERSISTENT", True),
-        ("OP_FAILED", False),
-        ("BAD_DATA", False),
-    ],
-)
-def test_codes_of_models_that_are_too_large(code: str, too_large: bool):
-    device = FaultyDevice(refuses_above=1, code=code)
-    with pytest.raises(Declined) as caught:
-        compiler(device).compile(lowered(device))
-    assert caught.value.too_large is too_large
-    assert caught.value.names == frozenset()
-    assert "faulty did not compile its cluster" in caught.value.detail
-    assert f"ANEURALNETWORKS_{code}" in caught.value.detail

@@ -1,0 +1,34 @@
+"""docs/receipts.md: its program prints what it says, and its tables have the keys of a receipt."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.documents import blocks
+from tests.runtimes import host_only
+
+ROOT = Path(__file__).parents[1]
+DOCUMENT = ROOT / "docs" / "receipts.md"
+
+
+@host_only
+def test_the_program_prints_what_the_document_says(tmp_path: Path) -> None:
+    (program,), (output,) = (blocks(DOCUMENT, kind) for kind in ("python", "output"))
+    (tmp_path / "models").symlink_to(ROOT / "models")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=300,
+        check=True,
+    )
+    assert done.stdout == output
+    found = json.loads((tmp_path / "receipt.json").read_text())
+    keys = re.findall(r"^\| (`.*?) \|", DOCUMENT.read_text(), re.M)
+    named = {name for row in keys for name in re.findall(r"`(\w+)`", row)}
+    assert named == {*found, *found["clusters"][0]}
