@@ -17,6 +17,8 @@ from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of, signed_like
 from ep_nnapi.ops.lib.widening import widened
 
+HUGE = 3e38
+"""A finite number by which infinity is divided."""
 RIGHT = 1e9
 """A number whose arctangent rounds to pi/2 in float32."""
 
@@ -112,14 +114,16 @@ def _half_arcsine(n: Node, x: Value) -> Computed:
 def asinh(n: Node) -> Iterator[Call]:
     """log(|x| + sqrt(x^2 + 1)) with the sign of x, within 8e-7 |y|; below 1/2 by a polynomial.
 
-    With m = max(|x|, 1): log(|x|/m + sqrt((x/m)^2 + (1/m)^2)) + log m, in which nothing overflows.
+    With m = |x|, at least 1 and finite: log(|x|/m + sqrt((x/m)^2 + (1/m)^2)) + log m, in which
+    nothing overflows.
 
     Source: ONNX Asinh-9, Asinh-22; NDK ANEURALNETWORKS_LOG; `approximations.ASINH`.
     """
     x, far = n.input(0), n.temp(n.input(0))
     size = yield from absolute_of(n, x)
     one = n.scalar(1, x)
-    larger = yield from compute(n, MAXIMUM, size, one)
+    least = yield from compute(n, MAXIMUM, size, one)
+    larger = yield from compute(n, MINIMUM, least, n.scalar(HUGE, x))  # infinity has no ratio
     ratios = yield from each(compute(n, DIV, part, larger, shape=x.shape) for part in (size, one))
     squares = yield from each(compute(n, MUL, ratio, ratio) for ratio in ratios)
     square = yield from compute(n, ADD, *squares)

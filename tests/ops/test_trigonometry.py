@@ -52,4 +52,4 @@ def test_small_numbers_keep_their_relative_precision(op_type):
 def test_extremes_of_inverse_functions():
     numbers = np.array([0, 1e-30, 1e18, -1e30, 3e38, np.inf, -np.inf], np.float32)
     matches(node("Atan", f32(7)), FL8, rtol=3e-7, feeds={"x0": numbers})
-    matches(node("Asinh", f32(5)), FL8, rtol=3e-7, feeds={"x0": numbers[:5]}, atol=1e-7)
+    matches(node("Asinh", f32(7)), FL8, rtol=3e-7, feeds={"x0": numbers})
