@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -32,7 +33,7 @@ ONE_TO_ONE = (
 )
 
 
-@op("Elu", since=6, emits=(ELU, EXP))
+@op("Elu", since=6, emits=(ELU, TANH))
 def elu(n: Node) -> Iterator[Call]:
     """X, or alpha (e^x - 1) where negative.
 
@@ -43,22 +44,23 @@ def elu(n: Node) -> Iterator[Call]:
 
 
 def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
-    """Emit ELU; where the level lacks it, RELU(x) + alpha (e^min(x, 0) - 1).
+    """Emit ELU; where the level lacks it, RELU(x) + alpha (e^b - 1), b = min(x, 0).
 
-    The difference is at most 1.2e-7 alpha.
+    With t = tanh(-b / 2), e^b - 1 is -2 t / (1 + t), which keeps small numbers: within 5e-7 |y|.
     """
     call = apply(ELU, x, alpha=alpha, out=y)
     if n.supports(call):
         yield call
         return
-    below = yield from compute(n, MINIMUM, x, n.scalar(0, x))
-    power = yield from compute(n, EXP, below)
-    lowered = yield from compute(n, ADD, power, n.scalar(-1, x))
-    scaled = yield from compute(n, MUL, lowered, n.scalar(alpha, x))
-    yield apply(ADD, (yield from compute(n, RELU, x)), scaled, out=y)
+    half = yield from compute(n, MUL, x, n.scalar(-0.5, x), activation=FuseCode.RELU)
+    tangent = yield from compute(n, TANH, half)
+    more = yield from compute(n, ADD, tangent, n.scalar(1, x))
+    scaled = yield from compute(n, MUL, tangent, n.scalar(-2 * alpha, x))
+    below = yield from compute(n, DIV, scaled, more)
+    yield apply(ADD, (yield from compute(n, RELU, x)), below, out=y)
 
 
-@op("Selu", since=6, emits=(ELU, EXP))
+@op("Selu", since=6, emits=(ELU, TANH))
 def selu(n: Node) -> Iterator[Call]:
     """Gamma times ELU of alpha.
 
@@ -70,7 +72,7 @@ def selu(n: Node) -> Iterator[Call]:
     yield apply(MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
 
 
-@op("Celu", since=12, emits=(ELU, EXP))
+@op("Celu", since=12, emits=(ELU, TANH))
 def celu(n: Node) -> Iterator[Call]:
     """RELU(x) + ELU(min(x, 0) / alpha) of alpha.
 

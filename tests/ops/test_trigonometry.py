@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tests.oracle import (
-    FL8,
-    f32,
-    matches,
-    node,
-)
+from ep_nnapi.nnapi.errors import Reason
+from tests.oracle import FL1, FL2, FL8, f32, matches, node, rejects
 
 # op type -> (the function in float64, range, atol, rtol against float32's exact result)
 DENSE = {
@@ -47,6 +43,14 @@ def test_small_numbers_keep_their_relative_precision(op_type):
     reference = [function(numbers.astype(np.float64)).astype(np.float32)]
     case = node(op_type, f32(len(numbers)))
     matches(case, FL8, rtol=1e-6, reference=reference, feeds={"x0": numbers})  # Gelu: 8e-7
+
+
+def test_small_numbers_of_elu_below_its_level():
+    numbers = -np.geomspace(1e-30, 20, 20_001, dtype=np.float32)
+    reference = [(0.7 * np.expm1(numbers.astype(np.float64))).astype(np.float32)]
+    case = node("Elu", f32(len(numbers)), alpha=0.7)
+    matches(case, FL2, rtol=6e-7, reference=reference, feeds={"x0": numbers})
+    rejects(case, FL1, Reason.LEVEL, "DIV needs feature level 2")
 
 
 def test_extremes_of_inverse_functions():
