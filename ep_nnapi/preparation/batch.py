@@ -87,6 +87,10 @@ def prepare(  # noqa: PLR0913 (all but two by name)
     raises ModelError with the reason. Raises OptionError for options that cannot be combined.
     """
     target = Path(out).absolute()
+    if executor is not None and not callable(getattr(executor, "submit", None)):
+        raise OptionError(
+            f"executor is {executor!r}; give an Executor, such as dask's get_executor()"
+        )
     job = _job(target, options)
     workers, limits = workers_of(jobs), limits_of(timeout, memory)
     with as_files(model, inputs) as (given, files):
