@@ -7,7 +7,9 @@ rounding of quantized values.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -47,11 +49,10 @@ def reference_outputs(
 ) -> ReferenceOutputs | None:
     """Returns high-precision outputs of each run; None if they cannot be computed.
 
-    Not supported: .ort files, models with functions, some operators with subgraphs and some contrib
-    operators.
+    Not supported: models with functions, some operators with subgraphs and some contrib operators.
     """
     try:
-        proto = read_model(model)
+        proto = read_model(model) or _from_ort(model)
         if proto is None or proto.functions:
             return None
         session, float32_operators = _session(proto)
@@ -72,6 +73,18 @@ def read_model(model: Loadable) -> onnx.ModelProto | None:
     except (DecodeError, UnicodeDecodeError, OSError):
         return None
     return proto if proto.graph.node else None
+
+
+def _from_ort(model: Loadable) -> onnx.ModelProto | None:
+    """Returns the ONNX model that ONNX Runtime writes of an .ort file, with the same nodes."""
+    with tempfile.TemporaryDirectory(prefix="ep-nnapi-") as folder:
+        written = str(Path(folder, "model.onnx"))
+        options = quiet_options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.optimized_model_filepath = written
+        options.add_session_config_entry("session.save_model_format", "ONNX")
+        session_of(model if isinstance(model, bytes) else str(model), options)
+        return read_model(written)
 
 
 def _session(proto: onnx.ModelProto) -> tuple[onnxruntime.InferenceSession, set[str]]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 from onnx import TensorProto
 
+import ep_nnapi
 from ep_nnapi.diagnostics.reference_run import reference_outputs
 from tests.end_to_end import quantized as q
 from tests.ops.test_quantization import one
@@ -35,3 +39,21 @@ def test_the_reference_does_not_round_to_steps() -> None:
 
 def test_a_model_that_is_no_onnx_file_has_none() -> None:
     assert reference_outputs(b"no model", [{}]) is None
+
+
+def test_an_ort_file_has_the_reference_of_its_model(tmp_path: Path) -> None:
+    """Else the verdict on every quantized .ort file beyond its tolerance is that none is known."""
+    g = q.Qdq()
+    x = g.input((1, 8), (0.1, 128))
+    content = g.model(g.group("Sigmoid", [x], (1 / 256, 0)))
+    stored = q.stored(content)
+    onnx.save(content, tmp_path / "m.onnx")
+    prepared = ep_nnapi.prepare(
+        tmp_path / "m.onnx", tmp_path, optimization_level="disable", verify=False
+    )
+    (name,) = (n for n in prepared.models[0].outputs if n.endswith(".ort"))
+    want = reference_outputs(content.SerializeToString(), [stored])
+    found = reference_outputs(str(tmp_path / name), [stored])
+    assert found.description == want.description
+    for output, values in want.outputs[0].items():
+        np.testing.assert_array_equal(found.outputs[0][output], values)
