@@ -30,10 +30,10 @@ _STAGES = f"""
 import json, time
 stages = {{}}
 def stage(name):
-    now = time.process_time()
+    now = time.thread_time()
     stages[name] = now - stage.then
     stage.then = now
-stage.then = time.process_time()
+stage.then = time.thread_time()
 import numpy, onnxruntime; stage("onnxruntime")
 import onnx; stage("onnx")
 import networkx; stage("networkx")

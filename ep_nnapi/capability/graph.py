@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ep_nnapi.capability.builtin_rules import builtin_rejection
 from ep_nnapi.capability.isolate import isolate_defects
 from ep_nnapi.capability.node import CapableNode, defect, judge
 from ep_nnapi.capability.progress import Progress
@@ -23,7 +22,6 @@ from ep_nnapi.sizes.bind import graph_inputs, infer_missing_shapes, is_dynamic
 from ep_nnapi.sizes.data_dependent import mark_data_dependent
 from ep_nnapi.sizes.int64_ranges import mark_int32_ranges
 from ep_nnapi.sizes.symbols import present
-from ep_nnapi.sizes.trial_sizes import sample_graphs
 from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 from ep_nnapi.target import RuleSet, Target
 
@@ -204,18 +202,27 @@ def _bind_samples(graph: Graph, target: Target, options: Options) -> SampledGrap
         fixed = present(graph_inputs(graph), dict(options.fix))
         if not specialize and not fixed:
             return SampledGraph(graph, (graph,))
-        samples = sample_graphs(graph, fixed, assume=assume)
-        return SampledGraph(graph, tuple(samples))
+        return SampledGraph(graph, _samples(graph, fixed, assume=assume))
     if not is_dynamic(v for n in graph.nodes for part in n.originals for v in outputs_of(part)):
         return SampledGraph(graph, (graph,))
     whole = infer_missing_shapes(graph)
-    return SampledGraph(whole, tuple(sample_graphs(whole, {}, assume=assume)))
+    return SampledGraph(whole, _samples(whole, {}, assume=assume))
+
+
+def _samples(
+    graph: Graph, fixed: Mapping[str, tuple[int, ...]], *, assume: bool
+) -> tuple[Graph, ...]:
+    from ep_nnapi.sizes.trial_sizes import sample_graphs  # most graphs have no unknown sizes
+
+    return tuple(sample_graphs(graph, fixed, assume=assume))
 
 
 def _judge_by_rules(node: GraphNode, target: Target) -> CapableNode | Rejection:
     own = judge(node, target)
     if target.rules is not RuleSet.BUILTIN:
         return own
+    from ep_nnapi.capability.builtin_rules import builtin_rejection  # these rules are rarely asked
+
     seen = node.parts[0] if len(node.parts) == 1 else node
     try:
         refused = builtin_rejection(seen, target)
