@@ -24,6 +24,7 @@ _EAGER_QUANTIZED = (
 def to_nnapi(
     module: torch.nn.Module,
     example_inputs: object,
+    kwargs: Mapping[str, object] | None = None,
     *,
     dynamic_shapes: object = None,
     **options: object,
@@ -33,6 +34,7 @@ def to_nnapi(
     module          in evaluation mode (`module.eval()`)
     example_inputs  a tuple or list of positional arguments, a dictionary of keyword arguments, or
                     the one tensor that is the argument. Numbers and strings in it become constants
+    kwargs          keyword arguments beside these, as for torch.export.export
     dynamic_shapes  as for torch.export.export; sizes are fixed by default
     options         the provider's
     What NNAPI does not take runs on ONNX Runtime's CPU provider; `report` says why. Raises
@@ -41,9 +43,10 @@ def to_nnapi(
     """
     parse(options)
     _require_module(module)
-    args, kwargs = _call(example_inputs)
-    arguments = Arguments.of_call(module.forward, args, kwargs)
-    exported, results = traced(module, args, kwargs, dynamic_shapes)
+    args, named = _call(example_inputs)
+    named.update(kwargs or {})
+    arguments = Arguments.of_call(module.forward, args, named)
+    exported, results = traced(module, args, named, dynamic_shapes)
     return NnapiModule.of_program(to_onnx(exported), arguments, results, options)
 
 

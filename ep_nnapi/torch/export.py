@@ -113,6 +113,7 @@ def to_onnx(exported: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram:
     Only what computes without training can be: no dropout, and no buffers that change.
     """
     _require_inference(exported)
+    _require_contiguous(exported)
     try:
         with torch.no_grad():
             program = torch.onnx.export(exported, dynamo=True, verbose=False)
@@ -153,6 +154,21 @@ def _require_inference(exported: torch.export.ExportedProgram) -> None:
             raise ModelError(
                 f"the module is in training mode ({str(node.target).split('.')[1]}"
                 f"{_clause(line_of(node))}); call its eval() first"
+            )
+
+
+def _require_contiguous(exported: torch.export.ExportedProgram) -> None:
+    """Raises ModelError where as_strided reads what depends on the strides of its tensor."""
+    for node in exported.graph.nodes:
+        if node.target is not torch.ops.aten.as_strided.default:
+            continue
+        tensor, size, stride, *offset = node.args
+        read = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        given = tensor.meta["val"]
+        if offset or not given.is_contiguous() or read > given.numel():
+            raise ModelError(
+                f"as_strided{_clause(line_of(node))} needs a contiguous tensor, no storage_offset "
+                "and only the tensor's own elements; index or unfold the tensor instead"
             )
 
 

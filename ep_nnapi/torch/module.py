@@ -16,9 +16,9 @@ from ep_nnapi.graph.source_lines import lines_of_nodes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError
 from ep_nnapi.preparation.batch import prepare
 from ep_nnapi.report import Report
-from ep_nnapi.torch.export import model_of, write
+from ep_nnapi.torch.export import write
 from ep_nnapi.torch.structure import Arguments, Results, from_json, to_json
-from ep_nnapi.torch.tensor_session import TensorSession
+from ep_nnapi.torch.tensor_session import TensorSession, session_of
 
 _METADATA = "ep_nnapi.torch"
 
@@ -55,9 +55,7 @@ class NnapiModule(torch.nn.Module):
         options: Mapping[str, object],
     ) -> NnapiModule:
         """Returns the module for what torch.onnx.export returned."""
-        with model_of(program) as model:
-            session = TensorSession(model, options)
-        return cls(session, arguments, results, program, options)
+        return cls(session_of(program, options), arguments, results, program, options)
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """Returns what the original module returns; raises NnapiError if the model cannot run."""

@@ -17,6 +17,7 @@ from ep_nnapi.ort.session import register
 from ep_nnapi.provider.provider import Provider, handed_over
 from ep_nnapi.report import Report
 from ep_nnapi.sessions.cpu import CPU, exact_options
+from ep_nnapi.torch.export import model_of
 from ep_nnapi.torch.structure import REAL_PARTS
 
 _open: WeakSet[TensorSession] = WeakSet()
@@ -92,12 +93,33 @@ class TensorSession:
             if any(tensor.is_complex() for tensor in tensors):
                 raise ModelError(f"an input is a complex tensor; {REAL_PARTS}") from None
             said = " ".join(str(error).partition(" Please fix")[0].split()).rpartition(" : ")[2]
+            if "invalid dimensions" in said:
+                said += "; convert for sizes that vary by to_nnapi(..., dynamic_shapes=...)"
             kind = ModelError if "INVALID_ARGUMENT" in str(error) else NnapiError
             raise kind(said) from None
 
     def close(self) -> None:
         """Releases the session; it cannot run afterwards."""
         del self.session, self._run
+
+
+def session_of(program: torch.onnx.ONNXProgram, options: Mapping[str, object]) -> TensorSession:
+    """Returns a session of a program.
+
+    Raises ModelError if it cannot be loaded, with a type of its own that NNAPI does not have.
+    """
+    try:
+        with model_of(program) as model:
+            return TensorSession(model, options)
+    except ModelError as error:
+        graph = program.model.graph
+        for value in (*graph.initializers.values(), *graph.inputs):
+            if value.dtype is not None and value.dtype.name in ("BFLOAT16", "DOUBLE"):
+                raise ModelError(
+                    f"{value.name} is of type {value.dtype.name}, which NNAPI does not have; "
+                    f"convert the module and its inputs by float() ({error})"
+                ) from error
+        raise
 
 
 @atexit.register

@@ -36,6 +36,12 @@ def test_a_network_of_one_tensor():
     assert not list(converted.parameters())
 
 
+def test_keyword_arguments_as_for_torch_export():
+    image = seeded(*IMAGE)
+    converted = to_nnapi(small_cnn(), (), {"input": image})
+    agrees(converted(input=image).shape, torch.Size([1, 2]))
+
+
 def nested_inputs(rows: int, seed: int = 1) -> dict[str, object]:
     pair = (seeded(2, seed=seed + 1), seeded(1))
     return {"x": seeded(rows, 4, seed=seed), "scale": 2, "given": {"a": pair, "unused": pair[1]}}
@@ -64,7 +70,7 @@ def test_dynamic_rows():
     [
         ({"scale": 3}, "converted for the value 2 and is called with 3"),
         ({"x": 3}, "3 is given where the example had a tensor"),
-        ({"x": torch.zeros(2, 4)}, "invalid dimensions for input: x"),
+        ({"x": torch.zeros(2, 4)}, r"invalid dimensions for input: x.*, dynamic_shapes="),
         ({"given": {"a": None}}, "not converted for these arguments"),
         ({"other": 1}, "unexpected keyword argument 'other'"),
     ],
@@ -115,6 +121,9 @@ def eager_quantized() -> nn.Module:
         (Counter(), "changes runs when it runs"),
         (Branch(), r"cannot trace the module at .*\.py:\d+: .*data-dependent.*torch\.where"),
         (Call(lambda x: x.bfloat16()), "bfloat16"),
+        (Call(lambda x: x.mT.as_strided((2, 2), (1, 1)) * 2), r"as_strided at .* contiguous"),
+        (Call(lambda x: x.as_strided((2, 2), (1, 1), 3) * 2), r"as_strided at .* storage_offset"),
+        (Call(lambda x: x[:, :1].contiguous().as_strided((9,), (8,)) * 2), "own elements"),
         (Call(lambda x: {x}), "results of the module have a value of type set"),
         (Call(torch.fft.fft), "results of the module have a complex tensor; .*view_as_real"),
         (torch.sin, r"builtin_function_or_method; it must be a torch\.nn\.Module"),
@@ -128,6 +137,9 @@ def eager_quantized() -> nn.Module:
         "buffer",
         "branch",
         "bfloat16",
+        "as_strided of a transposed",
+        "as_strided with an offset",
+        "as_strided beyond its tensor",
         "set",
         "complex",
         "function",
@@ -150,6 +162,13 @@ def test_examples_and_options_that_do_not_fit():
         to_nnapi(module, torch.ones(2, dtype=torch.complex64))
     with pytest.raises(OptionError, match="feature_level is 9"):
         to_nnapi(module, torch.ones(2), feature_level=9)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_types_that_nothing_computes_are_named(dtype: torch.dtype):
+    module, image = nn.Conv2d(3, 2, 3).to(dtype), torch.ones(*IMAGE, dtype=dtype)
+    with pytest.raises(ModelError, match=r"weight is of type (DOUBLE|BFLOAT16), .* by float\(\)"):
+        to_nnapi(module, image)
 
 
 def test_refusals_have_module_and_line_once():
