@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 import torch
@@ -14,9 +15,10 @@ from torch._guards import tracing
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.options import parse
 from ep_nnapi.report import Report
-from ep_nnapi.torch.export import model_of, to_onnx, traced
+from ep_nnapi.torch.export import to_onnx, traced
 from ep_nnapi.torch.inference_graph import InferenceGraph, inference_graph, selector
-from ep_nnapi.torch.tensor_session import TensorSession
+from ep_nnapi.torch.tensor_session import TensorSession, session_of
+from ep_nnapi.torch.views import OnlyViewsError, needs_gradients
 from ep_nnapi.torch.weights import Addresses, Weights, addresses
 
 logger = logging.getLogger(__name__)
@@ -25,6 +27,10 @@ MOST_NUMBERS = 8
 _TOO_MANY_NUMBERS = (
     f"a graph was called with {MOST_NUMBERS} different numbers and runs in PyTorch for others; "
     "give them as tensors"
+)
+_NO_GRADIENTS = (
+    "the backend ep_nnapi is for inference and computes no gradients; call the compiled module "
+    "under torch.inference_mode() or torch.no_grad()"
 )
 _NOT_SAVED = (
     "torch.compile cannot save what the backend ep_nnapi compiles; "
@@ -38,10 +44,9 @@ _Key: TypeAlias = tuple[tuple[object, ...], Addresses]
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A session, the function that builds the results of its outputs, and the weights in it."""
+    """A session and the weights in it."""
 
     session: TensorSession
-    result_of: Callable[[Sequence[torch.Tensor]], object]
     weights: Weights
 
 
@@ -54,32 +59,40 @@ def ep_nnapi(
 ) -> Callable[..., object]:
     """Returns the function that runs a graph of Dynamo's on NNAPI, for inference.
 
-    options   the provider's; `torch.compile(model, backend="ep_nnapi", options={...})`
-    A graph that cannot be a model runs in PyTorch, and a warning says why. The logger `ep_nnapi`
-    says at level INFO what NNAPI takes of the others. Raises OptionError for invalid options and
-    NnapiError if gradients would be needed.
+    options   the provider's; `torch.compile(model, backend="ep_nnapi", options={...})`. And
+              `gradients`: "eager" (the default) or "error", for results that require gradients
+    A graph that cannot be a model runs in PyTorch, and a warning says why, for gradients one in a
+    process. So do, without one, graphs that only make views. The logger `ep_nnapi` says at level
+    INFO what NNAPI takes of the others. Raises OptionError for invalid options, and NnapiError for
+    gradients where they are to be an error.
     """
     if mode is not None:
         raise OptionError(f"mode {mode!r} is for PyTorch's own backend inductor; give options")
-    parse(options or {})
-    _require_no_gradients([*example_inputs, *graph.parameters()])
+    given = dict(options or {})
+    gradients = given.pop("gradients", "eager")
+    if gradients not in ("eager", "error"):
+        raise OptionError(f"gradients is {gradients!r}; it must be 'eager' or 'error'")
+    parse(given)
+    forward: Callable[..., object] = graph.forward
+    if needs_gradients(graph):
+        if gradients == "error":
+            raise NnapiError(_NO_GRADIENTS)
+        _warn(f"graphs whose results require gradients run in PyTorch: {_NO_GRADIENTS}")
+        return forward
     try:
-        return CompiledGraph(inference_graph(graph), example_inputs, options or {})
+        return CompiledGraph(inference_graph(graph), example_inputs, given)
+    except OnlyViewsError:
+        return forward
     except ModelError as error:
         count = sum(node.op.startswith("call") for node in graph.graph.nodes)
         logger.warning("a graph of %d operations runs in PyTorch: %s", count, error)
-        forward: Callable[..., object] = graph.forward
         return forward
 
 
-def _require_no_gradients(tensors: Sequence[object]) -> None:
-    if torch.is_grad_enabled() and any(
-        isinstance(given, torch.Tensor) and given.requires_grad for given in tensors
-    ):
-        raise NnapiError(
-            "the backend ep_nnapi is for inference and computes no gradients: call the compiled "
-            "module under torch.inference_mode() or torch.no_grad()"
-        )
+@cache
+def _warn(message: str) -> None:
+    """Warns once in a process."""
+    logger.warning("%s", message)
 
 
 class CompiledGraph(SerializableCallable):
@@ -93,7 +106,7 @@ class CompiledGraph(SerializableCallable):
         self, graph: InferenceGraph, arguments: Sequence[object], options: Mapping[str, object]
     ) -> None:
         """Compiles the graph for arguments like these; raises ModelError if it cannot be."""
-        self._graph, self._options = graph, options
+        self._graph, self._options, self._tail = graph, options, graph.tail
         self._inputs_of = selector(graph.inputs)
         self._weights_of: Callable[[Sequence[object]], Sequence[torch.Tensor]]
         self._weights_of = selector(graph.weights)
@@ -115,9 +128,12 @@ class CompiledGraph(SerializableCallable):
     def __call__(self, *arguments: object) -> object:
         """Returns the results of the graph."""
         compiled = self._only or self._compiled_for(arguments)
+        computed: Sequence[torch.Tensor]
         if compiled is None:
-            return self._graph.graph(*arguments)
-        return compiled.result_of(compiled.session.run(self._inputs_of(arguments)))
+            computed = self._graph.graph(*arguments)
+        else:
+            computed = compiled.session.run(self._inputs_of(arguments))
+        return tuple(computed) if self._tail is None else self._tail(*arguments, *computed)
 
     def _compiled_for(self, arguments: Sequence[object]) -> _Compiled | None:
         """Returns what runs these arguments, made where needed; None: PyTorch runs them."""
@@ -155,12 +171,11 @@ class CompiledGraph(SerializableCallable):
         graph = self._graph
         weights = Weights(self._weights_of(arguments))
         with tracing(None):  # or Dynamo, in the middle of compiling, would adopt export's guards
-            exported, results = traced(
+            exported, _ = traced(
                 graph.module(arguments), graph.examples(arguments), {}, (graph.dynamic_shapes,)
             )
             graph.require_symbolic(exported)
             program = to_onnx(exported)
-        with model_of(program) as model:
-            session = TensorSession(model, self._options)
+        session = session_of(program, self._options)
         logger.info("%s", session.report.summary)
-        return _Compiled(session, results.builder(), weights)
+        return _Compiled(session, weights)

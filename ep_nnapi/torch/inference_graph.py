@@ -11,6 +11,7 @@ import torch
 
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.torch.structure import REAL_PARTS
+from ep_nnapi.torch.views import hint, split
 
 Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
 
@@ -19,6 +20,9 @@ Selector: TypeAlias = Callable[[Sequence[object]], tuple[object, ...]]
 class InferenceGraph:
     """A graph whose weights and numbers become constants; its sizes follow from its inputs.
 
+    graph            returns new tensors
+    tail             makes the results of Dynamo's graph, views included, of its arguments and of
+                     these tensors; None if they are the results
     weights          positions of the parameters and buffers among the arguments
     inputs           positions of all other tensors
     sizes            positions of sizes: the position of a tensor that has it, and its dimension
@@ -27,6 +31,7 @@ class InferenceGraph:
     """
 
     graph: torch.fx.GraphModule
+    tail: Callable[..., object] | None
     weights: tuple[int, ...]
     inputs: tuple[int, ...]
     sizes: Mapping[int, tuple[int, int]]
@@ -45,7 +50,7 @@ class InferenceGraph:
     def numbers_of(self, arguments: Sequence[object]) -> tuple[object, ...]:
         """Returns the numbers among the arguments."""
         given = [arguments[i] for i in self.numbers]
-        return tuple(n.item() if isinstance(n, torch.Tensor) else n for n in given)
+        return tuple(map(_plain, given))
 
     def require_symbolic(self, exported: torch.export.ExportedProgram) -> None:
         """Raises ModelError if torch.export has fixed a size that is to stay symbolic."""
@@ -112,8 +117,12 @@ def selector(positions: Sequence[int]) -> Selector:
 
 
 def inference_graph(graph: torch.fx.GraphModule) -> InferenceGraph:
-    """Returns the graph with its arguments told apart; raises ModelError for complex inputs."""
-    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    """Returns the graph with its arguments told apart.
+
+    Raises ModelError for complex inputs, and where views cannot be told from what is computed.
+    """
+    head, tail = split(graph)
+    placeholders = head.graph.find_nodes(op="placeholder")
     weights, inputs, sizes, numbers = [], [], {}, []
     values = [node.meta["example_value"] for node in placeholders]
     for i, (node, value) in enumerate(zip(placeholders, values, strict=True)):
@@ -132,7 +141,15 @@ def inference_graph(graph: torch.fx.GraphModule) -> InferenceGraph:
         else:
             inputs.append(i)
     dynamic = tuple(dict.fromkeys(_symbolic(values[i]), torch.export.Dim.AUTO) for i in inputs)
-    return InferenceGraph(graph, tuple(weights), tuple(inputs), sizes, tuple(numbers), dynamic)
+    found = tuple(weights), tuple(inputs), sizes, tuple(numbers)
+    return InferenceGraph(head, tail, *found, dynamic)
+
+
+def _plain(number: object) -> object:
+    """Returns a number that Dynamo passes as a tensor or, while it compiles, as a symbol."""
+    if isinstance(number, torch.Tensor):
+        return number.item()
+    return hint(number) if isinstance(number, torch.SymInt) else number
 
 
 def _size_of_a_tensor(number: object, values: Sequence[object]) -> tuple[int, int] | None:

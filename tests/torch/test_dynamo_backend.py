@@ -136,25 +136,32 @@ def test_modules_of_one_class_take_turns(caplog: pytest.LogCaptureFixture):
     assert len(graph._compiled) == 2
 
 
-def test_gradients_are_refused():
-    """In one sentence; without gradients, and with grad mode off, the same call runs."""
+def test_gradients_run_in_pytorch_with_one_warning(caplog: pytest.LogCaptureFixture):
+    """Without gradients, and with grad mode off, the same call runs on NNAPI."""
+    dynamo_backend._warn.cache_clear()
     module, x = small_cnn(), seeded(*IMAGE)
     run = compiled(module)
-    with pytest.raises(Exception, match=r"for inference .* torch\.no_grad"):
-        run(x)
+    with caplog.at_level(logging.WARNING, "ep_nnapi"):
+        for function in (run, compiled(lambda x: module(x) * 2)):
+            function(x).sum().backward()
+    (record,) = caplog.records
+    assert "no gradients; call the compiled module under" in record.getMessage()
+    assert all(parameter.grad is not None for parameter in module.parameters())
     with torch.inference_mode():
         agrees(run(x), module(x))
     agrees(compiled(module.requires_grad_(False))(x), module(x))
 
 
-def test_gradients_of_parameters_in_the_graph_are_refused():
+@pytest.mark.parametrize("in_graph", [False, True], ids=["arguments", "in the graph"])
+def test_gradients_can_be_an_error(in_graph: bool):
     """`install_free_tensors` makes parameters a part of the graph, no arguments."""
     module, x = small_cnn(), seeded(*IMAGE)
-    with torch._dynamo.config.patch(install_free_tensors=True):
+    with torch._dynamo.config.patch(install_free_tensors=in_graph):
+        run = compiled(module, gradients="error")
         with pytest.raises(Exception, match=r"for inference .* torch\.no_grad"):
-            compiled(module)(x)
+            run(x)
         with torch.no_grad():
-            agrees(compiled(module)(x), module(x))
+            agrees(run(x), module(x))
 
 
 @torch.no_grad()
@@ -181,6 +188,7 @@ def test_compiled_ahead(in_graph: bool):
     [
         ({"options": {"feature_level": 9}}, "feature_level is 9"),
         ({"options": {"nothing": 1}}, "nothing"),
+        ({"options": {"gradients": True}}, "it must be 'eager' or 'error'"),
         ({"mode": "reduce-overhead"}, "give options"),
     ],
 )

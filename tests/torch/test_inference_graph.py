@@ -56,6 +56,16 @@ def test_numbers_that_are_no_sizes():
     assert len(graph.inputs) == 1
 
 
+@torch.no_grad()
+def test_symbolic_strides_are_numbers(caplog: pytest.LogCaptureFixture):
+    """Dynamo passes a stride that varies as a symbol while it compiles."""
+    run = torch.compile(lambda x: torch.as_strided(x, (2, 2), (1, 1)) * 2, backend="ep_nnapi")
+    x = seeded(2, 3)
+    for given in (x, x[1:], x.t()):
+        agrees(run(given), torch.as_strided(given, (2, 2), (1, 1)) * 2)
+    assert "needs a contiguous tensor" in caplog.text
+
+
 def test_a_size_that_must_not_vary():
     graph, arguments = captured(lambda x: x + 1, seeded(2, 3))
     fixed = torch.export.export(graph.module(arguments), (seeded(2, 3),), strict=False)
