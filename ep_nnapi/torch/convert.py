@@ -24,7 +24,7 @@ _EAGER_QUANTIZED = (
 def to_nnapi(
     module: torch.nn.Module,
     example_inputs: object,
-    kwargs: Mapping[str, object] | None = None,
+    kwargs: object = None,
     *,
     dynamic_shapes: object = None,
     **options: object,
@@ -44,6 +44,8 @@ def to_nnapi(
     parse(options)
     _require_module(module)
     args, named = _call(example_inputs)
+    if not isinstance(kwargs, Mapping | None):
+        raise ModelError(f"kwargs is of type {type(kwargs).__name__}; it must be a dictionary")
     named.update(kwargs or {})
     arguments = Arguments.of_call(module.forward, args, named)
     exported, results = traced(module, args, named, dynamic_shapes)

@@ -12,7 +12,7 @@ from itertools import accumulate
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ep_nnapi.errors import ModelError
+from ep_nnapi.nnapi.errors import ModelError
 
 _CONSTANT = ("placeholder", "get_attr")
 

@@ -166,6 +166,6 @@ SEQUENCE = {  # [3, 2, 4]
     "lstm": LSTM,
     "gru": lambda x: GRU(x)[0],
     "attention": lambda x: F.scaled_dot_product_attention(x, x, x.clone()),
-    "heads": lambda x: LINEAR(x).unflatten(-1, (1, 5)).transpose(1, 2),
+    "heads": lambda x: LINEAR(x).transpose(1, 2),
     "bmm": lambda x: (torch.bmm(x, x.mT), x.transpose(0, 1) @ x.transpose(0, 1).mT),
 }
