@@ -13,8 +13,7 @@ from onnx import ModelProto, TensorProto
 from ep_nnapi.diagnostics.inputs import InputSpec
 from ep_nnapi.diagnostics.inspect_context import containers
 from ep_nnapi.epcontext.checksum import verify_checksum
-from ep_nnapi.epcontext.container import ContainerContent, unpack, version_of
-from ep_nnapi.epcontext.names import FORMAT_VERSION
+from ep_nnapi.epcontext.container import ContainerContent, unpack
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.target import MAX_FEATURE_LEVEL
@@ -39,18 +38,12 @@ class PreparedModel:
 def read_prepared_model(path: Path) -> PreparedModel:
     """Returns a prepared model after checking all digests; raises ModelError."""
     proto = _parsed(path)
-    found = [(data, unpack(data, path.parent, MAX_FEATURE_LEVEL)) for _, data in containers(proto)]
-    if not found:
+    contents = [unpack(data, path.parent, MAX_FEATURE_LEVEL) for _, data in containers(proto)]
+    if not contents:
         raise ModelError(
             f"{path} has no compiled cluster; make one with "
             f"ep-nnapi prepare {path} -o OUT --format context"
         )
-    if any(version_of(data) < FORMAT_VERSION for data, _ in found):
-        raise ModelError(
-            f"{path} was prepared in format 1, programs in C read format {FORMAT_VERSION}; "
-            "prepare the model again"
-        )
-    contents = [content for _, content in found]
     if any(content.model_has_checksum for content in contents):
         verify_checksum(path)
     beside = [content.file for content in contents if content.file is not None]

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ep_nnapi.epcontext import version1
 from ep_nnapi.epcontext.layout import (
     CHECKED_FROM,
     HEADER,
@@ -132,15 +131,12 @@ def unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerC
 
     source         of external weights, as `read_weights` has it
     feature_level  feature level of the runtime
-    Raises ModelError with a one-sentence message if the container is corrupt or truncated, has a
-    newer format, needs a higher feature level, or has weights outside of the folder.
+    Raises ModelError with a one-sentence message if the container is corrupt or truncated, has
+    another format, needs a higher feature level, or has weights outside of the folder.
     """
-    version = version_of(data)
+    _check_version(data)
     try:
-        if version == 1:
-            content = _unpack_version1(data, source, feature_level)
-        else:
-            content = _unpack(data, source, feature_level)
+        content = _unpack(data, source, feature_level)
         validate(content.lowered.model, feature_level)
     except _MALFORMED as error:
         says = " ".join(str(error).split())
@@ -165,26 +161,28 @@ def split(data: bytes) -> tuple[np.ndarray[Any, Any], bytes, bytes]:
     return header, program, rest[: -len(TERMINATOR)]
 
 
-def version_of(data: bytes) -> int:
-    """Returns the format version of a container; raises ModelError if it cannot be read here."""
+def _check_version(data: bytes) -> None:
     if len(data) < _VERSION.size or not data.startswith(MAGIC):
         raise ModelError(
             "the data is not an ep-nnapi context, or is corrupt; prepare the model again"
         )
     version = int(_VERSION.unpack_from(data)[1])
-    if version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
+        upgrade = "upgrade ep-nnapi or " if version > FORMAT_VERSION else ""
         raise ModelError(
             f"the context has format {version}, this version reads {FORMAT_VERSION}; "
-            "upgrade ep-nnapi or prepare the model again"
+            f"{upgrade}prepare the model again"
         )
-    if version < 1:
-        raise ModelError(CORRUPT)
-    return version
 
 
 def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
     header, program, rest = split(data)
-    _check_level(int(header["feature_level"]), feature_level)
+    needed = int(header["feature_level"])
+    if needed > feature_level:
+        raise ModelError(
+            f"the context needs feature level {needed}, the runtime offers {feature_level}; "
+            "prepare the model for that level"
+        )
     if header["reserved"] or header["flags"] > MODEL_HAS_CHECKSUM:
         raise ValueError("it sets bits that have no meaning")
     reader = TableReader(program, {t.name: header[t.name].tolist() for t in TABLES})
@@ -198,25 +196,8 @@ def _unpack(data: bytes, source: WeightsSource, feature_level: int) -> Container
     weights = read_weights(location, rest, source)
     return ContainerContent(
         reader.lowered(weights),
-        int(header["feature_level"]),
+        needed,
         weights.size,
         location.file or None,
         bool(header["flags"]),
     )
-
-
-def _unpack_version1(data: bytes, source: WeightsSource, feature_level: int) -> ContainerContent:
-    header, rest = version1.read_header(data)
-    needed = int(header["feature_level"])
-    _check_level(needed, feature_level)
-    weights = version1.weights_of(header, rest, source)
-    lowered = version1.read_lowered(header, weights)
-    return ContainerContent(lowered, needed, weights.size, header["weights"]["file"], True)
-
-
-def _check_level(needed: int, offered: int) -> None:
-    if needed > offered:
-        raise ModelError(
-            f"the context needs feature level {needed}, the runtime offers {offered}; "
-            "prepare the model for that level"
-        )

@@ -48,13 +48,12 @@ class CompiledFor:
     def on(self, device: Device) -> Compatibility:
         """Returns the compatibility with a device.
 
-        UNSUPPORTED           its level is too low, or the format is newer than this package
-        PREFER_RECOMPILATION  it runs; another level, format or device may get a better model
+        UNSUPPORTED           its level is too low, or its format is another than this package's
+        PREFER_RECOMPILATION  it runs; another level or device may get a better model
         """
-        if self.needed > device.feature_level or self.format > FORMAT_VERSION:
+        if self.needed > device.feature_level or self.format != FORMAT_VERSION:
             return Compatibility.UNSUPPORTED
-        here = (FORMAT_VERSION, device.feature_level, device.name)
-        same = (self.format, self.level, self.device) == here
+        same = (self.level, self.device) == (device.feature_level, device.name)
         return Compatibility.OPTIMAL if same else Compatibility.PREFER_RECOMPILATION
 
 

@@ -15,8 +15,6 @@ from ep_nnapi.diagnostics.inputs import InputSpec
 from ep_nnapi.epcontext.checksum import write_checksum
 from ep_nnapi.nnapi.errors import ModelError
 from models.quantized import quantized
-from tests.epcontext import version1
-from tests.epcontext.clusters import lowered
 from tests.native.build import ROOT
 from tests.native.sessions import prepared
 
@@ -83,16 +81,6 @@ def test_external_data_of_the_nodes_on_the_cpu(model: Path) -> None:
 def test_external_data_elsewhere_is_refused(model: Path) -> None:
     with_external_data(model, "../more.data")
     with pytest.raises(ModelError, match=r"'../more.data' are outside of its folder"):
-        read_prepared_model(model)
-
-
-def test_format_1_is_refused(model: Path) -> None:
-    proto = onnx.load(model)
-    for attribute in proto.graph.node[0].attribute:
-        if attribute.name == "ep_cache_context":
-            attribute.s = version1.pack(lowered())
-    onnx.save(proto, model)
-    with pytest.raises(ModelError, match="prepared in format 1, programs in C read format 2; prep"):
         read_prepared_model(model)
 
 

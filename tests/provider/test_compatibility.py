@@ -33,7 +33,7 @@ def test_all_pairs_of_levels(prepared: int, available: int):
         # prepared for more than the device has, and needs no more than it has
         (CompiledFor(FORMAT_VERSION, 8, 4, "npu"), Compatibility.PREFER_RECOMPILATION),
         (CompiledFor(FORMAT_VERSION, 8, 5, "npu"), Compatibility.UNSUPPORTED),
-        (CompiledFor(FORMAT_VERSION - 1, 4, 4, "npu"), Compatibility.PREFER_RECOMPILATION),
+        (CompiledFor(FORMAT_VERSION - 1, 4, 4, "npu"), Compatibility.UNSUPPORTED),
         (CompiledFor(FORMAT_VERSION + 1, 4, 4, "npu"), Compatibility.UNSUPPORTED),
         (CompiledFor(FORMAT_VERSION, 4, 4, "gpu"), Compatibility.PREFER_RECOMPILATION),
     ],
