@@ -1,4 +1,4 @@
-"""Text serialization of NNAPI models; `listing_parser` reads it back to an equal model.
+"""Text serialization of NNAPI models, from which an equal model can be made.
 
     model relaxed
       inputs %0
@@ -18,27 +18,28 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 
 import numpy as np
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reject
-from ep_nnapi.nnapi.listing_parser import INDENT, UNKNOWN_RANK, constant, parse
 from ep_nnapi.nnapi.model import Data, Model, Operand, Operation
 
-__all__ = ["MAX_INLINE_ELEMENTS", "listing", "parse"]
+INDENT = "  "
+"""Indentation of a model's content relative to its first line."""
 
 MAX_INLINE_ELEMENTS = 16
 """Largest number of elements of a constant that is printed as numbers."""
+
+_READERS: Mapping[str, Callable[[str], object]] = {"b": "True".__eq__, "f": float}
 
 
 def listing(model: Model, *, data: bool = True) -> str:
     """Return `model` as text.
 
-    data   True: large constants are printed in full. False: only by size and digest, and `parse`
-           rejects the text
+    data   True: large constants are printed in full. False: only by size and digest
     """
     return "\n".join(_lines(model, data)) + "\n"
 
@@ -64,7 +65,7 @@ def _type(operand: Operand) -> str:
     if operand.dimensions:
         parts.append(str(list(operand.dimensions)))
     elif operand.type.tensor:
-        parts.append(f"[{UNKNOWN_RANK}]")
+        parts.append("[?]")
     if operand.scale:
         parts.append(f"scale={float(operand.scale)!r}")
     if operand.zero_point:
@@ -95,7 +96,8 @@ def _numbers(code: OperandCode, value: Data) -> str | None:
     array = np.frombuffer(value.bytes.tobytes(), code.numpy)
     texts = [str(number) for number in array]
     text = f"[{', '.join(texts)}]" if code.tensor or count > 1 else texts[0]
-    return text if constant(code, text) == value else None
+    read = np.array([_READERS.get(code.numpy.kind, int)(number) for number in texts], code.numpy)
+    return text if read.tobytes() == array.tobytes() else None
 
 
 def _operation(operation: Operation, operands: Sequence[Operand]) -> str:

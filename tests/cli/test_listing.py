@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from ep_nnapi.nnapi.listing import parse
 from tests.cli.command import DIGITS, DONE, NEGATIVE
+from tests.nnapi.listing_parser import parse
 
 
 def test_listing_is_a_model_of_each_cluster(cli):
