@@ -7,8 +7,7 @@ import pytest
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.functions import FUNCTIONS, Function, Parameter
 from tests.capi.client import Library, is_handle, is_pointer, kind
-from tests.capi.table import ROWS
-from tests.capi.table.rows import Row
+from tests.capi.table import ROWS, Row
 from tests.capi.world import World
 
 STATUS = [f for f in FUNCTIONS if f.returns == "int"]
