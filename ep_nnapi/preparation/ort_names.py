@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Set
+from itertools import count
 from pathlib import Path
 
 from onnx import GraphProto, TensorProto, ValueInfoProto, helper
@@ -27,12 +28,14 @@ def rename_generated(path: Path) -> None:
         if not any(data.find(name.encode()) >= 0 for name in _GENERATED):
             return
     with edited(path) as proto:
-        taken = {v.name for v in (*proto.graph.input, *proto.graph.output)}
-        for graph in graphs(proto.graph):
+        every = tuple(graphs(proto.graph))
+        ends = {v.name for v in (*proto.graph.input, *proto.graph.output)}
+        renamed = _renamed({t.name for g in every for t in g.initializer} - ends)
+        for graph in every:
             for tensor in graph.initializer:
-                tensor.name = _renamed(tensor.name, taken)
+                tensor.name = renamed.get(tensor.name, tensor.name)
             for node in graph.node:
-                node.input[:] = [_renamed(name, taken) for name in node.input]
+                node.input[:] = [renamed.get(name, name) for name in node.input]
 
 
 def restore_subgraphs(path: Path, saved: Path) -> None:
@@ -64,5 +67,10 @@ def _info(tensor: TensorProto) -> ValueInfoProto:
     return helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
 
 
-def _renamed(name: str, taken: Set[str]) -> str:
-    return f"prepared_{name}" if name.startswith(_GENERATED) and name not in taken else name
+def _renamed(names: Set[str]) -> dict[str, str]:
+    """Returns new names for the generated ones, apart from those given when it was saved before."""
+    renamed = {}
+    for name in (n for n in names if n.startswith(_GENERATED)):
+        free = (f"{'prepared_' * n}{name}" for n in count(1))
+        renamed[name] = next(new for new in free if new not in names)
+    return renamed

@@ -45,6 +45,14 @@ def test_constants_that_onnx_runtime_named_get_other_names(tmp_path: Path) -> No
     assert apart(original(proto, feeds), want) == 0
 
 
+def test_names_of_an_earlier_optimization_are_taken(tmp_path: Path) -> None:
+    path = products(tmp_path / "a.onnx", "prepared_gemm_input_shape", "gemm_input_shape")
+    rename_generated(path)
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto)
+    assert {t.name.count("prepared_") for t in proto.graph.initializer[:2]} == {1, 2}
+
+
 def test_other_models_are_left_as_they_are(tmp_path: Path) -> None:
     path = products(tmp_path / "a.onnx", "shape")
     before = path.stat()
