@@ -15,8 +15,7 @@ from ep_nnapi.nnapi.host.named_operation import NamedOperation, named_operations
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.shapes import Dims, ShapeError
 from ep_nnapi.nnapi.validate import execution_order
-from ep_nnapi.ort_devices.convert import operand_dims
-from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL
+from ep_nnapi.ort_devices.convert import FEATURE_LEVEL, operand_dims
 from ep_nnapi.ort_devices.scope import Inexpressible
 
 

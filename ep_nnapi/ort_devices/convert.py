@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from onnx import ModelProto, ValueInfoProto
 
@@ -15,16 +14,17 @@ from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
-from ep_nnapi.nnapi.spec import WHILE
 from ep_nnapi.nnapi.validate import execution_order
 from ep_nnapi.ort_devices.folding import folded
 from ep_nnapi.ort_devices.fusions import fusions
 from ep_nnapi.ort_devices.graph import OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
-from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL, probably_omitted, without
-from ep_nnapi.ort_devices.operation import PORTABLE, Inlined, Kernels, Op
+from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
 from ep_nnapi.ort_devices.scope import Inexpressible, Scope
 from ep_nnapi.sessions.device_session import DeviceModel
+
+FEATURE_LEVEL = 8
+"""The feature level of the devices on ONNX Runtime."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,12 @@ class Converted:
     weights   constants that are given to the session by name
     inputs    names of the inputs, in the order of the NNAPI model's
     outputs   names of the outputs, in the same way
-    loops     True if it has loops, whose number of rounds only a time limit bounds
     """
 
     proto: ModelProto
     weights: Mapping[str, Array]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    loops: bool
 
     def model(self) -> DeviceModel:
         """Return the model as a session takes it."""
@@ -75,7 +73,6 @@ def obstacles(model: Model, kernels: Kernels = PORTABLE) -> tuple[str, ...]:
 
     Weights are not read.
     """
-    model = without(model, probably_omitted(model))
     if _of_latest(model, kernels) is not None:
         return ("",) * len(model.operations)
     try:
@@ -114,7 +111,6 @@ def convert(model: Model, kernels: Kernels = PORTABLE) -> Converted:
         built.weights,
         tuple(v.name for v in lowered.inputs),
         tuple(v.name for v in lowered.outputs),
-        _has_loops(model),
     )
 
 
@@ -160,41 +156,12 @@ def _lower(scope: Scope, named: NamedOperation, kernels: Kernels) -> None:
     lowering = find(named.operation.spec, named.code)
     if lowering is None:
         raise Inexpressible(f"{named.operation.spec} of {named.code.name if named.code else None}")
-    lowering(Op(scope, named, partial(_inline, kernels), kernels))
+    lowering(Op(scope, named, kernels))
 
 
-def _inline(
-    kernels: Kernels,
-    model: Model,
-    graph: OnnxGraph,
-    given: Sequence[str],
-    dims: Sequence[Dims],
-) -> Inlined:
-    """Add the operations of a model inside a control flow operation; see `Inline`."""
-    operations = named_operations(model, FEATURE_LEVEL)
-    entering = dict(zip(model.inputs, dims, strict=True))
-    scope = Scope(graph, model, operand_dims(model, operations, entering))
-    for index, name in zip(model.inputs, given, strict=True):
-        scope.define(index, name, real=False)
-    _lower_all(scope, operations, kernels)
-    values = [scope.value(index, real=False) for index in model.outputs]
-    return Inlined(values, [scope.dims.get(index) for index in model.outputs])
-
-
-def _has_loops(model: Model) -> bool:
-    inner = (o.value for o in model.operands if isinstance(o.value, Model))
-    return any(o.spec is WHILE for o in model.operations) or any(map(_has_loops, inner))
-
-
-def operand_dims(
-    model: Model, operations: Sequence[NamedOperation], given: Mapping[int, Dims] | None = None
-) -> dict[int, Dims]:
-    """Sizes of the operands, as far as they follow from declarations and constants.
-
-    given   sizes of inputs, in place of the declared ones
-    """
+def operand_dims(model: Model, operations: Sequence[NamedOperation]) -> dict[int, Dims]:
+    """Sizes of the operands, as far as they follow from declarations and constants."""
     found = {i: dims for i, o in enumerate(model.operands) if (dims := _declared(o)) is not None}
-    found |= given or {}
     for named in (operations[n] for n in execution_order(model)):
         facts = {
             name: tuple(_fact(model.operands[i], found.get(i)) for i in indexes(index))

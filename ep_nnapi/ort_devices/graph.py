@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 from onnx import (
     AttributeProto,
-    GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
@@ -29,7 +28,7 @@ _INLINE = 1024
 """Constants of at most so many bytes are stored in the model itself; shape computations and
 optimizers of ONNX Runtime read them there."""
 
-Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[str] | GraphProto
+Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,38 +90,28 @@ def _without_unread_reshapes(nodes: Sequence[NodeProto], outputs: Set[str]) -> l
     for node in reversed(nodes):
         if node.op_type != "Reshape" or node.output[0] in read:
             kept.append(node)
-            read.update(_read(node))
+            read.update(node.input)
     return kept[::-1]
 
 
-def _read(node: NodeProto) -> Iterator[str]:
-    """Names of the values that a node reads, in its subgraphs too."""
-    yield from node.input
-    for graph in (a.g for a in node.attribute if a.type == AttributeProto.GRAPH):
-        yield from (value.name for value in graph.output)
-        for inner in graph.node:
-            yield from _read(inner)
-
-
 class OnnxGraph:
-    """A graph to which nodes are added in topological order; subgraphs share its constants.
+    """A graph to which nodes are added in topological order.
 
     shapes   of values, as far as they are known
     """
 
-    def __init__(self, parent: OnnxGraph | None = None) -> None:
-        """Create an empty graph; `parent` is the graph that contains the node of a subgraph."""
+    def __init__(self) -> None:
         self.nodes: list[NodeProto] = []
-        self.constants: Constants = parent.constants if parent else Constants()
+        self.constants = Constants()
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._sources: dict[str, str] = {}
         self._inner: set[str] = set()  # results of nodes that are no outputs of the graph
-        self._counter: list[int] = parent._counter if parent else [0]
+        self._counter = 0
 
     def name(self) -> str:
-        """Return a value name that is new in this graph, its parents and its subgraphs."""
-        self._counter[0] += 1
-        return f"v{self._counter[0]}"
+        """Return a value name that is new in this graph."""
+        self._counter += 1
+        return f"v{self._counter}"
 
     def node(self, op_type: str, *inputs: str, domain: str = "", **attributes: Attribute) -> str:
         """Add a node with one output; returns the output's name."""
@@ -174,16 +163,10 @@ class OnnxGraph:
         """Name of an int64 constant [n]: shapes, axes and the like."""
         return self.constants.array(np.array(values, np.int64))
 
-    def proto(
-        self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]
-    ) -> GraphProto:
-        """The graph without initializers, as a subgraph has it."""
-        nodes = _without_unread_reshapes(self.nodes, {value.name for value in outputs})
-        return helper.make_graph(nodes, "nnapi", list(inputs), list(outputs))
-
     def build(self, inputs: Sequence[ValueInfoProto], outputs: Sequence[ValueInfoProto]) -> Built:
         """The whole model."""
-        graph = self.proto(inputs, outputs)
+        nodes = _without_unread_reshapes(self.nodes, {value.name for value in outputs})
+        graph = helper.make_graph(nodes, "nnapi", list(inputs), list(outputs))
         tensors, weights = self.constants.build()
         graph.initializer.extend(tensors)
         graph.input.extend(

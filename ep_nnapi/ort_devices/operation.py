@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import numpy as np
 from onnx import TensorProto
@@ -14,9 +13,9 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
-from ep_nnapi.nnapi.model import Data, Model, Operand
-from ep_nnapi.nnapi.shapes import Dims, Scalar
-from ep_nnapi.ort_devices.graph import CONTRIB, Attribute, OnnxGraph
+from ep_nnapi.nnapi.model import Data, Operand
+from ep_nnapi.nnapi.shapes import Scalar
+from ep_nnapi.ort_devices.graph import CONTRIB, Attribute
 from ep_nnapi.ort_devices.scope import (
     Inexpressible,
     OperandFacts,
@@ -46,27 +45,6 @@ class Kernels:
 
 PORTABLE = Kernels()
 """What every provider computes right."""
-
-
-@dataclass(frozen=True, slots=True)
-class Inlined:
-    """The outputs of a model whose operations were added to a graph."""
-
-    values: list[str]
-    dims: list[Dims | None]
-
-
-class Inline(Protocol):
-    """Adds the operations of a model to a graph."""
-
-    def __call__(
-        self, model: Model, graph: OnnxGraph, given: Sequence[str], dims: Sequence[Dims]
-    ) -> Inlined:
-        """Add them, with the values `given`, stored as these devices do, as inputs.
-
-        dims   sizes of the inputs, None for one that only a run finds
-        """
-        ...
 
 
 class OperandAccess:
@@ -151,15 +129,10 @@ class OperandAccess:
 
 @dataclass(frozen=True, slots=True)
 class Op(OperandAccess):
-    """An operation being lowered.
-
-    inline    adds the operations of a model that is an operand of this operation
-    kernels   what the provider has kernels for
-    """
+    """An operation being lowered; `kernels`: what the provider has kernels for."""
 
     scope: Scope
     named: NamedOperation
-    inline: Inline
     kernels: Kernels = PORTABLE
 
     def real(self, name: str, perm: Perm | None = None) -> str:
@@ -204,11 +177,6 @@ class Op(OperandAccess):
     def sizes(self, values: Sequence[int]) -> str:
         """Name of an int64 constant [n]: shapes, axes and the like."""
         return self.scope.graph.ints(values)
-
-    def columns(self, value: str, start: int, end: int) -> str:
-        """Add a node that copies the elements start to end, exclusive, of the last axis."""
-        axis = self.sizes([-1])
-        return self.node("Slice", value, self.sizes([start]), self.sizes([end]), axis)
 
     def deliver(self, value: str, perm: Perm | None = None, output: str = "output") -> None:
         """Define an output by real numbers; a quantized one is quantized at once."""

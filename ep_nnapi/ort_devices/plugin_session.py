@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +12,8 @@ from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
-from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.ort_devices.convert import convert
-from ep_nnapi.ort_devices.omitted import (
-    PreparedVariants,
-    optional_inputs,
-    probably_omitted,
-)
 from ep_nnapi.ort_devices.prepared import PreparedSession
 from ep_nnapi.sessions.cpu import CPU
 from ep_nnapi.sessions.device_session import PythonSession, Threads
@@ -44,20 +37,12 @@ class Refused(Exception):
     """A provider does not take a whole model."""
 
 
-def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedModel:
+def open_on_provider(model: Model, provider: OrtEpDevice, threads: Threads) -> PreparedSession:
     """Prepare a model to run on a provider alone.
 
     Raises Inexpressible for operations that have no ONNX form, Refused if the provider does not
     take all nodes.
     """
-    if not optional_inputs(model):
-        return _session(provider, threads, model)
-    found = PreparedVariants(model, partial(_session, provider, threads))
-    found.variant(probably_omitted(model))
-    return found
-
-
-def _session(provider: OrtEpDevice, threads: Threads, model: Model) -> PreparedSession:
     found = convert(model)
     narrow(found.proto.graph)
     options = onnxruntime.SessionOptions()
@@ -72,22 +57,15 @@ def _session(provider: OrtEpDevice, threads: Threads, model: Model) -> PreparedS
         raise Refused(f"{provider.ep_name} does not take it all: {_sentence(error)}") from None
     if provider.ep_name not in session.session.get_providers():
         raise Refused(f"{provider.ep_name} has no hardware to run on")
-    return PreparedSession(session, found.loops)
+    return PreparedSession(session)
 
 
-def narrow(graph: GraphProto, constants: Mapping[str, Array] | None = None) -> None:
-    """Divides each Concat and Split of many tensors into several nodes, in inner graphs too.
+def narrow(graph: GraphProto) -> None:
+    """Divides each Concat and Split of many tensors into several nodes.
 
     WebGPU promises shaders eight buffers, and its provider finds out at a run that it needs more.
-
-    constants   small initializers of the graphs around this one, by name
     """
-    known = {
-        **(constants or {}),
-        **{t.name: numpy_helper.to_array(t) for t in graph.initializer if t.raw_data},
-    }
-    for attribute in (a for node in graph.node for a in node.attribute if a.HasField("g")):
-        narrow(attribute.g, known)
+    known = {t.name: numpy_helper.to_array(t) for t in graph.initializer if t.raw_data}
     nodes = [part for node in graph.node for part in _narrowed(node, known)]
     del graph.node[:]
     graph.node.extend(nodes)

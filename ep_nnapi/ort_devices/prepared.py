@@ -14,11 +14,9 @@ from threading import Thread
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.forks import renew_after_fork
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
 from ep_nnapi.nnapi.host.run import Run
-from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.run_arguments import wrong_output
 from ep_nnapi.nnapi.runtime import RunOptions
 from ep_nnapi.nnapi.shapes import ShapeError
@@ -31,13 +29,9 @@ _POLL = 0.005
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class PreparedSession:
-    """A session that computes a model; thread-safe, executions may be concurrent.
-
-    loops     the model has loops: a run is ended after the loop timeout
-    """
+    """A session that computes a model; thread-safe, executions may be concurrent."""
 
     session: DeviceSession
-    loops: bool
     _seconds: float = math.inf  # of the last run; the first may be long
 
     def __post_init__(self) -> None:
@@ -64,7 +58,7 @@ class PreparedSession:
             raise ShapeError(f"input {missing} is missing, its value is required")
         start = time.perf_counter()
         long = self.long and options.stop is not None
-        if long or self.loops or options.timeout_ns is not None:
+        if long or options.timeout_ns is not None:
             results = self._supervised(feeds, outputs, Run.start(options))
         else:
             if options.stop is not None:
@@ -82,7 +76,7 @@ class PreparedSession:
 
     def direct_session(self) -> DeviceSession | None:
         """Return the session if its runs need no supervision, as `DirectCompilation`."""
-        return None if self.long or self.loops else self.session
+        return None if self.long else self.session
 
     def _compute(
         self,
@@ -98,7 +92,6 @@ class PreparedSession:
     ) -> list[Array]:
         """Run in another thread, and end the run when its limits are exceeded."""
         run.check()
-        loop_end = time.monotonic_ns() + run.loop_timeout_ns if self.loops else None
         flag, done = self.session.run_options(), Future[list[Array]]()
 
         def compute() -> None:
@@ -114,18 +107,10 @@ class PreparedSession:
                     return done.result(_POLL)
                 except Unfinished:
                     run.check()
-                    _check_loops(loop_end)
         except BaseException:
             flag.terminate = True
             wait([done])  # the session reads the caller's memory until then
             raise
-
-
-def _check_loops(end: int | None) -> None:
-    """Raises RuntimeFailure if the loops' time is over."""
-    if end is not None and time.monotonic_ns() > end:
-        detail = "the loops' time limit is over"
-        raise failure(COMPUTE, ResultCode.MISSED_DEADLINE_TRANSIENT, detail)
 
 
 def _delivered(result: Array, out: Array | None) -> Array:

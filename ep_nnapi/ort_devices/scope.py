@@ -122,7 +122,7 @@ class OperandFacts:
 
 @dataclass(slots=True)
 class Scope(OperandFacts):
-    """Operands of a model, or of a model inside a control flow operation, in an ONNX graph."""
+    """Operands of a model in an ONNX graph."""
 
     graph: OnnxGraph
     model: Model

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
-from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import CompileOptions, Spin
 from ep_nnapi.ort_devices.convert import convert
-from ep_nnapi.ort_devices.omitted import (
-    PreparedVariants,
-    optional_inputs,
-    probably_omitted,
-)
 from ep_nnapi.ort_devices.operation import Kernels
 from ep_nnapi.ort_devices.prepared import PreparedSession
 from ep_nnapi.sessions.cpu import saturates
@@ -36,28 +29,19 @@ def threads_of(options: CompileOptions, default: int = 0) -> Threads:
     return Threads(options.threads or default, _SETTINGS[options.spin])
 
 
-def open_model(model: Model, chosen: bool | None, threads: Threads) -> PreparedModel:
+def open_model(model: Model, chosen: bool | None, threads: Threads) -> PreparedSession:
     """Prepare a model to run in a session.
 
     chosen   type of quantized weights, see `CpuDevice.int8_weights`
 
     Raises Inexpressible unless all operations are supported.
     """
-    if not optional_inputs(model):
-        return _session(chosen, threads, model)
-    found = PreparedVariants(model, partial(_session, chosen, threads))
-    found.variant(probably_omitted(model))
-    return found
+    found = convert(model, kernels(chosen))
+    threads = replace(threads, settings=(*threads.settings, *_LEFT_OUT))
+    with CONCURRENT_RUNS.without_blas:
+        return PreparedSession(open_session(found.model(), threads))
 
 
 def kernels(chosen: bool | None) -> Kernels:
     """Kernels to use; weights are int8 as chosen, or where their products do not saturate."""
     return Kernels(int8_weights=not saturates() if chosen is None else chosen, fused=True)
-
-
-def _session(chosen: bool | None, threads: Threads, model: Model) -> PreparedSession:
-    """Convert a model and open a session for it."""
-    found = convert(model, kernels(chosen))
-    threads = replace(threads, settings=(*threads.settings, *_LEFT_OUT))
-    with CONCURRENT_RUNS.without_blas:
-        return PreparedSession(open_session(found.model(), threads), found.loops)

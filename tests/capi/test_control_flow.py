@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from ep_nnapi.nnapi.codes import OperandCode, ResultCode
-from ep_nnapi.nnapi.spec import ADD, CAST, GREATER_EQUAL, IF, LESS, WHILE, Row
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, CAST, GREATER_EQUAL, IF, LESS, WHILE
 from tests.capi.client import OperandType, operand_type, ref, scalar, u32s
 from tests.capi.operations import CODES, described
 from tests.capi.ways import WAYS, Way
@@ -20,7 +21,7 @@ F32, BOOL8, MODEL = OperandCode.TENSOR_FLOAT32, OperandCode.TENSOR_BOOL8, Operan
 KNOWN = {"known": (1, 2, 3), "ranked": (0, 2, 0), "unknown": ()}
 COMBINATIONS = [*itertools.product(KNOWN.values(), repeat=3)]
 IDS = ["-".join(names) for names in itertools.product(KNOWN, repeat=3)]
-Step = tuple[Row, Sequence[int], Sequence[int]]
+Step = tuple[OperationSpec, Sequence[int], Sequence[int]]
 ONE_BOOL = operand_type(BOOL8, (1,))
 
 

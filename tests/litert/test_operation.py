@@ -9,7 +9,7 @@ from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import Q8
-from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL
+from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
 from tests.ort_devices.networks import Network
 
 IMAGE = Operand(Q8, (1, 3, 4, 2), 0.5, 128)

@@ -13,7 +13,7 @@ from ep_nnapi.nnapi.host.named_operation import named_operations
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.shapes.window import WindowGeometry
 from ep_nnapi.nnapi.spec import F32
-from ep_nnapi.ort_devices.omitted import FEATURE_LEVEL
+from ep_nnapi.ort_devices.convert import FEATURE_LEVEL
 from tests.ort_devices.networks import Network
 
 TAPS = (3, 3)

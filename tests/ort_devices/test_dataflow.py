@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from ep_nnapi.nnapi.model import Operand
-from ep_nnapi.nnapi.spec import ADD, F32, MUL, SPLIT, SUB, Row
+from ep_nnapi.nnapi.signature import OperationSpec
+from ep_nnapi.nnapi.spec import ADD, F32, MUL, SPLIT, SUB
 from ep_nnapi.ort_devices.dataflow import Flow, Term, term
 from tests.ort_devices.networks import Network
 
 SHAPE = (2, 4)
 
 
-def arithmetic(net: Network, row: Row, a: int, b: int, activation: int = 0) -> int:
+def arithmetic(net: Network, row: OperationSpec, a: int, b: int, activation: int = 0) -> int:
     return net.operation(row, [a, b, net.scalar(activation)], Operand(F32, SHAPE))
 
 

@@ -73,17 +73,6 @@ def test_large_constants_are_outside_the_model(floats, outside):
         assert [size.dim_value for size in value.type.tensor_type.shape.dim] == [floats, 1]
 
 
-def test_subgraphs_have_names_of_their_own_and_share_constants():
-    outer = OnnxGraph()
-    inner = OnnxGraph(outer)
-    names = [outer.name(), inner.name(), outer.name(), inner.node("Relu", "x")]
-    assert len(set(names)) == 4
-    assert inner.ints([1, 2]) == outer.ints([1, 2])
-    (proto,) = [inner.proto([], [])]
-    assert not proto.initializer
-    assert len(outer.build([], []).proto.graph.initializer) == 1
-
-
 @pytest.mark.parametrize(
     "attribute", [3, (1, 2), [1, 2], True, 0.5, (0.5, 1.0), "SAME", np.int64(7)], ids=repr
 )
@@ -122,16 +111,6 @@ def test_sizes_that_depend_on_the_value_are_taken_from_it(sizes):
     first = graph.reshape("x", (3, 2))
     second = graph.reshape(first, sizes)
     assert reshapes(graph, second) == [("x", first), (first, second)]
-
-
-def test_a_reshape_that_a_subgraph_reads_stays():
-    graph = OnnxGraph()
-    rows, columns = graph.reshape("x", (3, 2)), graph.reshape("x", (2, 3))
-    inner = OnnxGraph(graph)
-    body = inner.proto([], [value(inner.node("Relu", rows), TensorProto.FLOAT, 3, 2)])
-    other = OnnxGraph(graph).proto([], [value(columns, TensorProto.FLOAT, 2, 3)])
-    chosen = graph.node("If", "condition", then_branch=body, else_branch=other)
-    assert reshapes(graph, chosen) == [("x", rows), ("x", columns)]
 
 
 def test_outputs_have_names_of_their_own():

@@ -1,4 +1,4 @@
-"""Sessions on one provider: runs, optional inputs, what is refused."""
+"""Sessions on one provider: runs, and what is refused."""
 
 from __future__ import annotations
 
@@ -67,19 +67,9 @@ def test_concats_of_many_inputs_are_divided(inputs: int, nodes: int) -> None:
     np.testing.assert_array_equal(found, np.concatenate([*feeds.values()]))
 
 
-def test_concats_of_inner_graphs_are_divided() -> None:
-    concat = helper.make_node("Concat", ["x"] * 9, ["y"], axis=0)
-    inner = helper.make_graph([concat], "inner", [], [])
-    graph = helper.make_graph(
-        [helper.make_node("If", ["c"], ["z"], then_branch=inner)], "g", [], []
-    )
-    narrow(graph)
-    assert [len(n.input) for n in graph.node[0].attribute[0].g.node] == [7, 3]
-
-
 @pytest.mark.parametrize(("outputs", "nodes"), [(7, 1), (8, 32)])
 def test_splits_into_many_parts_are_slices(outputs: int, nodes: int) -> None:
-    """Each with three constants; the sizes are those of the graph around."""
+    """Each with three constants."""
     names = [f"y{i}" for i in range(outputs)]
     sizes = np.array([1, 2] + [1] * (outputs - 2), np.int64)
     split = helper.make_node("Split", ["x", "sizes"], names, axis=1)

@@ -1,4 +1,4 @@
-"""Sessions for converted models: types of weights, and variants for optional inputs."""
+"""Sessions for converted models: types of weights, and what is refused."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions, Spin
 from ep_nnapi.nnapi.spec import F32, I32
 from ep_nnapi.ort_devices import session
-from ep_nnapi.ort_devices.omitted import PreparedVariants
-from ep_nnapi.ort_devices.prepared import PreparedSession
 from ep_nnapi.ort_devices.scope import Inexpressible
 from ep_nnapi.ort_devices.session import kernels, open_model, threads_of
 from ep_nnapi.sessions.cpu import saturates, session_of
@@ -82,27 +80,6 @@ _SKIP = "SkipLayerNormalization"
 )
 def test_threads_are_those_of_the_compilation(options: CompileOptions, threads: Threads):
     assert threads_of(options, 3) == threads
-
-
-def test_models_with_optional_inputs_have_variants():
-    net = Network()
-    x = net.add(Operand(F32, (1, 2)))
-    weights = net.tensor(np.ones((3, 2)), F32)
-    bias = net.tensor(np.ones(3), F32)
-    y = net.operation(spec.FULLY_CONNECTED, [x, weights, bias, net.scalar(0)], Operand(F32, (1, 3)))
-    assert isinstance(open_model(net.model([x], [y]), None, Threads(1)), PreparedSession)
-    assert isinstance(open_model(filters_with_optional_bias(), None, Threads(1)), PreparedVariants)
-
-
-def filters_with_optional_bias():
-    """SVDF, whose bias is an input."""
-    net = Network()
-    x = net.add(Operand(F32, (2, 3)))
-    feature, time = (net.tensor(np.ones(shape), F32) for shape in ((4, 3), (4, 5)))
-    bias, state = net.add(Operand(F32, (4,))), net.add(Operand(F32, (2, 20)))
-    given = [x, feature, time, bias, state, net.scalar(1), net.scalar(0)]
-    first = net.operation(spec.SVDF, given, Operand(F32, (2, 20)), Operand(F32, (2, 4)))
-    return net.model([x, bias, state], [first, first + 1])
 
 
 def test_models_of_other_operations_are_refused():

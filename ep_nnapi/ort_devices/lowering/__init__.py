@@ -3,7 +3,8 @@
 A lowering is a function of an `Op` that adds ONNX nodes and defines the operation's outputs. It
 raises Inexpressible, through `require` or by asking for what is not constant or not known, when
 ONNX Runtime cannot compute the operation exactly: then the device declines the operation. Each
-family's `ROWS` say for which types (of the signature's type variable T) a function is.
+family's `ROWS` say for which types (of the signature's type variable T) a function is. Here are
+the operations that `ep_nnapi.ops` emits, and few more; nnapi-reference computes the others.
 """
 
 from ep_nnapi.nnapi.codes import OperandCode
@@ -11,12 +12,9 @@ from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.ort_devices.lowering import (
     activation,
     blocks,
-    boxes,
-    control_flow,
     conversion,
     convolution,
     elementwise,
-    keypoint,
     matrices,
     movement,
     normalization,
@@ -24,21 +22,16 @@ from ep_nnapi.ort_devices.lowering import (
     recurrent,
     reduction,
     resize,
-    roi,
     slicing,
-    svdf,
 )
 from ep_nnapi.ort_devices.row import Lowering, table
 
 LOWERINGS = table(
     *activation.ROWS,
     *blocks.ROWS,
-    *boxes.ROWS,
-    *control_flow.ROWS,
     *conversion.ROWS,
     *convolution.ROWS,
     *elementwise.ROWS,
-    *keypoint.ROWS,
     *matrices.ROWS,
     *movement.ROWS,
     *normalization.ROWS,
@@ -46,9 +39,7 @@ LOWERINGS = table(
     *recurrent.ROWS,
     *reduction.ROWS,
     *resize.ROWS,
-    *roi.ROWS,
     *slicing.ROWS,
-    *svdf.ROWS,
 )
 
 

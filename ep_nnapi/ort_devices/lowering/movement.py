@@ -145,14 +145,6 @@ def mirror_pad(op: Op) -> None:
     op.keep(value)
 
 
-def reverse(op: Op) -> None:
-    """Reverses an axis. Source: NDK ANEURALNETWORKS_REVERSE."""
-    (axis,) = op.ints("axis")
-    size = op.shape("input")[axis]
-    order = op.array(np.arange(size)[::-1], np.int64)
-    op.keep(op.node("Gather", op.stored("input"), order, axis=axis))
-
-
 def tile(op: Op) -> None:
     """Repeats the tensor along each axis. Source: NDK ANEURALNETWORKS_TILE."""
     multiples = op.node("Cast", op.stored("multiples"), to=TensorProto.INT64)
@@ -186,19 +178,6 @@ def split(op: Op) -> None:
         op.scope.define(index, name, layout, real=False)
 
 
-def channel_shuffle(op: Op) -> None:
-    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
-    layout = op.layout("input")
-    shape = [op.shape("input")[axis] for axis in layout]
-    at = layout.index(op.axis("axis", len(layout)))
-    groups = op.number("num_groups")
-    split_shape = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
-    order = (*range(at), at + 1, at, *range(at + 2, len(split_shape)))
-    value = op.reshape(op.stored("input", layout), split_shape)
-    mixed = op.node("Transpose", value, perm=order)
-    op.keep(op.reshape(mixed, shape), layout)
-
-
 _DATA = (F32, F16, Q8, Q8S)
 _NUMBERS = (*_DATA, I32)
 _REFLECT = 0
@@ -212,9 +191,7 @@ ROWS = (
     row(spec.PAD, pad, *_DATA),
     row(spec.PAD_V2, pad_v2, *_DATA),
     row(spec.MIRROR_PAD, mirror_pad, *_NUMBERS),
-    row(spec.REVERSE, reverse, *_NUMBERS),
     row(spec.TILE, tile, *_NUMBERS),
     row(spec.PACK, pack, *_NUMBERS),
     row(spec.SPLIT, split, *_NUMBERS),
-    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
 )

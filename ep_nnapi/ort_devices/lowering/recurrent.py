@@ -1,128 +1,131 @@
-"""Recurrent operations: one node for the whole sequence, or unrolled over time."""
+"""LSTMs over sequences: one node, or step by step where a provider has no kernel for it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.shapes.recurrent import (
-    AUXILIARY,
+    BIASES,
+    INPUT,
+    INPUT_GATE,
+    NORM,
+    PEEPHOLE,
+    PROJECTION,
+    RECURRENT,
 )
 from ep_nnapi.nnapi.spec import F16, F32
-from ep_nnapi.ort_devices.lowering.recurrent_cells import (
-    AnyCell,
-    LstmCell,
-    RnnCell,
-    State,
-    passed,
-    unrolled,
-)
 from ep_nnapi.ort_devices.operation import Op
 from ep_nnapi.ort_devices.row import row
+from ep_nnapi.ort_devices.scope import require
+
+_MOST_STEPS = 256
+"""Steps that are unrolled at most: each adds some twenty nodes to the session."""
+_ACTIVATIONS = {FuseCode.RELU: "Relu", 4: "Tanh", 6: "Sigmoid"}
+"""ONNX operators by the codes of activations. Source: NDK ANEURALNETWORKS_LSTM, input 20."""
+_ONNX_GATES = (0, 3, 1, 2)
+"""NNAPI's gates (input, forget, cell, output) in ONNX's order: input, output, forget, cell."""
 
 
-def _single(op: Op, cell: AnyCell) -> State:
-    """The state after one step."""
-    shape = op.shape("input")
-    return unrolled(cell, op.real("input"), (1, *shape), backward=False)[0]
+def unidirectional_sequence_lstm(op: Op) -> None:
+    """LSTM over a sequence with constant weights; what ONNX's LSTM lacks is declined.
 
-
-def rnn(op: Op) -> None:
-    """RNN step. Source: NDK ANEURALNETWORKS_RNN."""
-    (hidden,) = _single(op, RnnCell(op))
-    op.keep(hidden, output="hidden_state_out")
-    op.keep(hidden)
-
-
-def lstm(op: Op) -> None:
-    """LSTM step; the scratch buffer is filled with zeros. Source: NDK ANEURALNETWORKS_LSTM."""
-    hidden, cell = _single(op, LstmCell(op))
-    scratch = op.node("Expand", op.array(0), op.sizes(op.shape("scratch_buffer")))
-    op.keep(scratch, output="scratch_buffer")
-    op.keep(hidden, output="output_state_out")
-    op.keep(cell, output="cell_state_out")
-    op.keep(hidden)
-
-
-def _sequence(op: Op, name: str) -> tuple[str, tuple[int, ...]]:
-    """An input sequence as [times, batches, size], and its shape."""
-    first, second, size = op.shape(name)
-    if op.scalar("time_major"):
-        return op.real(name), (first, second, size)
-    return op.real(name, (1, 0, 2)), (second, first, size)
-
-
-def _deliver(op: Op, sequence: str, output: str = "output") -> None:
-    """Define an output by [times, batches, units]."""
-    op.keep(sequence, None if op.scalar("time_major") else (1, 0, 2), output)
-
-
-def _one_way(op: Op, cell: AnyCell, last: Sequence[str]) -> None:
-    found = passed(cell, *_sequence(op, "input"), backward=False)
-    _deliver(op, found.outputs)
-    _keep_last(op, found.last, last)
-
-
-def _keep_last(op: Op, state: State, names: Sequence[str]) -> None:
-    """Define the outputs for the last state, if the operation has them."""
-    for value, name in zip(state, names, strict=True):
+    Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM; ONNX LSTM-14.
+    """
+    _require_lstm_of_onnx(op)
+    perm = None if op.scalar("time_major") else (1, 0, 2)
+    first, second, size = op.shape("input")
+    shape = (first, second, size) if perm is None else (second, first, size)
+    compute = _one_node if op.kernels.fused else _unrolled
+    outputs, *last = compute(op, op.real("input", perm), shape)
+    op.keep(outputs, perm)
+    for value, name in zip(last, ("output_state_out", "cell_state_out"), strict=True):
         if op.indexes(name):
             op.keep(op.reshape(value, op.shape(name)), output=name)
 
 
-def _both_ways(op: Op, kind: type[RnnCell] | type[LstmCell], last: Sequence[str]) -> None:
-    """A forward and a backward pass; `last` names the state outputs without prefix."""
-    forward, backward = kind(op, "fw_"), kind(op, "bw_")
-    inputs, shape = _sequence(op, "input")
-    reads = [(inputs, shape), (inputs, shape)]
-    if op.given("aux_input"):
-        other, other_shape = _sequence(op, "aux_input")
-        crossed = forward.given("aux_weights" if kind is RnnCell else AUXILIARY[1])
-        if crossed:
-            both = op.node("Concat", inputs, other, axis=2)
-            reads = [(both, (*shape[:2], shape[2] + other_shape[2]))] * 2
-        else:
-            reads[1] = (other, other_shape)
-    ahead = passed(forward, *reads[0], backward=False)
-    back = passed(backward, *reads[1], backward=True)
-    if op.scalar("merge_outputs"):
-        _deliver(op, op.node("Concat", ahead.outputs, back.outputs, axis=2))
-    else:
-        _deliver(op, ahead.outputs, "fw_output")
-        _deliver(op, back.outputs, "bw_output")
-    _keep_last(op, ahead.last, [f"fw_{name}" for name in last])
-    _keep_last(op, back.last, [f"bw_{name}" for name in last])
+def _require_lstm_of_onnx(op: Op) -> None:
+    for name in (*NORM, *PROJECTION):
+        require(not op.given(name), f"{name}, which ONNX's LSTM lacks")
+    require(op.given(INPUT_GATE[0]), "an input gate that is 1 - forget gate")
+    require(not op.scalar("cell_clip"), "cell_clip, which ONNX's LSTM lacks")
+    activation = op.number("activation")
+    require(activation in _ACTIVATIONS, f"activation {activation}")
+    given = [op.given(name) for name in PEEPHOLE]
+    require(any(given) == all(given), "peepholes of some gates")
+    for name in (*INPUT, *RECURRENT, *BIASES, *(PEEPHOLE if all(given) else ())):
+        require(op.scope.constant(op.index(name)), f"operand {name} is not constant")
 
 
-_RNN_STATE = ("hidden_state_out",)
-_LSTM_STATE = ("output_state_out", "cell_state_out")
+def _one_node(op: Op, inputs: str, shape: Sequence[int]) -> list[str]:
+    """The outputs [times, batches, units], the last output and cell state of one LSTM node.
+
+    inputs   [times, batches, size], of that shape
+    """
+    (times, batches, _), (units, _) = shape, op.shape(RECURRENT[1])
+    weights = [
+        op.scope.stacked([op.index(names[gate]) for gate in _ONNX_GATES], zeros)
+        for names, zeros in ((INPUT, 0), (RECURRENT, 0), (BIASES, 4 * units))
+    ]
+    state = (1, batches, units)
+    start = [op.reshape(op.real(f"{name}_state_in"), state) for name in ("output", "cell")]
+    peepholes = []
+    if op.given(PEEPHOLE[0]):
+        peepholes = [op.scope.stacked([op.index(PEEPHOLE[i]) for i in (0, 2, 1)])]
+    inner = _ACTIVATIONS[op.number("activation")]
+    outputs, *last = op.scope.graph.many(
+        "LSTM",
+        3,
+        inputs,
+        *weights,
+        "",
+        *start,
+        *peepholes,
+        hidden_size=units,
+        activations=("Sigmoid", inner, inner),
+    )
+    op.scope.graph.shapes |= dict.fromkeys(last, state)
+    return [op.reshape(outputs, (times, batches, units)), *last]
 
 
-def unidirectional_sequence_rnn(op: Op) -> None:
-    """RNN over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_RNN."""
-    _one_way(op, RnnCell(op), _RNN_STATE)
+def _unrolled(op: Op, inputs: str, shape: Sequence[int]) -> list[str]:
+    """The same, of matrix products, gates and activations of each step."""
+    times, batches, size = shape
+    require(times <= _MOST_STEPS, f"a sequence of {times} steps")
+    weights, recurrent, bias = (
+        op.node("Concat", *map(op.real, names), axis=0) for names in (INPUT, RECURRENT, BIASES)
+    )
+    rows = op.reshape(inputs, (times * batches, size))
+    sums = op.node("Gemm", rows, weights, bias, transB=1)
+    steps = op.scope.graph.many("Split", times, sums, op.sizes([batches] * times), axis=0)
+    hidden, cell, outputs = op.real("output_state_in"), op.real("cell_state_in"), []
+    for step in steps:
+        total = op.node("Gemm", hidden, recurrent, step, transB=1)
+        hidden, cell = _step(op, total, cell)
+        outputs.append(op.node("Unsqueeze", hidden, op.sizes([0])))
+    return [op.node("Concat", *outputs, axis=0), hidden, cell]
 
 
-def unidirectional_sequence_lstm(op: Op) -> None:
-    """LSTM over a sequence. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
-    _one_way(op, LstmCell(op), _LSTM_STATE)
+def _step(op: Op, sums: str, cell: str) -> tuple[str, str]:
+    """The next output and cell state; `sums`: of all gates, [batches, 4 * units]."""
+    activation = _ACTIVATIONS[op.number("activation")]
+    entry, forget, candidate, output = op.scope.graph.many("Split", 4, sums, axis=1, num_outputs=4)
+    entry, forget = (
+        op.node("Sigmoid", _looking(op, gate, cell, name))
+        for gate, name in ((entry, PEEPHOLE[0]), (forget, PEEPHOLE[1]))
+    )
+    new = op.node("Mul", entry, op.node(activation, candidate))
+    cell = op.node("Add", op.node("Mul", forget, cell), new)
+    output = op.node("Sigmoid", _looking(op, output, cell, PEEPHOLE[2]))
+    return op.node("Mul", output, op.node(activation, cell)), cell
 
 
-def bidirectional_sequence_rnn(op: Op) -> None:
-    """RNN both ways. Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_RNN."""
-    _both_ways(op, RnnCell, _RNN_STATE)
+def _looking(op: Op, gate: str, cell: str, name: str) -> str:
+    """A gate's sums with the peephole term, if there is one."""
+    if not op.given(name):
+        return gate
+    return op.node("Add", gate, op.node("Mul", op.real(name), cell))
 
 
-def bidirectional_sequence_lstm(op: Op) -> None:
-    """LSTM both ways. Source: NDK ANEURALNETWORKS_BIDIRECTIONAL_SEQUENCE_LSTM."""
-    _both_ways(op, LstmCell, _LSTM_STATE)
-
-
-ROWS = (
-    row(spec.RNN, rnn, F32, F16),
-    row(spec.LSTM, lstm, F32, F16),
-    row(spec.UNIDIRECTIONAL_SEQUENCE_RNN, unidirectional_sequence_rnn, F32, F16),
-    row(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, unidirectional_sequence_lstm, F32, F16),
-    row(spec.BIDIRECTIONAL_SEQUENCE_RNN, bidirectional_sequence_rnn, F32, F16),
-    row(spec.BIDIRECTIONAL_SEQUENCE_LSTM, bidirectional_sequence_lstm, F32, F16),
-)
+ROWS = (row(spec.UNIDIRECTIONAL_SEQUENCE_LSTM, unidirectional_sequence_lstm, F32, F16),)
