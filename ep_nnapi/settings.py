@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import write_text
+from ep_nnapi.nnapi.files import read_regular, write_text
 
 FORMAT = "ep-nnapi settings"
 VERSION = 1
@@ -75,12 +75,12 @@ def read_settings(path: object) -> Settings:
         raise OptionError(f"settings is {path!r}; it must be the path of a file")
     name = os.fsdecode(path)
     try:
-        if os.path.getsize(name) > _MAX_BYTES:
-            raise ValueError("it is too large")
-        data = json.loads(Path(name).read_text(encoding="utf-8"))
+        data = json.loads(read_regular(name, _MAX_BYTES))
     except FileNotFoundError:
         raise OptionError(f"{name}: no such settings file; ep-nnapi tune writes one") from None
-    except (OSError, RecursionError, ValueError):
+    except OSError as error:
+        raise OptionError(f"{name}: the settings cannot be read: {error.strerror}") from None
+    except (RecursionError, ValueError):
         raise OptionError(f"{name}: not a settings file of ep-nnapi tune") from None
     return settings_of(data, name)
 

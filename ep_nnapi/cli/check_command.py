@@ -14,6 +14,7 @@ from ep_nnapi.cli import tables as printing
 from ep_nnapi.cli.arguments import options_of
 from ep_nnapi.cli.terminal import DONE, NEGATIVE, line, print_json, table
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
+from ep_nnapi.nnapi.files import read_regular
 from ep_nnapi.option_keywords import OptionKeywords, changed
 from ep_nnapi.options import parse
 from ep_nnapi.preparation.job import Level
@@ -186,10 +187,12 @@ def _baseline(path: str | None) -> object:
     if path is None:
         return None
     try:
-        found: object = json.loads(Path(path).read_text())
+        found: object = json.loads(read_regular(path))
     except FileNotFoundError:
         raise OptionError(f"{path}: no such baseline; write one with check --json") from None
-    except (OSError, RecursionError, ValueError):
+    except OSError as error:
+        raise OptionError(f"{path}: the baseline cannot be read: {error.strerror}") from None
+    except (RecursionError, ValueError):
         raise OptionError(f"{path}: not a report of check --json") from None
     if not isinstance(found, dict | list):
         raise OptionError(f"{path}: not a report of check --json")

@@ -17,7 +17,7 @@ from pathlib import Path
 from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
 from ep_nnapi.costs.work import CostClass
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import write_text
+from ep_nnapi.nnapi.files import read_regular, write_text
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import HOST, SYSTEM, Options
 from ep_nnapi.target import RuleSet
@@ -119,11 +119,12 @@ def _recorded_model(options: Options, device: Device, recorded: Mapping[str, obj
 def read(path: Path) -> Calibration:
     """Returns the calibration stored in a file; raises OptionError with a one-sentence message."""
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_regular(path))
     except FileNotFoundError:
         raise OptionError(f"calibration {path}: no such file; {_AGAIN} {path}") from None
-    except (OSError, RecursionError, ValueError):
-        raise OptionError(f"calibration {path} cannot be read; {_AGAIN} {path}") from None
+    except (OSError, RecursionError, ValueError) as error:
+        why = f": {error.strerror}" if isinstance(error, OSError) else ""
+        raise OptionError(f"calibration {path} cannot be read{why}; {_AGAIN} {path}") from None
     version = data.get("version") if isinstance(data, dict) else None
     if isinstance(version, int) and version != VERSION:
         raise OptionError(

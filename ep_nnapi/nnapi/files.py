@@ -74,6 +74,25 @@ def _stays(path: str | Path) -> bool:
     return link or stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)
 
 
+def read_regular(path: str | Path, most: int = 64 << 20) -> bytes:
+    """Returns the content of a file; raises OSError also for a FIFO, a device or a larger file.
+
+    most  bytes
+    """
+    with open(path, "rb", opener=_without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
+    return content
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opens it even if it is a FIFO that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def why_no_file(path: Path, missing: str = "no such file") -> str:
     """Return why a model cannot be read from `path`, which is no file: `missing`, or what it is."""
     return "it is no regular file; copy the model into one" if path.exists() else missing

@@ -12,7 +12,7 @@ from typing import Any
 
 from ep_nnapi.errors import printable
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import digest_of, write_text
+from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
 from ep_nnapi.preparation.job import Format, Job
 from ep_nnapi.preparation.required_operators import merged
 
@@ -139,7 +139,7 @@ def read(path: Path) -> dict[str, Prepared]:
     Raises OptionError if it exists and cannot be opened, since writing would fail too.
     """
     try:
-        data = json.loads(path.read_text())
+        data = json.loads(read_regular(path))
         if data["format"] != _VERSION:
             return {}
         return {e["output"]: _entry(e) for e in data["models"]}

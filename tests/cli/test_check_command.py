@@ -1,8 +1,8 @@
 """Gates of `check`: baselines of models and of directories."""
 
 from __future__ import annotations
-
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -94,3 +94,14 @@ def test_a_baseline_that_is_no_report(
 def test_a_baseline_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", DIGITS, "--baseline", "nowhere.json"]) == 2
     assert "nowhere.json: no such baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["settings", "device-profile", "calibration", "baseline"])
+@pytest.mark.parametrize("never_ends", ["FIFO", "/dev/zero"])
+def test_a_file_that_never_ends(
+    option: str, never_ends: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if never_ends == "FIFO":
+        os.mkfifo(never_ends := str(tmp_path / "f"))
+    assert main(["check", DIGITS, f"--{option}", never_ends]) == 2
+    assert "cannot be read: it is no regular file" in capsys.readouterr().err

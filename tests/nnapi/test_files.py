@@ -18,10 +18,28 @@ from ep_nnapi.nnapi.files import (
     TEMPORARY_PREFIX,
     digest_of,
     file_name_of,
+    read_regular,
     require_name,
     why_no_file,
     write_atomically,
 )
+
+
+def test_a_file_is_read_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"12345")
+    assert read_regular(path, 5) == b"12345"
+    with pytest.raises(OSError, match="it has more than 4 bytes"):
+        read_regular(path, 4)
+
+
+@pytest.mark.parametrize("kind", ["FIFO", "device"])
+def test_what_may_never_end_is_not_read(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "f" if kind == "FIFO" else Path("/dev/zero")
+    if kind == "FIFO":
+        os.mkfifo(path)
+    with pytest.raises(OSError, match="it is no regular file"):
+        read_regular(path)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, DeviceCode
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.nnapi.files import write_atomically, write_text
+from ep_nnapi.nnapi.files import read_regular, write_atomically, write_text
 from ep_nnapi.nnapi.profile.answers import Conditions, Group, Profile
 from ep_nnapi.nnapi.runtime import Device
 
@@ -61,8 +61,6 @@ def read(path: Path) -> Profile:
     damaged, or no profile.
     """
     content = _content(path)
-    if len(content) > MAX_BYTES:
-        raise OptionError(f"device profile {path} has more than {MAX_BYTES} bytes; {_AGAIN}")
     try:
         data = json.loads(content)
     except (RecursionError, ValueError):
@@ -81,10 +79,9 @@ def read(path: Path) -> Profile:
 
 
 def _content(path: Path) -> bytes:
-    """The bytes of a file, unpacked if they are compressed: up to one more than `MAX_BYTES`."""
+    """The bytes of a file, unpacked if they are compressed."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise OptionError(f"device profile {path}: no such file") from None
     except OSError as error:
@@ -93,9 +90,12 @@ def _content(path: Path) -> bytes:
         return content
     try:
         with gzip.open(io.BytesIO(content)) as packed:
-            return packed.read(MAX_BYTES + 1)
+            unpacked = packed.read(MAX_BYTES + 1)
     except (EOFError, OSError, zlib.error):
         raise OptionError(f"device profile {path} cannot be unpacked; {_AGAIN}") from None
+    if len(unpacked) > MAX_BYTES:
+        raise OptionError(f"device profile {path} unpacks to more than {MAX_BYTES} bytes; {_AGAIN}")
+    return unpacked
 
 
 _GZIP = b"\x1f\x8b"

@@ -61,7 +61,7 @@ def test_a_compressed_profile_comes_back(path: Path):
 
 def test_a_profile_that_unpacks_to_too_much(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file, "MAX_BYTES", 1 << 20)
-    assert "has more than 1048576 bytes" in refused(path, gzip.compress(bytes(2 << 20)))
+    assert "unpacks to more than 1048576 bytes" in refused(path, gzip.compress(bytes(2 << 20)))
 
 
 def test_equal_conditions_are_stored_once(path: Path):
@@ -89,7 +89,7 @@ def test_other_files(path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(OptionError, match="cannot be read: Is a directory"):
         read(path.parent)
     monkeypatch.setattr(file, "MAX_BYTES", 100)
-    assert "has more than 100 bytes" in refused(path, to_text(PROFILE))
+    assert "cannot be read: it has more than 100 bytes" in refused(path, to_text(PROFILE))
 
 
 def test_another_version(path: Path):
