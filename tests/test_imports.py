@@ -58,8 +58,8 @@ ALLOWED = {
     # one session
     "provider": "capability costs epcontext errors graph lowering nnapi option_values options"
     " ort_devices report sessions sizes target networkx numpy onnx onnxruntime partitioner",
-    "ort": "collection epcontext graph lowering nnapi option_keywords options provider report"
-    " sessions settings target"
+    "ort": "collection epcontext errors graph lowering nnapi option_keywords options provider"
+    " report sessions settings target"
     " numpy onnxruntime",
     # what a user calls
     "diagnostics": "costs epcontext errors graph litert lowering nnapi option_parsers"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from ep_nnapi.errors import printable
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.errors import NnapiError
 from ep_nnapi.ort._native import ffi, lib
@@ -50,17 +51,20 @@ def check(status: CData) -> None:
 
 
 def status_of(error: BaseException) -> CData:
-    """Returns an OrtStatus for `error`: its message, after the type unless it is an NnapiError."""
+    """Returns an OrtStatus for `error`: its message, after the type unless it is an NnapiError.
+
+    Names in it may be those of an untrusted file, and the host may print it to a terminal.
+    """
     message = str(error)
     if not isinstance(error, NnapiError):
         message = f"{type(error).__name__}: {message}"
-    return lib.create_status(message.encode("utf-8", "replace"))
+    return lib.create_status(printable(message).encode())
 
 
 def log(logger: int, message: str, *, warning: bool = False) -> None:
     """Logs a line through an OrtLogger, at INFO or WARNING."""
     severity = _WARNING if warning else _INFO
-    check(lib.log_message(logger, severity, message.encode("utf-8", "replace")))
+    check(lib.log_message(logger, severity, printable(message).encode()))
 
 
 def config_entries(options: CData) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Gates of `check`: baselines of models and of directories."""
 
 from __future__ import annotations
+
 import json
 import os
 from pathlib import Path

@@ -39,7 +39,8 @@ def test_a_null_text_is_empty() -> None:
     [
         (ModelError("the model is broken"), "the model is broken"),
         (KeyError("x"), "KeyError: 'x'"),
-        (ValueError("\udcff"), "ValueError: ?"),
+        (ValueError("\udcff"), r"ValueError: \udcff"),
+        (ModelError("a\x1b[2J\x9b2J\u202eb\nc é"), r"a\x1b[2J\x9b2J\u202eb\nc é"),
     ],
 )
 def test_an_error_as_a_status_and_back(error: Exception, said: str) -> None:
