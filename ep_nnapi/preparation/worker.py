@@ -7,6 +7,7 @@ the end of the input it kills a running worker and exits.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import gc
 import json
@@ -29,7 +30,7 @@ from ep_nnapi.preparation.job import NO_VERIFY_ADVICE, Format, Verification, job
 from ep_nnapi.preparation.pipeline import save_prepared
 from ep_nnapi.preparation.verify import compare, record
 from ep_nnapi.preparation.verify_tflite import compare_flatbuffers
-from ep_nnapi.preparation.worker_pool import OUTPUT_FILE, RESULT_FILE, Data
+from ep_nnapi.preparation.worker_pool import ENDED, OUTPUT_FILE, RESULT_FILE, Data
 from ep_nnapi.preparation.write_tflite import EXPOSED
 from ep_nnapi.sessions.custom_ops import custom_ops
 
@@ -147,3 +148,13 @@ def _set_up_worker(folder: Path, memory: int) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     within = memory if most == resource.RLIM_INFINITY else min(memory, most)
     resource.setrlimit(resource.RLIMIT_AS, (within, most))
+    _end_at_exit()
+
+
+def _end_at_exit() -> None:
+    """Makes C's exit, which a kernel may call, end the worker at once with the code `ENDED`.
+
+    Other functions registered for it wait for threads that a forked process does not have.
+    """
+    library = ctypes.CDLL(None)
+    library.__cxa_atexit(library._exit, ctypes.c_void_p(ENDED), None)

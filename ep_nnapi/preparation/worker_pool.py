@@ -26,6 +26,9 @@ SERVER_MODULE = "ep_nnapi.preparation.worker"
 RESULT_FILE, OUTPUT_FILE = "result.json", "output.txt"
 """Files of a worker in its folder: its result, and the output that libraries printed."""
 
+ENDED = 86
+"""Exit code of a worker whose model called C's exit."""
+
 _MAX_LIMIT = 1e6  # seconds, GB: the system calls behind the limits accept no more
 _ERROR_TYPES = {"ModelError": ModelError, "OptionError": OptionError}
 _NO_MEMORY = (
@@ -201,6 +204,11 @@ class StepRunner:
             raise ModelError(
                 f"the model made ONNX Runtime crash ({name}) in its worker process; "
                 "another format or level may do"
+            )
+        if code == ENDED:
+            raise ModelError(
+                f"the model ended its worker process ({_last_line(output)}), perhaps for random "
+                "inputs: give --input, or --no-verify"
             )
         raise NnapiError(f"the worker process failed: {_last_line(output) or f'exit code {code}'}")
 

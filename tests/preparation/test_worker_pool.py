@@ -53,6 +53,8 @@ def test_a_crash_ends_only_its_worker(odd: WorkerPool, tmp_path: Path) -> None:
             runner.run("crash", {"signal": signal.SIGSEGV})
         with pytest.raises(NnapiError, match="leaving with 7"):
             runner.run("leave", {"code": 7})
+        with pytest.raises(ModelError, match=r"ended its worker process \(no image\).*--input"):
+            runner.run("stop_in_c", {"code": 0})
         assert runner.run("identify", {})["server"] == server.process.pid
 
 
