@@ -84,7 +84,7 @@ def _written(
     from ep_nnapi.diagnostics.measured_times import measured_times
     from ep_nnapi.report_formats.write import Format, write_format
 
-    measured = measured_times(given.model, options).by_node
+    measured = measured_times(given.model, options, given.input).by_node
     values = {"error": found.node_errors, "measured": measured}
     output = Path(given.output)
     return write_format(Format(given.format), Path(given.model), found.report, output, values)

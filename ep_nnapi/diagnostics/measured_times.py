@@ -18,7 +18,7 @@ from ep_nnapi.diagnostics.check import source
 from ep_nnapi.diagnostics.device_times import DeviceTime, device_times
 from ep_nnapi.diagnostics.fixed_model import fixed_model
 from ep_nnapi.diagnostics.latency import measured
-from ep_nnapi.diagnostics.model_sources import ModelSource
+from ep_nnapi.diagnostics.model_sources import Inputs, ModelSource
 from ep_nnapi.diagnostics.run_and_compare import nnapi_session
 from ep_nnapi.diagnostics.session_runs import feeds_of, outputs_of
 from ep_nnapi.options import parse, to_strings
@@ -57,8 +57,12 @@ class MeasuredTimes:
         return {**first, **self.cpu_nodes}
 
 
-def measured_times(model: ModelSource, options: Mapping[str, object]) -> MeasuredTimes:
-    """Runs the model with random inputs and returns the times of its parts.
+def measured_times(
+    model: ModelSource, options: Mapping[str, object], inputs: Inputs = ()
+) -> MeasuredTimes:
+    """Runs the model with the first of the inputs and returns the times of its parts.
+
+    inputs  as for `run` (default: random numbers)
 
     ONNX Runtime optimizes it at level basic, and the partition is maximal, as in the report.
     Raises ModelError, OptionError and RuntimeFailure.
@@ -76,7 +80,7 @@ def measured_times(model: ModelSource, options: Mapping[str, object]) -> Measure
         chosen = parse(rest)
         shown = replace(chosen, partitioning=chosen.partitioning.whole)
         provider, session = nnapi_session(static, to_strings(shown), settings)
-        (fed, *_) = feeds_of(static, session, (), _SEED).runs
+        (fed, *_) = feeds_of(static, session, inputs, _SEED).runs
 
         def run() -> None:
             events: list[RunEvent] = []

@@ -13,11 +13,12 @@ from ep_nnapi.diagnostics.check import first_line
 from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, random_feeds, spec_of
 from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
 from ep_nnapi.diagnostics.read_graphs import read_graphs
-from ep_nnapi.graph.graph import Graph
+from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.errors import ModelError, NnapiError
+from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
 from ep_nnapi.option_parsers import FixedSizes
 from ep_nnapi.provider.provider import Provider
+from ep_nnapi.sessions.custom_ops import custom_ops_library, is_custom
 from ep_nnapi.sizes.symbols import Shapes
 from ep_nnapi.sizes.trial_sizes import runnable_shapes
 
@@ -31,12 +32,20 @@ def feeds_of(
     inputs: Inputs,
     seed: int,
     fixed: FixedSizes = (),
+    *,
+    may_end: bool = False,
 ) -> Feeds:
-    """Returns the given inputs, or random ones that the session can run, with the fixed shapes."""
+    """Returns the given inputs, or random ones that the session can run, with the fixed shapes.
+
+    may_end  the process is a worker, which a kernel may end
+    Raises OptionError for random inputs of custom operators in another process.
+    """
     declared = [spec_of(i.name, i.type, i.shape) for i in session.get_inputs()]
     specs = fixed_specs(declared, dict(fixed))
     feeds = given_feeds(inputs, specs, seed)
     given = paths_of(inputs) is None or paths_of(inputs)
+    if not given and not may_end and custom_ops_library() is not None:
+        _refuse_custom_operators(model)
     static = all(isinstance(d, int) for s in specs for d in s.dims[1:])
     if given or static or _runs(session, feeds):
         return feeds
@@ -45,6 +54,17 @@ def feeds_of(
         for size, shapes in _sizes(model, dict(fixed))
     )
     return next((random for random in tried if _runs(session, random)), feeds)
+
+
+def _refuse_custom_operators(model: str | bytes) -> None:
+    """Raises OptionError if the model has one: its kernel may end the process for made-up bytes."""
+    found: list[GraphNode] = []
+    read_graphs(model, lambda graph: found.extend(n for n in graph.nodes if is_custom(n.domain)))
+    if found:
+        raise OptionError(
+            f"operator {found[0].op_type} of domain {found[0].domain} may end the process for "
+            "random contents: give inputs with --input (report has none: leave out --measure)"
+        )
 
 
 def _sizes(model: str | bytes, fixed: Shapes) -> Iterator[tuple[int, Shapes]]:

@@ -49,7 +49,7 @@ def record(
     # spinning threads would take CPU time from other workers
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = open_session(str(model), options, [CPU])
-    feeds = feeds_of(str(model), session, how.inputs, _SEED, tuple(fixed.items()))
+    feeds = feeds_of(str(model), session, how.inputs, _SEED, tuple(fixed.items()), may_end=True)
     outputs = [outputs_of(session, fed, None) for fed in feeds.runs]
     if exposed is not None:
         model = exposed

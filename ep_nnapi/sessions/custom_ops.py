@@ -20,6 +20,13 @@ _UNKNOWN = re.compile(
     r"Fatal error: (?P<domain>[^\s:]+):(?P<name>\w+)\(.*not a registered function/op"
 )
 _KNOWN = {"ai.onnx", "com.microsoft"}
+_OWN = _KNOWN | {
+    "",
+    "ai.onnx.ml",
+    "ai.onnx.training",
+    "com.microsoft.nchwc",
+    "com.ms.internal.nhwc",
+}
 
 
 @contextmanager
@@ -32,9 +39,19 @@ def custom_ops(library: str | None) -> Iterator[None]:
         _library.reset(token)
 
 
+def custom_ops_library() -> str | None:
+    """Returns the library that the context registers; None for none."""
+    return _library.get()
+
+
+def is_custom(domain: str) -> bool:
+    """True for domains whose operators are neither ONNX's nor ONNX Runtime's own."""
+    return domain not in _OWN and not domain.startswith("ai.onnx.preview")
+
+
 def register_custom_ops(options: onnxruntime.SessionOptions) -> None:
     """Registers the context's library, if any; raises OptionError if it cannot be loaded."""
-    library = _library.get()
+    library = custom_ops_library()
     if library is None:
         return
     try:

@@ -43,7 +43,8 @@ def test_custom_operators_stay_on_the_cpu(model: str):
     assert "split" in {r.node for r in report.rejections}
 
 
-def test_no_custom_operator_is_run_with_made_up_contents(tmp_path: Path):
+@pytest.fixture
+def image_model(tmp_path: Path) -> Path:
     """DecodeImage ends the process for bytes that are no image: libjpeg calls exit."""
     domain, node = "com.microsoft.extensions", helper.make_node
     nodes = [
@@ -56,10 +57,31 @@ def test_no_custom_operator_is_run_with_made_up_contents(tmp_path: Path):
     path = tmp_path / "image.onnx"
     graph = helper.make_graph(nodes, "g", [x], [y])
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-    command = [sys.executable, "-m", "ep_nnapi", "check", path, "--custom-ops-library", LIBRARY]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "1 more follows from this one" in done.stdout
+    return path
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "said"),
+    [
+        (["check"], 0, "1 more follows from this one"),
+        (["run"], 2, "DecodeImage of domain com.microsoft.extensions may end the process"),
+        (["compare"], 2, "give inputs with --input"),
+        (["tune"], 2, "give inputs with --input"),
+        (["report", "-o", "page.html", "--measure"], 2, "leave out --measure"),
+        (["prepare", "-o", "out"], 2, "the model ended its worker process (Not a JPEG file"),
+    ],
+)
+def test_no_custom_operator_ends_the_process_for_made_up_contents(
+    verb: list[str], code: int, said: str, image_model: Path
+):
+    command = [sys.executable, "-m", "ep_nnapi", *verb, image_model]
+    command += ["--custom-ops-library", LIBRARY]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=image_model.parent
+    )
+    assert done.returncode == code, done.stderr
+    assert said in done.stdout + done.stderr
+    assert done.stderr.count("\n") == (code != 0)
 
 
 def test_a_model_with_custom_operators_runs(model: str):
@@ -80,6 +102,9 @@ def test_a_model_with_custom_operators_is_prepared(model: str, level: str, tmp_p
 @pytest.mark.parametrize("verb", ["check", "run", "compare", "prepare", "listing"])
 def test_the_library_on_the_command_line(verb: str, model: str, tmp_path: Path):
     out = ["-o", str(tmp_path / "out")] if verb == "prepare" else []
+    if verb in ("run", "compare"):
+        np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+        out = ["--input", str(tmp_path / "x.npy")]
     assert main([verb, model, *out, "--custom-ops-library", LIBRARY]) == 0
 
 
