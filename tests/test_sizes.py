@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("ep_nnapi", "partitioner", "tests", "models", "bench")
 OPERATORS = ROOT / "ep_nnapi" / "ops"
-TABLE = ROOT / "ep_nnapi" / "nnapi" / "spec.py"  # every operation of NNAPI, read by the row
+TABLES = [ROOT / name for name in ("ep_nnapi/nnapi/spec.py", "tests/capi/table.py")]  # read by row
 
 FILE_LINES = 450  # a file ends where its subject does; beyond this it has two
 FUNCTION_LINES = 40  # with its signature, without its docstring
@@ -50,7 +50,7 @@ def test_what_counts(docstring: str):
 
 
 def test_files():
-    counts = {path: len(text.splitlines()) for path, text in FILES.items() if path != TABLE}
+    counts = {path: len(text.splitlines()) for path, text in FILES.items() if path not in TABLES}
     found = [f"{path.relative_to(ROOT)}: {n}" for path, n in counts.items() if n > FILE_LINES]
     assert not found, f"more than {FILE_LINES} lines; divide by what belongs together: {found}"
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Adds the arguments specific to `prepare`; the shared options are already there."""
     _of_the_result(parser.add_argument)
+    _of_the_format(parser.add_argument)
     _of_the_work(parser.add_argument)
     _of_the_comparison(parser.add_argument)
 
@@ -40,6 +41,9 @@ def _of_the_result(argument: Callable[..., argparse.Action]) -> None:
         action="store_true",
         help="make level extended nnapi-aware",
     )
+
+
+def _of_the_format(argument: Callable[..., argparse.Action]) -> None:
     argument(
         "--format",
         choices=[str(x) for x in Format],

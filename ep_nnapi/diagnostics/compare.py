@@ -135,12 +135,7 @@ def compare(
     the same way. Raises ModelError, OptionError and RuntimeFailure (a device failed and `fallback`
     is none).
     """
-    model = source(model)
-    if contents(model):
-        raise ModelError(
-            "its clusters are compiled ahead of time, and the CPU provider cannot run them; "
-            "compare the original model"
-        )
+    model = _uncompiled(source(model))
     with (
         custom_ops(parse(options).custom_ops_library),
         fixed_model(model, options) as (static, rest),
@@ -157,10 +152,9 @@ def compare(
         clusters = subject.clusters(progress)
         culprit = subject.culprit(clusters)
         nodes = subject.nodes() if by_node else {}
-    drawn = seed if paths_of(inputs) == () else None
     return Comparison(
         provider.report,
-        drawn,
+        seed if paths_of(inputs) == () else None,
         verdict,
         measures,
         clusters,
@@ -169,6 +163,15 @@ def compare(
         culprit,
         nodes,
     )
+
+
+def _uncompiled(model: str | bytes) -> str | bytes:
+    if contents(model):
+        raise ModelError(
+            "its clusters are compiled ahead of time, and the CPU provider cannot run them; "
+            "compare the original model"
+        )
+    return model
 
 
 def _measures(got: Runs, want: Runs) -> dict[str, ErrorMeasures]:

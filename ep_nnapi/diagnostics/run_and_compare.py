@@ -40,6 +40,7 @@ from ep_nnapi.diagnostics.verdict import (
 )
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.files import digest_of
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import HOST, parse
@@ -147,7 +148,8 @@ def run(
         result, nnapi, cpu, feeds = run_it(static, inputs, seed, tolerance, rest)
         if profile is not None:
             record_trace(Path(profile), partial(_profiled_runs, static, feeds, rest))
-    result = replace(result, report=with_sources(result.report, model))
+    report = replace(with_sources(result.report, model), digest=digest_of(model))
+    result = replace(result, report=report)
     if not latency:
         return result
     first = feeds.runs[0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from ep_nnapi.capability import builtin_rules
 from ep_nnapi.capability import graph as judging
 from ep_nnapi.capability import node as capability
 from ep_nnapi.capability.isolate import isolate_defects
@@ -20,6 +21,7 @@ from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
 from ep_nnapi.options import parse
 from ep_nnapi.provider import planner as planning
+from ep_nnapi.sizes import trial_sizes
 from ep_nnapi.sizes import untrusted as declared
 from ep_nnapi.target import RuleSet, Target
 from tests.onnx_graph import graph_of
@@ -87,7 +89,7 @@ def test_a_defect_costs_its_node(
 def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broken(monkeypatch, judging, "builtin_rejection")
+    broken(monkeypatch, builtin_rules, "builtin_rejection")
     target = replace(Target(8), rules=RuleSet.BUILTIN)
     found = judging.judge_graph(graph_of(CHAIN), target, parse({}))
     (refusal,) = found.rejections()
@@ -96,7 +98,7 @@ def test_a_defect_in_the_rules_of_the_builtin_provider_costs_its_node(
 
 
 def test_a_defect_of_symbolic_sizes_costs_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken(monkeypatch, judging, "sample_graphs")
+    broken(monkeypatch, trial_sizes, "sample_graphs")
     proto = model("Abs x -> a", "Exp a -> c", "Tanh x -> y", outputs="c y")
     for value in (*proto.graph.input, *proto.graph.output):
         value.type.tensor_type.shape.dim[0].dim_param = "N"
