@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ep_nnapi.nnapi.errors import Reason, suggestion
+from ep_nnapi.nnapi.immutable import frozen
 
 _MOST_LISTED = 12  # names in one sentence
 
@@ -37,7 +38,7 @@ SHAPE_ADVICE = "no size of an input changes this: change the model, or leave it 
 """Advice for all other SHAPE rejections, data-dependent shapes among them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceLine:
     """The place in a PyTorch program that a node was exported from.
 
@@ -69,7 +70,7 @@ class SourceLine:
         return {"module": self.module, "file": self.file, "line": self.line, "code": self.code}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rejection:
     """A rejected node: its name (or first output), operator, reason, and a detail with a remedy.
 
@@ -89,7 +90,7 @@ class Rejection:
     source: SourceLine | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Note:
     """A remark on an accepted node: its name (or first output), its operator and the text."""
 

@@ -11,6 +11,7 @@ from typing import Any
 from ep_nnapi import report_html
 from ep_nnapi.errors import Note, Rejection, SourceLine
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.immutable import frozen
 
 PREVIEW = ", with USE_FP16 previewed on nnapi-reference"
 """Clause of summaries where the host emulates the float16 that USE_FP16 allows."""
@@ -23,7 +24,7 @@ def operator_counts(op_types: Iterable[str]) -> str:
     return ", ".join(f"{n} {name}" for name, n in Counter(op_types).most_common())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """One line for a session's log, at level WARNING or INFO."""
 
@@ -38,7 +39,7 @@ class Phase(StrEnum):
     RUN = "run"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Substitute:
     """What computes a cluster, or some of its runs, in place of the device that was to.
 
@@ -66,7 +67,7 @@ class Substitute:
         return {"to": self.to, "phase": str(self.phase), "reason": self.reason}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FallbackRuns:
     """Runs that something else than a cluster's device computed; `cluster` is its number."""
 
@@ -90,7 +91,7 @@ CPU_FALLBACK = "cpu"
 """The name of ONNX Runtime's CPU provider as a fallback."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterReport:
     """One cluster: node names, boundary tensors and their total bytes, and the device.
 
@@ -142,7 +143,7 @@ class ClusterReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeReport:
     """One node of a graph, as GetCapability sees it, for drawings of the graph.
 
@@ -164,7 +165,7 @@ class NodeReport:
     source: SourceLine | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GraphReport:
     """The partitioning of one graph (the main graph or a subgraph).
 
@@ -321,7 +322,7 @@ class Report:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Baseline:
     """What of a report in JSON form is compared with a later one.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
 
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_text
+from ep_nnapi.nnapi.immutable import frozen
 
 FORMAT = "ep-nnapi settings"
 VERSION = 1
@@ -41,7 +42,7 @@ class Chosen(StrEnum):
     CPU = "CPU"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """The contents of a settings file.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from enum import IntFlag, StrEnum
 from functools import cache
 
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.immutable import frozen
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class RuleSet(StrEnum):
     BUILTIN = "builtin-nnapi"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """Feature level 1 to 8, provider flags and rule set.
 

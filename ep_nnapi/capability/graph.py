@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from ep_nnapi.capability.isolate import isolate_defects
@@ -15,6 +15,7 @@ from ep_nnapi.errors import TRIED, Note, Rejection
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.option_values import DynamicShapes
 from ep_nnapi.options import Options
 from ep_nnapi.quantization.propagate import propagate_quantization
@@ -26,7 +27,7 @@ from ep_nnapi.sizes.untrusted import drop_untrusted_shapes, unverified_tensors
 from ep_nnapi.target import RuleSet, Target
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capability:
     """Capable nodes, and rejections of the others.
 
@@ -67,7 +68,7 @@ class Capability:
         return tuple(with_root_causes(self.graph, self.rejected))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SampledGraph:
     """A graph, and a copy of it for each set of sample sizes, or itself if there are none."""
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from ep_nnapi.graph.graph import NO_ATTRIBUTES, Graph, GraphNode
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.immutable import frozen
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -20,7 +21,7 @@ _MAX_ISOLATED = 8
 """Maximum nodes isolated one by one: each takes a bisection that repeats the step."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Isolation(Generic[T]):
     """The result of a step, and the nodes hidden from it by id, each with its exception."""
 

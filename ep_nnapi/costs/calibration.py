@@ -10,7 +10,7 @@ import json
 import os
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import isfinite
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from ep_nnapi.costs.cost_model import PHONE, CostModel, Rates
 from ep_nnapi.costs.work import CostClass
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import read_regular, write_text
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import HOST, SYSTEM, Options
 from ep_nnapi.target import RuleSet
@@ -26,7 +27,7 @@ VERSION = 1
 _AGAIN = "measure again with ep-nnapi devices --calibrate"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Calibration:
     """A measured cost model, with the device and machine it was measured on.
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 
 from ep_nnapi.costs.work import CostClass, cost_class, work
 from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.nnapi.immutable import frozen
 from partitioner import Costs
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """Costs of one provider in microseconds.
 
@@ -37,7 +37,7 @@ class Rates:
         return self.per_node + done.bytes * self.per_byte + macs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostModel:
     """Costs of running nodes on the CPU provider or on NNAPI, in microseconds.
 

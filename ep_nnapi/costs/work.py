@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from typing import TypeAlias
@@ -11,6 +10,7 @@ from typing import TypeAlias
 from ep_nnapi.graph.dag import bytes_of, inputs_of, outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.immutable import frozen
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -32,7 +32,7 @@ class CostClass(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Work:
     """Multiply-accumulates, and bytes read and written (including weights)."""
 

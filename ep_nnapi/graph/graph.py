@@ -7,12 +7,12 @@ is one node.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 
 Attribute: TypeAlias = (
     int | float | str | Constant | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
@@ -62,7 +62,7 @@ class GraphNode:
         return self.parts or (self,)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """A graph with its nodes in topological order.
 

@@ -12,7 +12,7 @@ import numpy as np
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import Compilation, RunOptions
 
 _SIGN = np.uint8(0x80)
@@ -85,7 +85,7 @@ class Crossing:
             np.copyto(out.transpose(self.perm), array, casting="unsafe")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Border:
     """The inputs and outputs of one cluster's NNAPI model.
 
@@ -105,7 +105,7 @@ class Border:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Position of an ONNX tensor, and its shape; an INT64 tensor that is INT32 is `narrowed`.
 
@@ -118,7 +118,7 @@ class Place:
     contents: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unconverted:
     """A border without conversions other than between INT64 and INT32, and of scalars to one axis.
 

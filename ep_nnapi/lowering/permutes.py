@@ -18,7 +18,7 @@ from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.lowering.fusion import reads, writes
 from ep_nnapi.lowering.layout_rules import Perm, inverse, permutation, preserves_order
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.spec import RESHAPE, TRANSPOSE
 
 Permute: TypeAlias = tuple[str, Perm]
@@ -52,7 +52,7 @@ class BoundaryValue:
     perm: Perm | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Transposed:
     """A value that is `source` permuted by the model's own transposes."""
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import OperandCode
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 
 if TYPE_CHECKING:
     from ep_nnapi.nnapi.signature import Match, OperationSpec
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChannelQuantization:
     """Per-channel scales along one dimension (ANeuralNetworksSymmPerChannelQuantParams)."""
 

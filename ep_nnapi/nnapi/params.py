@@ -15,10 +15,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import frozen
 
 CODES = {
     "i": OperandCode.INT32,
@@ -73,7 +73,7 @@ class Typed(Protocol):
         """Name and type for a message, such as "x is TENSOR_FLOAT16"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """One parameter of an operation.
 
@@ -93,7 +93,7 @@ class Param:
 Params = tuple[Param, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Typing:
     """One binding of the type variables, supported since feature level `level`."""
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import DeviceCode, PreferenceCode, PriorityCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 
 REFERENCE_DEVICE = "nnapi-reference"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """A device as NNAPI reports it; `feature_level` is 1 to 8."""
 
@@ -32,7 +32,7 @@ class Spin(Enum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileOptions:
     """Options of a compilation.
 
@@ -56,7 +56,7 @@ class CompileOptions:
     spin: Spin = Spin.IN_RUNS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Duration:
     """Durations of one execution in nanoseconds, None where the device does not measure them.
 
@@ -82,7 +82,7 @@ class TimedOperation(NamedTuple):
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions:
     """Limits of one run, in nanoseconds; None: no deadline, NNAPI's default loop timeout.
 

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import OperandCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.params import Param, Params, Typed, Typing, align, fits, parse_params
 from ep_nnapi.nnapi.traits import NO_TRAITS, Traits
 
@@ -17,7 +18,7 @@ _MAX_FITTING = 64
 """Number of matches that an operation caches."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """Matched signature: the parameter of each operand, the typing, the feature level needed."""
 
@@ -27,7 +28,7 @@ class Match:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequiredLevel:
     """Feature that needs a higher level than the types do; message: "<operation> <what>"."""
 
@@ -35,7 +36,7 @@ class RequiredLevel:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuleOperands:
     """An operation's operands by name, as passed to rules."""
 
@@ -226,7 +227,7 @@ def row(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Choice:
     """A possible match.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from ep_nnapi.nnapi.immutable import frozen
 
 
 class AxisUse(Enum):
@@ -14,7 +15,7 @@ class AxisUse(Enum):
     REDUCED = "the output has size 1 along the axes if `keep_dims` is set, else lacks them"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traits:
     """Properties of an operation beyond its signature, a part of its row in `spec`.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL
 from ep_nnapi.nnapi.control_flow import check_control_flow
 from ep_nnapi.nnapi.errors import Reject, SpecError
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model, Operand, Operation, Requirements
 from ep_nnapi.nnapi.operand import check_operand
 
@@ -85,7 +85,7 @@ def execution_order(model: Model) -> tuple[int, ...]:
     return tuple(order)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Validator:
     """Validation of a model and its submodels, each of them once."""
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
 from types import ModuleType
 
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ops import (
     activation,
     casting,
@@ -89,7 +89,7 @@ VARIANTS = _index()
 """Operators by (domain, operator type), the newest schema version first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorInfo:
     """A supported operator, as `ep-nnapi ops` prints it.
 

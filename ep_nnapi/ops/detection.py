@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import (
     ADD,
     BATCH_MATMUL,
@@ -37,7 +37,7 @@ from ep_nnapi.ops.lib.transposition import transpose
 from ep_nnapi.ops.lib.widening import widened
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _RoiAxis:
     """One axis of all regions: `bins` of `samples` points each, over `pixels`.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
 from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
@@ -22,7 +22,7 @@ _ELLIPSIS_LABELS = "αβγδεζηθ"
 """Labels for the axes of an ellipsis, the last axis first: letters that ONNX does not allow."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """An operand of Einsum: a tensor and one label for each of its axes."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Call, Given, apply
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -169,7 +169,7 @@ def _unrolled(n: Node, layer: RecurrentLayer, direction: int, first: States) -> 
     return whole, (h, c)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Cell:
     """One direction's cell.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Call
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
 from ep_nnapi.ops.lib.emit import Computed, compute
@@ -122,7 +122,7 @@ def _interpolated(n: Node, candidate: Value, update: Value, h: Value | None) -> 
     return (yield from compute(n, ADD, candidate, part))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Candidate:
     """The candidate of a GRU's hidden state.
 

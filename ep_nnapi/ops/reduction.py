@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -42,7 +42,7 @@ LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iter
 """`reduction(n, x, axes, y)` emits `y` = `x` reduced along `axes`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ReductionOperator:
     """A reduction operator, with its lowering and the operations that this emits.
 

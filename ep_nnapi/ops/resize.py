@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -12,6 +12,7 @@ from ep_nnapi.graph.value import MAX_RANK, Constant, Value
 from ep_nnapi.lowering.call import Call, Given, View, apply
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, GATHER, MUL, RESIZE_BILINEAR, RESIZE_NEAREST_NEIGHBOR
 from ep_nnapi.ops.lib.emit import (
@@ -45,7 +46,7 @@ from ep_nnapi.ops.lib.window import images
 EMITS = (RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, GATHER)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sampling:
     """The sampling attributes of a Resize node: interpolation mode, positions and rounding."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from ep_nnapi.epcontext.names import CONTEXT_DOMAIN, CONTEXT_OP
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check
 
@@ -23,7 +23,7 @@ _COMPILES = "session.disable_model_compile"  # every ModelCompiler sets it, to 0
 _INT, _STRING = 1, 5  # Source: OrtOpAttrType.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextOptions:
     """ONNX Runtime's options for a compiled model: its file, and if it contains the weights.
 

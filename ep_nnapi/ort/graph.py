@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ep_nnapi.graph.graph import Graph
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import check, text
 from ep_nnapi.ort.reader import Reader
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ep_nnapi.ort._native import GraphFacts
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Members:
     """Members of an OrtGraph, as handles; `parent` is the node whose subgraph it is, or 0."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from onnx import ModelProto, ValueInfoProto
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reject
 from ep_nnapi.nnapi.host.named_operation import NamedOperation, indexes, named_operations
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
@@ -27,7 +27,7 @@ FEATURE_LEVEL = 8
 """The feature level of the devices on ONNX Runtime."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Converted:
     """An NNAPI model as an ONNX model.
 
@@ -53,7 +53,7 @@ class Converted:
         return DeviceModel(self.proto.SerializeToString(), self.inputs, outputs, self.weights)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lowered:
     """A whole model lowered, without its weights."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, MUL
@@ -16,7 +16,7 @@ from ep_nnapi.ort_devices.scope import Scope
 _COMMUTATIVE = (ADD, MUL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """An operation.
 
@@ -45,7 +45,7 @@ def term(
     return Term(spec, inputs, position, activation)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """A place where a pattern occurs.
 
@@ -57,7 +57,7 @@ class Match:
     members: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fusion:
     """A group of operations lowered together.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
 from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
@@ -16,7 +15,7 @@ LARGE = 100_000
 _FINISH = "ANeuralNetworksCompilation_finish"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CpuDevice:
     """ONNX Runtime's CPU provider as an NNAPI device.
 

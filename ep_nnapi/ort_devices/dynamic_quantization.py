@@ -8,11 +8,12 @@ convolutions, get the integers as floats in one step.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Operand
 from ep_nnapi.nnapi.spec import (
     ADD,
@@ -80,7 +81,7 @@ def dynamic_quantization(scope: Scope, flow: Flow, *, int8: bool) -> Iterator[Fu
                 yield Fusion(group.members, n, group.lower)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Product:
     """A matrix product that reads quantized numbers, with its bias and activation.
 
@@ -120,7 +121,7 @@ class _Product:
         scope.define(self.result, value, real=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Group:
     """Numbers quantized over their own range.
 

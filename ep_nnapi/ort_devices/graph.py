@@ -17,6 +17,7 @@ from onnx import (
 )
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
 
 CONTRIB = "com.microsoft"
 """Domain of ONNX Runtime's own operators."""
@@ -31,7 +32,7 @@ optimizers of ONNX Runtime read them there."""
 Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Built:
     """An ONNX model whose large constants are its last inputs: the session gets them separately."""
 

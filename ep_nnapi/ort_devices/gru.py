@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import (
     ADD,
     CONCATENATION,
@@ -58,7 +58,7 @@ _READ = term(SPLIT, term(FULLY_CONNECTED, "x", "W", "bias"), "axis", "count", po
 """Part of the product of all inputs and the weights of some gates."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Step:
     """One step.
 
@@ -72,7 +72,7 @@ class _Step:
     members: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """The product of all inputs and the weights of some gates, as the steps read it."""
 
@@ -83,7 +83,7 @@ class _Read:
     members: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Layer:
     """A layer; each pair of constants is of the gates and of the candidate.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,6 +12,7 @@ from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
 from ep_nnapi.nnapi.host.named_operation import NamedOperation
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Operand
 from ep_nnapi.nnapi.shapes import Scalar
 from ep_nnapi.ort_devices.graph import CONTRIB, Attribute
@@ -29,7 +29,7 @@ from ep_nnapi.ort_devices.scope import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernels:
     """Kernels that not every provider has, or has right.
 
@@ -127,7 +127,7 @@ class OperandAccess:
         return axis % rank
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op(OperandAccess):
     """An operation being lowered; `kernels`: what the provider has kernels for."""
 

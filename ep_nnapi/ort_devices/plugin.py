@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ep_nnapi.nnapi.codes import DeviceCode, ResultCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
 from ep_nnapi.nnapi.host.device import PreparedModel
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model, Operand
 from ep_nnapi.nnapi.result import failure
 from ep_nnapi.nnapi.runtime import CompileOptions
@@ -33,7 +34,7 @@ _FINISH = "ANeuralNetworksCompilation_finish"
 _SMALL = 64  # bytes of constants that decide whether a provider takes an operation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extra:
     """A provider's own wheel.
 
@@ -68,7 +69,7 @@ def is_plugin(name: str | None) -> bool:
     return name is not None and (name.startswith(PREFIX) or name in EXTRAS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PluginDevice:
     """A provider of ONNX Runtime as an NNAPI device.
 

@@ -8,7 +8,6 @@ cubic polynomial is an operator of its own, FastGelu.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import erf, pi, sqrt
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ABS,
@@ -68,7 +68,7 @@ _CUBIC = sqrt(2 / pi) * np.array([0, 1, 0, 0.044715])
 """The polynomial of FastGelu."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _OfOdd:
     """A function of an odd polynomial of operand `x`.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeAlias, TypeVar
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.ort_devices.operation import Op
 
@@ -20,7 +20,7 @@ _Op = TypeVar("_Op")
 """An operation as the lowerings of one table see it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row(Generic[_Op]):
     """One row; `codes` are the types of the signature's type variable T, empty for all types."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import TypeAlias
 
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Data, Model
 from ep_nnapi.nnapi.runtime import Duration
 from ep_nnapi.report import Substitute
@@ -34,7 +34,7 @@ The nanoseconds are 0 unless the cluster's runs are timed.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """Everything that the device compiled of a cluster, for all sizes of its inputs.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
 import networkx as nx
 
 from ep_nnapi.costs.cost_model import PHONE, CostModel
 from ep_nnapi.graph.graph import GraphNode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.option_values import Partitioning
 from ep_nnapi.options import HOST, Options
 from ep_nnapi.provider.cluster_size import budget_of, lower_limits
@@ -25,7 +26,7 @@ _LEFT = f"{_ALONE}partitioning=maximal takes it"
 _TAKEN = f"{_ALONE}sessions on the host leave it to the CPU, unless partitioning=maximal is given"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSelection:
     """The selected clusters.
 
@@ -41,7 +42,7 @@ class ClusterSelection:
     notes: Mapping[int, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClusterSelector:
     """Selects clusters by the user's options and a cost model.
 

@@ -7,10 +7,11 @@ provider about it: `get_model_compatibility_for_ep_devices` in Python.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 from ep_nnapi.epcontext.names import FORMAT_VERSION
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.options import Options
 from ep_nnapi.provider.devices import choose_device, default_device, runtime_of
@@ -25,7 +26,7 @@ class Compatibility(IntEnum):
     UNSUPPORTED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledFor:
     """Conditions under which a model was compiled.
 

@@ -6,7 +6,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ep_nnapi.capability.call_checks import NO_ELEMENTS
 from ep_nnapi.capability.node import CapableNode, judge
@@ -19,7 +19,7 @@ from ep_nnapi.lowering.inner_transposes import with_inner_transposes
 from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import Permute, UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason, RuntimeFailure, SpecError, Unresponsive
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.runtime import (
     Compilation,
     CompileOptions,
@@ -63,7 +63,7 @@ class Placed:
         return self.compiler.device
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiler:
     """Lowers and compiles clusters for one target.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ep_nnapi.lowering.border import BoundBorder, Place, Unconverted
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Compilation, DirectCompilation
 from ep_nnapi.provider.cluster_record import CountDirectRuns
 from ep_nnapi.provider.compiler import Compiler
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DirectRun:
     """A session of ONNX Runtime that computes a cluster, and the cluster's tensors in it.
 

@@ -17,6 +17,7 @@ from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.border import Allocate, Place
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.forks import ForkableLock
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
@@ -36,7 +37,7 @@ logger = logging.getLogger(__name__)
 _CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DynamicCluster:
     """One cluster whose NNAPI model depends on the shapes of its inputs.
 

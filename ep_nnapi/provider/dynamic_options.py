@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ep_nnapi.nnapi.codes import PreferenceCode, PriorityCode
 from ep_nnapi.nnapi.errors import OptionError, suggestion
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import CompileOptions, RunOptions
 from ep_nnapi.option_values import Preference
 from ep_nnapi.options import parse
@@ -18,7 +19,7 @@ _WORKLOADS = {"Default": None, "Efficient": Preference.LOW_POWER}
 _NAMES = ("preference", "priority", "execution_timeout")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Current:
     """Options of compilations and limits of runs, as they are now."""
 

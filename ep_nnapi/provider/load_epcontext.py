@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ep_nnapi.epcontext.names import CONTEXT_OP
@@ -14,6 +14,7 @@ from ep_nnapi.lowering.border import Crossing
 from ep_nnapi.lowering.model_builder import Lowered
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.options import Options
 from ep_nnapi.provider.cluster_record import ClusterRecord, Durations, new_durations
@@ -27,7 +28,7 @@ from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.report import ClusterReport
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnusableCluster:
     """An EPContext node that cannot be used; it is claimed so that Compile can report the error.
 

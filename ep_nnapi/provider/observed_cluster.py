@@ -7,7 +7,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -16,6 +16,7 @@ import numpy as np
 from ep_nnapi.lowering.border import Allocate
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import RuntimeFailure
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.option_values import Fallback
 from ep_nnapi.provider.compiled_cluster import CompiledCluster
 from ep_nnapi.provider.cpu_fallback import CpuModel, Stop
@@ -23,7 +24,7 @@ from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 from ep_nnapi.report import ClusterReport
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """One run of a cluster on both providers. The arrays are valid during the observer's call only.
 
@@ -44,7 +45,7 @@ class Observation:
 Observer: TypeAlias = Callable[[Observation], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObservedCluster:
     """A compiled cluster; `observe` is called after each of its runs.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import networkx as nx
@@ -24,6 +24,7 @@ from ep_nnapi.graph.to_onnx import model_of, without_shapes
 from ep_nnapi.graph.value import Value
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.runtime import Device
 from ep_nnapi.option_values import Fallback, Spinning
 from ep_nnapi.options import Options
@@ -51,7 +52,7 @@ _MAX_COMPILATIONS = 24
 Also the maximum number of times that clusters of a graph are made smaller for the device."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartitionedGraph:
     """The clusters of one graph, the report on all its nodes, and the names of capable nodes."""
 
@@ -60,7 +61,7 @@ class PartitionedGraph:
     capable: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planner:
     """Plans graphs with one compiler, the user's options and a cost model.
 

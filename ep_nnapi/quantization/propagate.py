@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.quantization.qdq_groups import DEQUANTIZE, QUANTIZE, group_qdq
 from ep_nnapi.quantization.qlinear import FLOAT_EQUIVALENTS, as_group
 
@@ -73,7 +74,7 @@ def propagate_quantization(graph: Graph) -> Graph:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Declaration:
     """A value with the scale and zero point that a node declares for it.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ops.lib.quantizing import dequantized
 
 DEQUANTIZE, QUANTIZE = "DequantizeLinear", "QuantizeLinear"
@@ -43,7 +44,7 @@ def _replace_members(
             yield node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Edges:
     """Producers and consumers by value name; graph outputs have the consumer _OUTSIDE."""
 

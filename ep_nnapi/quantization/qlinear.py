@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.nnapi.immutable import frozen
 
 Triple: TypeAlias = tuple[int, int, int]
 """Input indices of a tensor, its scale and its zero point."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FloatEquivalent:
     """The float operator that a QLinear operator is equivalent to, and its input indices.
 

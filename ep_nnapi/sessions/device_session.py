@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import onnxruntime
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
 
 LONG_RUN = 0.5
 """Seconds of a run from which on the next one is supervised, as those with a time limit are.
@@ -28,7 +29,7 @@ SPIN_NEVER: Settings = (("session.intra_op.allow_spinning", "0"),)
 Sizes: TypeAlias = tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Threads:
     """Threads of a device's session.
 
@@ -40,7 +41,7 @@ class Threads:
     settings: Settings = SPIN_IN_RUNS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeviceModel:
     """An ONNX model for a device.
 
@@ -104,7 +105,7 @@ def open_session(model: DeviceModel, threads: Threads) -> DeviceSession:
     return PythonSession.of(model, onnxruntime.SessionOptions(), threads)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PythonSession:
     """A session of ONNX Runtime's Python API."""
 

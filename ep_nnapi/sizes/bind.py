@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 
 from ep_nnapi.graph.dag import inputs_of, outputs_of
 from ep_nnapi.graph.graph import Graph, GraphNode
 from ep_nnapi.graph.value import Value
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.sizes.inference import Assume, Conflict, infer_shapes, is_sized
 from ep_nnapi.sizes.symbols import Shapes, substitute_symbols, symbol_values
 
@@ -33,7 +34,7 @@ def bind_shapes(graph: Graph, shapes: Shapes) -> Graph:
     return bind_and_check(graph, shapes).graph
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoundGraph:
     """A graph bound to input shapes.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ep_nnapi.graph.dag import outputs_of
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import Dim, Value
+from ep_nnapi.nnapi.immutable import frozen
 
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
@@ -29,7 +30,7 @@ def declares_extra_window(node: GraphNode) -> bool:
     return any(axis.has_extra_window for axis in _axes(node))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Axis:
     """One spatial axis of a pool: input size, window count, stride and padding at the beginning."""
 

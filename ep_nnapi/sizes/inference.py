@@ -8,7 +8,7 @@ arithmetic are constants, and shapes that depend on them are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import node_of
 from ep_nnapi.graph.value import Constant, DType, Value
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.sizes.ceil_mode import correct_ceil_mode
 from ep_nnapi.sizes.enumerated import undefined_value
 from ep_nnapi.sizes.proxies import inference_proxy
@@ -65,7 +66,7 @@ Conflict: TypeAlias = tuple[int, GraphNode]
 """Position and node."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inference:
     """Result of shape inference and folding: a graph's values by name.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.codes import DeviceCode
 from ep_nnapi.nnapi.host.named_operation import name_operands
 from ep_nnapi.nnapi.host.scratch_limit import fits_scratch_limit
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.model import Model
 from ep_nnapi.nnapi.runtime import REFERENCE_DEVICE, CompileOptions
 from ep_nnapi.nnapi.shapes.scratch import SCRATCH
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ep_nnapi.nnapi.host.prepared_graph import PreparedGraph
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReferenceDevice:
     """CPU device, the default device of the host runtime."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ep_nnapi.nnapi.codes import ResultCode
 from ep_nnapi.nnapi.errors import RuntimeFailure
 from ep_nnapi.nnapi.host.concurrent_runs import CONCURRENT_RUNS
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.result import COMPUTE, failure
 from ep_nnapi.nnapi.runtime import RunOptions, TimedOperation
 
@@ -17,7 +17,7 @@ MAXIMUM_LOOP_TIMEOUT_NS = 15_000_000_000
 """Source: NDK ANeuralNetworks_getDefaultLoopTimeout, ANeuralNetworks_getMaximumLoopTimeout."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One execution.
 

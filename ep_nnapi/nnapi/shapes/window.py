@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ep_nnapi.nnapi.codes import PaddingCode
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.shapes.operands import Dim, Dims, Scalar, ShapeError, Tensor, require
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisGeometry:
     """The window along one axis of the image.
 
@@ -63,7 +63,7 @@ class AxisGeometry:
         return max(0, extent)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WindowGeometry:
     """A window along height and width, and the image layout.
 

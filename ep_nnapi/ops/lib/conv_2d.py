@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import NHWC, Call, Given, View, apply
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import CONCATENATION, CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, PAD
 from ep_nnapi.ops.lib.emit import compute, output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
@@ -33,7 +34,7 @@ DEPTHWISE_PARTS = (2, 4, 8)
 """Numbers of operations that share the channels of one whose kernel does not take them all."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Convolution:
     """Operands of a convolution: image [N, C, H, W], filter [O, C / group, kH, kW], bias [O]."""
 

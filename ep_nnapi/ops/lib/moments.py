@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import MAX_RANK, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import ADD, MEAN, MUL, RSQRT, SUB
 from ep_nnapi.ops.lib.broadcast import expanded
@@ -67,7 +68,7 @@ def reduced(n: Node, row: OperationSpec, x: Value, axes: Collection[int]) -> Com
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Standard:
     """A normalized tensor.
 
@@ -107,7 +108,7 @@ Normalize: TypeAlias = Callable[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Norm:
     """A normalization over all axes from `axis` on by function `by`, then `scale` and `shift`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from math import isfinite
 from types import ModuleType
@@ -16,7 +16,7 @@ from ep_nnapi.graph.value import Constant, DType, Value, only_element, require_f
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.immutable import frozen, immutable
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.target import Target
 
@@ -217,7 +217,7 @@ def _is_quantized(value: Value) -> bool:
 Lowering = Callable[[Node], Iterator[Call]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Op:
     """One ONNX operator from schema version `since` on.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import CONCATENATION, FULLY_CONNECTED, LOGISTIC, RELU, TANH
 from ep_nnapi.ops.lib.emit import Computed, compute, each, reshape, reshaped
@@ -24,7 +24,7 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecurrentLayer:
     """The sizes of a recurrent node.
 

@@ -14,12 +14,13 @@ import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ops.lib.node import Node
 
 ONE, HALF = np.float32(1), np.float32(0.5)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resized:
     """A resized axis: input `size`, output size `out`, `scale`; crop `start` to `end` (0 to 1)."""
 
@@ -198,7 +199,7 @@ def nonzero_taps(taps: Sequence[Tap]) -> Sequence[Tap]:
     return (Tap(kept[0].indexes),) if len(kept) == 1 else kept
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CoordinateScheme:
     """The coordinate options of NNAPI's resize operations."""
 

@@ -7,7 +7,6 @@ elements. Two axes can therefore be pooled in one pass and the third in another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -17,6 +16,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason, Reject
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     BATCH_TO_SPACE_ND,
@@ -38,7 +38,7 @@ from ep_nnapi.ops.lib.node import Node, int32
 from ep_nnapi.ops.lib.window import Pads, Window, images, layout, pads
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisWindow:
     """A window along one axis of `size`, at `out` positions.
 
@@ -78,7 +78,7 @@ class AxisWindow:
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PoolPass:
     """The two axes that one pass pools."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, View, apply
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import CONCATENATION, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
 from ep_nnapi.ops.lib.filters import dilated_filter, filter_rows
@@ -22,7 +22,7 @@ MAX_GROUPS = 64
 """Largest `group` that is lowered to one transposed convolution for each group."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _TransposedAxis:
     """The window along one axis; `begin`, `end`: elements cropped from the full result.
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import NHWC, Given, View, apply, nhwc
 from ep_nnapi.nnapi.codes import PaddingCode
 from ep_nnapi.nnapi.errors import Reason
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.ops.lib.node import Node, int32
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pads:
     """Padding in elements, in NNAPI's order."""
 
@@ -23,7 +23,7 @@ class Pads:
     bottom: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """A two-dimensional sliding window over an image of size `input`, (height, width) each."""
 

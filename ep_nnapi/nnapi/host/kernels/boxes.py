@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.host.kernel import Types
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.shapes import ShapeError
 
 SCALE = 0.125
@@ -52,7 +51,7 @@ def clip_to_image(boxes: Array, image_size: Array) -> Array:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoxSets:
     """Several sets of boxes, [sets, n] each: the corner coordinates and the area."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.shapes.window import WindowGeometry
 
 Read = Callable[[Array, Array], None]
@@ -28,7 +28,7 @@ def channels_last(input: Array, out: Array, nchw: bool) -> tuple[Array, Array]:
     return np.ascontiguousarray(input.transpose(NHWC)), np.empty((n, h, w, c), out.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlidingWindow:
     """A window of `taps` over images [N, H, W, C] with `extent` positions along each axis.
 
