@@ -28,3 +28,29 @@ def test_an_error_ends_the_pause(collects: bool) -> None:
     with pytest.raises(ValueError, match="inside"), paused_collection():
         raise ValueError("inside")
     assert gc.isenabled() == collects
+
+
+def test_what_stays_is_not_visited_at_once() -> None:
+    gc.collect()
+    started: list[int] = []
+    gc.callbacks.append(count := lambda phase, info: started.append(info["generation"]))
+    try:
+        with paused_collection():
+            kept: list[list[int]] = [[] for _ in range(5 * gc.get_threshold()[0])]
+        more: list[list[int]] = [[] for _ in range(gc.get_threshold()[0] // 2)]
+    finally:
+        gc.callbacks.remove(count)
+    assert not started
+    assert any(kept[0] is each for each in gc.get_objects(generation=2))
+    assert len(more) > 1
+
+
+def test_frozen_objects_of_the_process_stay_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with paused_collection():
+            pass
+        assert gc.get_freeze_count() == frozen
+    finally:
+        gc.unfreeze()

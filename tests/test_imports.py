@@ -48,7 +48,7 @@ ALLOWED = {
     # one node; families do not import one another, only what they share
     "ops.*": "graph lowering nnapi ops.lib numpy",
     "ops.lib": "graph lowering nnapi target numpy",
-    "ops": "ops",
+    "ops": "nnapi ops",
     "capability": "epcontext errors graph lowering nnapi ops option_values options quantization"
     " sizes target numpy",
     # one cluster

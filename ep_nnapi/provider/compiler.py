@@ -171,10 +171,11 @@ class Compiler:
     def _unsupported_operations(self, lowered: Lowered) -> set[int]:
         """Returns the indexes of the operations that the device does not support.
 
-        A device of `fast` is asked about the cluster that `place` chooses for it, as a rule once.
+        If one of `fast` supports all of the variant that `place` chooses, that is the one which the
+        device would compile after it; as a rule the variants are checked and converted no further.
         """
-        inner = lowered.inner or lowered
-        if self.device in self.fast and not self._unsupported_on(self.device, inner):
+        placed, _ = self.place(lowered)
+        if placed is not lowered and not self._unsupported_on(self.device, placed):
             return set()
         return self._unsupported_on(self.device, lowered)
 
