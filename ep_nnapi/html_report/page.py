@@ -7,29 +7,25 @@ from base64 import b64encode
 from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 
 from ep_nnapi import report_html
 from ep_nnapi.errors import ADVICE
 from ep_nnapi.html_report.page_data import Findings, data_of
 from ep_nnapi.html_report.pictures import Variant
-from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.report import Report
 
-_D3 = "gravis/_internal/plotting/third_party/d3"
-"""The folder of D3 and its licence in the package gravis, which carries both as data."""
 _SLOWEST = 20
 """Number of the slowest parts of a run that are listed singly."""
 _TIME_COLUMNS = ("part", "operators", "device", "measured", "share of the run")
 
 
 def page(found: Findings) -> str:
-    """The page about a model, complete with styles, scripts and D3; raises OptionError."""
+    """The page about a model, complete with styles and scripts."""
     title = f"{found.model}: NNAPI report"
     styles = f"\n{_asset('page.css')}"
-    scripts = [f"\n{text}" for text in (_d3_script(), _asset("layout.js"), _asset("page.js"))]
+    scripts = [f"\n{text}" for text in map(_asset, ("layout.js", "zoom.js", "page.js"))]
     policy = f"default-src 'none'; style-src {_digests([styles])}; script-src {_digests(scripts)}"
     return "\n".join(
         (
@@ -208,12 +204,7 @@ def _variant(variant: Variant) -> tuple[str, ...]:
 
 
 def _footer() -> str:
-    licence = report_html.text(_d3_file("ORIGINAL_LICENSE"))
-    about = f"Made by ep-nnapi {report_html.text(version('ep-nnapi'))}. Drawn with D3 (d3js.org)."
-    return (
-        f"<footer><p>{about}</p><details><summary>Licence of D3</summary>"
-        f"<pre>{licence}</pre></details></footer>"
-    )
+    return f"<footer><p>Made by ep-nnapi {report_html.text(version('ep-nnapi'))}.</p></footer>"
 
 
 def _bytes(count: int) -> str:
@@ -233,23 +224,3 @@ def _microseconds(time: float | None) -> str:
 @cache
 def _asset(name: str) -> str:
     return files("ep_nnapi.html_report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _d3_script() -> str:
-    """D3 with the two functions of a module loader that its packaging expects."""
-    loader = (
-        "const d3 = {}; {\nconst require = {defined: () => false}, "
-        "define = (name, needs, make) => make(d3);\n"
-    )
-    return f"{loader}{_d3_file('d3.v7.min.def.js')}\n}}\n"
-
-
-@cache
-def _d3_file(name: str) -> str:
-    try:
-        path = Path(str(distribution("gravis").locate_file(f"{_D3}/{name}")))
-        return path.read_text(encoding="utf-8")
-    except (PackageNotFoundError, OSError):
-        raise OptionError(
-            "the page is drawn with D3, which the package gravis carries: pip install gravis"
-        ) from None

@@ -41,6 +41,11 @@ class Shown:
         actions.pointer_action.move_to_location(int(left) + 10, int(top) + 10).click()
         actions.perform()
 
+    def drag(self, box: object, x: int, y: int) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        ActionChains(self.driver).drag_and_drop_by_offset(box, x, y).perform()
+
     def search(self, words: str) -> None:
         field = self.one("#search")
         field.clear()

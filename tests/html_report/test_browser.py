@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -140,8 +141,11 @@ def test_tables_lead_to_the_drawing(shown: Shown):
 
 
 def test_the_listing_of_a_cluster(shown: Shown):
+    from selenium.webdriver.support.ui import WebDriverWait
+
     shown.one("#clusters tbody tr:nth-child(2) button").click()
     shown.one("#details .listing summary").click()
+    WebDriverWait(shown.driver, 10).until(lambda _: shown.all("#details .listing pre"))
     assert shown.text("#details .listing pre") == "listing of 1"
 
 
@@ -187,18 +191,57 @@ def test_one_box_at_a_time_is_in_the_order_of_tab(shown: Shown):
     assert all(b.get_attribute("aria-label") for b in shown.all("g.box"))
 
 
-def test_zoom(shown: Shown):
-    def scale() -> float:
-        return float(shown.one("#view").get_attribute("transform").partition("scale(")[2][:-1])
+def place(shown: Shown) -> tuple[float, float, float]:
+    """The drawing's translation and scale."""
+    given = shown.one("#view").get_attribute("transform")
+    return tuple(map(float, re.findall(r"[-\d.]+(?:e-\d+)?", given)))
 
-    before = scale()
+
+def test_zoom(shown: Shown):
+    _, _, before = place(shown)
     shown.one("#zoom-in").click()
-    assert scale() > before
+    assert place(shown)[2] == pytest.approx(1.3 * before)
     shown.one("#zoom-out").click()
     shown.one("#zoom-out").click()
-    assert scale() < before
+    assert place(shown)[2] == pytest.approx(before / 1.3)
     shown.one("#fit").click()
-    assert scale() == before
+    assert place(shown)[2] == before
+    for _ in range(12):
+        shown.one("#zoom-in").click()
+    assert place(shown)[2] == 4  # the limit
+
+
+def test_the_wheel_scales_about_the_pointer(shown: Shown):
+    x, y, scale = place(shown)
+    wheel = """const [svg, dx, dy, deltaY] = arguments, r = svg.getBoundingClientRect();
+        svg.dispatchEvent(new WheelEvent("wheel", {cancelable: true, deltaY,
+            clientX: r.left + dx, clientY: r.top + dy}))"""
+    shown.driver.execute_script(wheel, shown.one("#graph"), 100, 50, -500)
+    wanted = (100 - (100 - x) * 2, 50 - (50 - y) * 2, 2 * scale)
+    assert place(shown) == pytest.approx(wanted, abs=1)  # an event's place is in whole pixels
+
+
+def test_a_drag_moves_the_drawing_and_clicks_nothing(shown: Shown):
+    """Also one that begins on a box; one of three pixels is a click."""
+    shown.one("#close-all").click()
+    before, labels, box = place(shown), shown.labels(), shown.box("Det")
+    shown.drag(box, 40, -25)
+    assert place(shown) == pytest.approx((before[0] + 40, before[1] - 25, before[2]))
+    assert (shown.labels(), shown.all(".selected")) == (labels, [])
+    shown.drag(box, 2, 2)
+    assert shown.text("#details h2") == JSON["rejections"][0]["node"]
+
+
+def test_two_fingers_scale_the_drawing(shown: Shown):
+    touch = """const [svg, ...moves] = arguments, r = svg.getBoundingClientRect();
+        svg.setPointerCapture = () => {};  // these pointers are none of the browser's
+        for (const [type, pointerId, x, y] of moves) svg.dispatchEvent(new PointerEvent(
+            type, {pointerId, clientX: r.left + x, clientY: r.top + y}))"""
+    x, y, scale = place(shown)
+    down = [["pointerdown", 1, 100, 100], ["pointerdown", 2, 200, 100]]
+    moves = [["pointermove", 1, 50, 100], ["pointermove", 2, 250, 100], ["pointerup", 1, 50, 100]]
+    shown.driver.execute_script(touch, shown.one("#graph"), *down, *moves)
+    assert place(shown) == pytest.approx((150 - (150 - x) * 2, 100 - (100 - y) * 2, 2 * scale))
 
 
 def test_pictures_of_levels_show_the_decision_on_each_node(browser: object, pages: Path):

@@ -5,17 +5,12 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError
-
-import pytest
 
 import ep_nnapi
 from ep_nnapi.diagnostics.measured_times import MeasuredTimes
-from ep_nnapi.html_report import page as module
 from ep_nnapi.html_report.page import page
 from ep_nnapi.html_report.page_data import Findings
 from ep_nnapi.html_report.pictures import Variant
-from ep_nnapi.nnapi.errors import OptionError
 from tests.html_report.models import EVIL, Page, blocks, embedded, named
 from tests.source_lines import recorded
 
@@ -55,12 +50,6 @@ def test_the_policy_allows_the_page_s_own_scripts_and_styles_only():
     assert len(digests) == 4
     assert "unsafe" not in policy
     assert not re.search(r"<[^<>]* (style|on\w+)=", HTML)
-
-
-def test_d3_comes_with_its_licence():
-    assert "d3js.org v7" in HTML
-    assert "Copyright 2010-2021 Mike Bostock" in HTML
-    assert "Permission to use, copy, modify, and/or distribute" in HTML
 
 
 def test_names_of_nodes_and_files_are_text():
@@ -125,14 +114,3 @@ def test_elements_that_scripts_look_up_exist():
     wanted = set(re.findall(r'(?:getElementById\(|press\()"([a-z-]+)"', scripts))
     assert wanted
     assert wanted <= ids
-
-
-def test_without_gravis_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch):
-    def absent(name: str) -> None:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(module, "distribution", absent)
-    module._d3_file.cache_clear()
-    with pytest.raises(OptionError, match="pip install gravis"):
-        page(Findings("m", REPORT))
-    module._d3_file.cache_clear()

@@ -18,12 +18,18 @@ data.nodes.forEach((node, i) => node.readers.forEach((reader) => producers[reade
 const opened = new Set([root.key]);
 let selected = null, drawn = null, visible = new Map();
 
-const element = (name, attributes = {}, ...children) => {
-  const made = document.createElement(name);
+const set = (made, attributes) => {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+};
+const complete = (made, attributes, children) => {
+  set(made, attributes);
   made.append(...children);
   return made;
 };
+const element = (name, attributes = {}, ...children) =>
+  complete(document.createElement(name), attributes, children);
+const shape = (name, attributes, ...children) =>
+  complete(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 const goTo = (key, text) => {
   const made = element("button", {type: "button", class: "link", "data-key": key}, text);
   made.addEventListener("click", () => reveal(key));
@@ -83,51 +89,74 @@ function spoken(key) {
 
 // ---- drawing
 
-const svg = d3.select("#graph"), view = d3.select("#view");
-const zoom = d3.zoom().scaleExtent([0.02, 4]).extent(() => [[0, 0], viewSize()]).on("zoom", (e) => view.attr("transform", e.transform));
-svg.call(zoom).on("dblclick.zoom", null);
+const svg = document.getElementById("graph");
+let size = null;  // of the drawing; asking the browser for it would lay out the whole page
+new ResizeObserver(() => { size = null; }).observe(svg);
+function viewSize() {
+  if (size === null) {
+    const {width, height} = svg.getBoundingClientRect();
+    size = [width, height];
+  }
+  return size;
+}
+const zoom = panZoom(svg, document.getElementById("view"), viewSize);
 
 function draw() {
   drawn = layoutOf(boxes, opened, labelsOf);
   visible = new Map(drawn.shown.map((item) => [item.key, item]));
-  drawBoxes("#areas", drawn.shown.filter((item) => item.open));
-  drawBoxes("#leaves", drawn.shown.filter((item) => !item.open));
-  d3.select("#edges").selectAll("path").data(drawn.edges, (e) => e.key).join("path")
-    .classed("far", (e) => e.far)
-    .each(function (e) { if (this.way !== e.path) this.setAttribute("d", this.way = e.path); });
+  drawBoxes("areas", drawn.shown.filter((item) => item.open));
+  drawBoxes("leaves", drawn.shown.filter((item) => !item.open));
+  for (const [path, e] of joined("edges", drawn.edges, () => shape("path", {}))) {
+    path.classList.toggle("far", e.far);
+    if (path.getAttribute("d") !== e.path) path.setAttribute("d", e.path);
+  }
   mark();
 }
 
-function drawBoxes(layer, items) {
-  const join = d3.select(layer).selectAll("g.box").data(items, (item) => item.key);
-  join.exit().remove();
-  const made = join.enter().append("g").attr("role", "treeitem").attr("tabindex", -1)
-    .on("click", (event, item) => activate(item.key));
-  made.append("rect");
-  made.append("text").attr("class", "first");
-  made.append("text").attr("class", "second");
-  made.append("title");
-  made.merge(join).order().each(function (item) {
-    const labels = labelsOf(item.key);
-    const state = [item.x, item.y, item.w, item.h, item.open, ...labels].join("|");
-    if (this.drawnState !== state) paint(d3.select(this), item, labels);
-    this.drawnState = state;
-  });
+// The element of each item of a layer, in the order of the items: those of before are kept.
+const layers = {areas: new Map(), leaves: new Map(), edges: new Map()};
+function joined(layer, items, make) {
+  const home = document.getElementById(layer), before = layers[layer];
+  const found = items.map((item) => [before.get(item.key) ?? make(item), item]);
+  layers[layer] = new Map(found.map(([made, item]) => [item.key, made]));
+  for (const [key, old] of before) if (!layers[layer].has(key)) old.remove();
+  let next = home.firstChild;
+  for (const [made] of found)
+    if (made === next) next = next.nextSibling;
+    else home.insertBefore(made, next);
+  return found;
 }
 
-function paint(group, {key, x, y, w, h, open, depth}, [first, second]) {
+function drawBoxes(layer, items) {
+  for (const [group, item] of joined(layer, items, madeBox)) {
+    const labels = labelsOf(item.key);
+    const state = [item.x, item.y, item.w, item.h, item.open, ...labels].join("|");
+    if (group.drawnState !== state) paint(group, item, labels);
+    group.drawnState = state;
+  }
+}
+
+function madeBox({key}) {
+  const made = shape("g", {role: "treeitem", tabindex: -1, "data-key": key, id: `box-${key}`},
+    shape("rect", {}), shape("text", {x: 13, y: 19}),
+    shape("text", {x: 13, y: 34, class: "second"}), shape("title", {}));
+  made.addEventListener("click", () => activate(key));
+  return made;
+}
+
+function paint(group, {key, x, y, w, h, open, depth}, labels) {
   const node = nodeOf(key), box = boxes.get(key), cluster = (node ?? box).cluster;
-  group.attr("transform", `translate(${x},${y})`).attr("data-key", key).attr("id", `box-${key}`)
-    .attr("aria-level", depth).attr("aria-label", spoken(key))
-    .attr("aria-expanded", node ? null : String(open))
-    .classed("box", true).classed("area", open).classed("nnapi", cluster >= 0)
-    .classed("cpu", cluster < 0 && Boolean(node || box.kind === "cpu"))
-    .classed("rejected", Boolean(node && rejectionOf(node)))
-    .style("--hue", cluster >= 0 ? hue(cluster) : null);
-  group.select("rect").attr("width", w).attr("height", h);
-  group.select(".first").attr("x", 13).attr("y", 19).text(first);
-  group.select(".second").attr("x", 13).attr("y", 34).text(second);
-  group.select("title").text(node ? node.name : box.title);
+  const kinds = {area: open, nnapi: cluster >= 0, rejected: node && rejectionOf(node),
+    cpu: cluster < 0 && (node || box.kind === "cpu")};
+  const shown = Object.keys(kinds).filter((kind) => kinds[kind]);
+  set(group, {class: ["box", ...shown].join(" "), transform: `translate(${x},${y})`,
+    "aria-level": depth, "aria-label": spoken(key)});
+  if (!node) group.setAttribute("aria-expanded", open);
+  if (cluster >= 0) group.style.setProperty("--hue", hue(cluster));
+  const [rect, first, second, title] = group.children;
+  set(rect, {width: w, height: h});
+  [first.textContent, second.textContent] = labels;
+  title.textContent = node ? node.name : box.title;
 }
 
 let marked = [];
@@ -145,35 +174,27 @@ function mark() {
     box.setAttribute("aria-selected", String(chosen));
     box.setAttribute("tabindex", "0");
   }
-  const near = (e) => e.source === selected || e.target === selected;
-  d3.select("#edges").selectAll("path.near").classed("near", false);
-  d3.select("#edges").selectAll("path").filter(near).classed("near", true).raise();
-}
-
-let size = null;  // of the drawing; asking the browser for it would lay out the whole page
-new ResizeObserver(() => { size = null; }).observe(svg.node());
-function viewSize() {
-  if (size === null) {
-    const {width, height} = svg.node().getBoundingClientRect();
-    size = [width, height];
-  }
-  return size;
+  for (const path of document.querySelectorAll("#edges .near")) path.classList.remove("near");
+  for (const {key, source, target} of drawn.edges)
+    if (source === selected || target === selected) {
+      const path = layers.edges.get(key);
+      path.classList.add("near");
+      path.parentNode.append(path);
+    }
 }
 
 function fit() {
   const [width, height] = viewSize();
   const scale = Math.min(1.15, width / (drawn.w + 40), Math.max(0.55, height / (drawn.h + 60)));
   const top = Math.max(10, (height - drawn.h * scale) / 2 - 12) - 26 * scale;
-  svg.call(zoom.transform,
-    d3.zoomIdentity.translate((width - drawn.w * scale) / 2, top).scale(scale));
+  zoom.moveTo((width - drawn.w * scale) / 2, top, scale);
 }
 
 function centre(key) {
   const [width, height] = viewSize(), {x, y, w, h, open} = visible.get(key);
-  const scale = Math.max(0.8, d3.zoomTransform(svg.node()).k);
+  const scale = Math.max(0.8, zoom.scale());
   const middle = open && h * scale > height ? y + height / scale / 2 - 20 : y + h / 2;
-  svg.call(zoom.transform, d3.zoomIdentity
-    .translate(width / 2 - (x + w / 2) * scale, height / 2 - middle * scale).scale(scale));
+  zoom.moveTo(width / 2 - (x + w / 2) * scale, height / 2 - middle * scale, scale);
 }
 
 // ---- opening, closing, selecting
@@ -184,7 +205,7 @@ function toggle(key) {
   draw();
   const after = visible.get(key);
   const shift = (before.x + before.w / 2) - (after.x + after.w / 2);
-  svg.call(zoom.translateBy, shift, before.y - after.y);
+  zoom.moveBy(shift, before.y - after.y);
 }
 
 function activate(key) {
@@ -384,7 +405,7 @@ function onKey(event) {
 
 function inView(key) {
   const {left, right, top} = document.getElementById(`box-${key}`).getBoundingClientRect();
-  const frame = svg.node().getBoundingClientRect();
+  const frame = svg.getBoundingClientRect();
   return left >= frame.left && right <= frame.right && top >= frame.top && top <= frame.bottom - 40;
 }
 
@@ -393,8 +414,8 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape") { results.hidden = true; return; }
   if (event.target.matches("input, textarea")) return;
-  const action = {"/": () => search.focus(), "+": () => svg.call(zoom.scaleBy, 1.3),
-    "-": () => svg.call(zoom.scaleBy, 1 / 1.3), 0: fit}[event.key];
+  const action = {"/": () => search.focus(), "+": () => zoom.scaleBy(1.3),
+    "-": () => zoom.scaleBy(1 / 1.3), 0: fit}[event.key];
   if (!action) return;
   action();
   event.preventDefault();
@@ -430,8 +451,8 @@ document.querySelectorAll(".reason").forEach((part) => {
 });
 
 const press = (id, action) => document.getElementById(id).addEventListener("click", action);
-press("zoom-in", () => svg.call(zoom.scaleBy, 1.3));
-press("zoom-out", () => svg.call(zoom.scaleBy, 1 / 1.3));
+press("zoom-in", () => zoom.scaleBy(1.3));
+press("zoom-out", () => zoom.scaleBy(1 / 1.3));
 press("fit", fit);
 press("open-clusters", () => { openAll(); draw(); fit(); });
 press("close-all", () => { closeAll(); draw(); fit(); });
@@ -439,13 +460,6 @@ press("close-all", () => { closeAll(); draw(); fit(); });
 // ---- pictures of the levels, drawn when they are scrolled to
 
 const PICTURE = {largest: 0.7, smallest: 0.45, height: 560, width: 420};
-
-function shape(name, attributes, ...children) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
 
 function pictureOf(kind, {names, summary, opened: all, boxes: list, nodes}) {
   const own = new Map(list.map((box) => [box.key, box]));
