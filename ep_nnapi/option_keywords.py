@@ -37,6 +37,7 @@ class OptionKeywords(TypedDict, total=False):
     max_cluster_activation_bytes: int | str
     dynamic_shapes: str
     shape_cache: int | str
+    new_sizes: int | str
     fix: str | Sequence[str] | Mapping[str, int | Sequence[int]]
     fallback: str
     relaxed: str

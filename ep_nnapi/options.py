@@ -153,6 +153,14 @@ class Options:
         Category.SHAPES,
         "sets of sizes that a cluster is kept compiled for (default {default})",
     )
+    new_sizes: int = option(
+        4,  # more cost decoders, whose sizes grow with each run, more than they gain
+        parsers.count,
+        "N",
+        Category.SHAPES,
+        "sets of sizes that a cluster is compiled for when it meets them (default {default}, or "
+        "shape_cache); others when their runs on the CPU have taken as long as a compilation",
+    )
     fix: parsers.FixedSizes = option(
         (),
         parsers.fix,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,9 +32,15 @@ from ep_nnapi.provider.declined import Declined
 from ep_nnapi.provider.device_health import Failures
 from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
+from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
 
 logger = logging.getLogger(__name__)
+_SIZES_CHANGE = (
+    "it is compiled for {} different sizes, and for others when their runs have taken as long as a "
+    "compilation; fix sizes (--fix), keep more compiled (--shape-cache), or compile more when they "
+    "are met (--new-sizes)"
+)
 _CacheKey: TypeAlias = tuple[tuple[tuple[int, ...], ...], tuple[bytes, ...]]
 
 
@@ -44,6 +51,7 @@ class DynamicCluster:
     nodes    its nodes, with copies of their constants that outlive the graph
     models   NNAPI models for the sample shapes that its capability was checked with
     cache_size  maximum number of compiled variants in the cache
+    at_once     number of sizes that are compiled when they are met, see `SizeAdmission`
     numbers  inputs whose contents determine shapes inside; they are part of the cache's key
     """
 
@@ -57,6 +65,7 @@ class DynamicCluster:
     compiler: Compiler
     fallback: Fallback
     cache_size: int
+    at_once: int
     shape_inputs: tuple[str, ...] = ()
     failures: Failures = field(default_factory=Failures, compare=False)
     durations: Durations = field(default_factory=new_durations, compare=False)
@@ -115,23 +124,48 @@ class DynamicRunner:
     _executors: OrderedDict[_CacheKey, Executor] = field(default_factory=OrderedDict)
     _lock: ForkableLock = field(default_factory=ForkableLock)
     _compiling: ForkableLock = field(default_factory=ForkableLock)
+    _admission: SizeAdmission = field(init=False)
     _cpu: Executor | None = None
 
-    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
-        """Computes the outputs; compiles the cluster on the first run with new shapes.
+    def __post_init__(self) -> None:
+        """Without a fallback every size is compiled."""
+        none = self.cluster.fallback is Fallback.NONE
+        self._admission = SizeAdmission(None if none else self.cluster.at_once)
 
-        Shapes for which that fails run on the CPU provider, and a warning is logged.
+    def __call__(self, inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+        """Computes the outputs; compiles the cluster for new shapes that `SizeAdmission` admits.
+
+        Other shapes, and those for which that fails, run on the CPU provider; a warning is logged.
         """
         named = dict(zip(self.inputs, inputs, strict=True))
         shape_inputs = tuple(named[name].tobytes() for name in self.cluster.shape_inputs)
         key = (tuple(a.shape for a in inputs), shape_inputs)
         executor = self._cached_executor(key)
         if executor is None:
-            with self._compiling:  # blocks only other runs that have new shapes
-                executor = self._cached_executor(key) or self._cache(
-                    key, self._specialized_executor(named)
-                )
+            admitted = self._admission.admits(key)
+            executor = self._compiled(key, named) if admitted else self._waiting(key, named)
         executor(inputs, allocate, stop)
+
+    def _compiled(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
+        with self._compiling:  # blocks only other runs that have new shapes
+            executor = self._cached_executor(key)
+            if executor is None:
+                start = time.perf_counter()
+                executor = self._cache(key, self._specialized_executor(named))
+                self._admission.add_compilation(key, time.perf_counter() - start)
+            return executor
+
+    def _waiting(self, key: _CacheKey, named: Mapping[str, Array]) -> Executor:
+        """Returns what computes sizes that are not compiled yet, and counts its time."""
+        on_cpu = self._on_cpu(f"sizes beyond the first {self.cluster.at_once} wait to be compiled")
+
+        def run(inputs: Sequence[Array], allocate: Allocate, stop: Stop) -> None:
+            start = time.perf_counter()
+            on_cpu(inputs, allocate, stop)
+            if self._admission.add_cpu_run(key, time.perf_counter() - start):
+                self._warn(named, _SIZES_CHANGE.format(self.cluster.at_once))
+
+        return run
 
     def direct_runs(self) -> list[DirectRun]:
         """Returns what may run the cached shapes without this runner, the last ones first."""
@@ -174,14 +208,23 @@ class DynamicRunner:
             why = f"{declined.reason}: {declined.detail}"
         except Exception as error:  # a bug in ep-nnapi, or shapes that contradict the model
             why = f"cannot be compiled: {error}"
+        self._warn(given, why)
+        return self._on_cpu(why)
+
+    def _warn(self, given: Mapping[str, Array], why: str) -> None:
+        nodes = self.cluster.report.nodes
         logger.warning(
             "sizes %s of the cluster of %s run on the CPU provider: %s",
             {name: array.shape for name, array in given.items()},
-            ", ".join(self.cluster.report.nodes),
+            " to ".join(dict.fromkeys((nodes[0], nodes[-1]))),
             why,
         )
-        if self._cpu is None:
-            self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
+
+    def _on_cpu(self, why: str) -> Executor:
+        """Returns what computes the cluster's ONNX nodes on the CPU provider."""
+        with self._lock:
+            if self._cpu is None:
+                self._cpu = cpu_executor(self.cluster.cpu_model(), self.inputs, self.outputs)
         return self._on_record(self._cpu, self.cluster.elsewhere(CPU_FALLBACK, why))
 
     def _on_record(self, on_cpu: Executor, by: Substitute) -> Executor:

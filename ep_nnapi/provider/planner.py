@@ -234,6 +234,7 @@ class Planner:
                 self.compiler,
                 fallback,
                 self.options.shape_cache,
+                max(self.options.new_sizes, self.options.shape_cache),
                 shape_inputs,
                 record=self.compiler.new_record(),
             )

@@ -51,6 +51,32 @@ def run(bound: DynamicRunner, rows: int) -> None:
     np.testing.assert_allclose(found[0], np.tanh(x + 1), rtol=1e-6)  # tanh
 
 
+def test_sizes_beyond_the_first_run_on_the_cpu_provider_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+):
+    """A run takes less time than a compilation, so that none of the others is compiled."""
+    device = FaultyDevice()
+    bound = runner(device, shape_cache=1, new_sizes=2)
+    with caplog.at_level(logging.WARNING):
+        for rows in (1, 2, 3, 4, 3):
+            run(bound, rows)
+    assert len(device.compiled) == 2
+    (warning,) = caplog.messages
+    assert "Add_a" in warning
+    assert "(3, 3)" in warning
+    assert "--new-sizes" in warning
+    record = bound.cluster.record
+    assert (record.device_runs, [*record.substitutes.values()]) == (2, [3])
+
+
+def test_all_sizes_are_compiled_where_nothing_may_take_the_devices_place():
+    device = FaultyDevice()
+    bound = runner(device, shape_cache=1, new_sizes=1, fallback="none")
+    for rows in (1, 2, 3):
+        run(bound, rows)
+    assert len(device.compiled) == 3
+
+
 def test_the_least_recently_used_shapes_are_compiled_again():
     device = FaultyDevice()
     bound = runner(device, shape_cache=2)
