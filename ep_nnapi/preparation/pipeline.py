@@ -12,7 +12,7 @@ import onnxruntime
 from ep_nnapi.diagnostics.check import partitioned_at
 from ep_nnapi.diagnostics.inspect_context import contents
 from ep_nnapi.diagnostics.unknown_names import check_excluded
-from ep_nnapi.graph.onnx_io import mentions, temporary
+from ep_nnapi.graph.onnx_io import temporary
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.external_data import ExternalData, external_data_of
 from ep_nnapi.preparation.fix_shapes import with_static_shapes
@@ -23,7 +23,6 @@ from ep_nnapi.preparation.write_tflite import save_tflite
 from ep_nnapi.report import Report
 
 _MAX_MODEL_BYTES = (1 << 31) - 1  # bytes: Protocol Buffers and FlatBuffers have signed 32-bit sizes
-_CAST = b"InsertedPrecisionFreeCast_"  # name prefix of casts that ONNX Runtime inserts
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +97,13 @@ def _compiled(
 ) -> tuple[Report, CompiledPart | None]:
     """Optimizes the model, then saves it with its clusters compiled, or the clusters alone.
 
-    Casts of constants that ONNX Runtime inserted for the CPU are folded first. Otherwise it would
-    fold them when it loads the model, and the inputs of a compiled cluster would change.
+    Nodes that the optimization inserted, as casts of constants or equal splits, are optimized too.
+    Otherwise ONNX Runtime would fold or merge them when it loads the model, and the inputs of a
+    compiled cluster would change.
     """
     with temporary(out, ".optimized.onnx") as saved:
         save_onnx(model, saved, job)
-        if job.level is not Level.DISABLE and mentions(saved, _CAST):
+        if job.level is not Level.DISABLE:
             save_onnx(saved, out, Job(Level.BASIC, Format.ONNX, job.platform))
             out.replace(saved)
         if job.format is Format.TFLITE:

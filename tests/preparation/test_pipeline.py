@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
+import ep_nnapi
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.nnapi.errors import ModelError
 from ep_nnapi.preparation.job import COMBINATIONS, Format, Job, Level, Platform, Style, job_of
@@ -24,6 +26,9 @@ from ep_nnapi.preparation.pipeline import SavedModel, save_prepared
 from ep_nnapi.target import RuleSet
 from models import quantized, zoo
 from tests.end_to_end.test_zoo import SMALL
+from tests.litert.needs import LITERT
+from tests.ort.models import model, tensor
+from tests.ort.models import node as make
 from tests.preparation.fresh import Load, apart, loading, original, run, run_all
 
 SIZES = SMALL | {
@@ -196,3 +201,34 @@ def test_any_two_meet() -> None:
             (c.format, c.style, level) for c, level in ROWS
         }
         assert {(j.options.target, j.platform) for j in seen} == set(WAYS)
+
+
+@pytest.mark.parametrize("form", ["context", pytest.param("tflite", marks=LITERT)])
+def test_nodes_that_the_optimization_makes_equal_to_others(form: str, tmp_path: Path) -> None:
+    """ONNX Runtime makes two Gathers a Split, which it merges with an equal one at the next load.
+
+    As in a graph network that reads both rows of its edges in two ways.
+    """
+    nodes = [
+        make("Gather", "x first", "a", axis=0),
+        make("Gather", "x second", "b", axis=0),
+        make("Split", "x rows", "p q", axis=0),
+        make("Squeeze", "p zero", "c"),
+        make("Squeeze", "q zero", "d"),
+        make("Cast", "a", "af", to=TensorProto.FLOAT),
+        make("Cast", "b", "bf", to=TensorProto.FLOAT),
+        make("Cast", "c", "cf", to=TensorProto.FLOAT),
+        make("Cast", "d", "df", to=TensorProto.FLOAT),
+        make("Sub", "af df", "e"),
+        make("Mul", "bf cf", "g"),
+        make("Add", "e g", "y"),
+    ]
+    weights = {
+        n: np.array(v) for n, v in {"first": 0, "second": 1, "zero": [0], "rows": [1, 1]}.items()
+    }
+    ends = [tensor("x", (2, 5), np.int64)], [tensor("y", (5,))]
+    (tmp_path / "model.onnx").write_bytes(model(nodes, *ends, weights))
+    path, out = tmp_path / "model.onnx", tmp_path / "out"
+    (entry,) = ep_nnapi.prepare(path, out, format=form, exclude="Gather,Split,Squeeze").models
+    assert entry.error is None
+    assert entry.report["taken"] == 3
