@@ -13,12 +13,13 @@ from onnxruntime.tools.ort_format_model.ort_flatbuffers_py.fbs.Graph import Grap
 from ep_nnapi.graph.onnx_io import edited, graphs
 from ep_nnapi.graph.ort_io import inner_graphs, nodes, opened, outputs
 
-_GENERATED = ("gemm_input_shape", "gemm_output_shape")
-"""Name prefixes of the constants that ONNX Runtime's fusion of MatMul and Add creates.
+_GENERATED = ("gemm_input_shape", "gemm_output_shape", "splits", "squeeze_axes")
+"""Name prefixes of the constants that ONNX Runtime creates, in fusions of MatMul and Add, and of
+Gathers or Slices into a Split.
 
 If two of them are equal, ConstantSharing frees one name but leaves its data. A second fusion reuses
 the name, and session creation fails with "Attempt to replace the existing tensor".
-Source: onnxruntime 1.31, MatMulAddFusion and ConstantSharing.
+Source: onnxruntime 1.31, MatMulAddFusion, GatherSliceToSplitFusion and ConstantSharing.
 """
 
 

@@ -33,6 +33,36 @@ def products(path: Path, *names: str) -> Path:
     return path
 
 
+def rows(path: Path, *names: str) -> Path:
+    """Unsqueeze and Squeeze by constants of those names, which are equal, then two Gathers."""
+    make, nodes, last = helper.make_node, [], "x"
+    tensors = [numpy_helper.from_array(np.array([0]), name) for name in names]
+    for i, name in enumerate(names):
+        nodes += [make("Unsqueeze", [last, name], [f"u{i}"]), make("Abs", [f"u{i}"], [f"a{i}"])]
+        nodes.append(make("Squeeze", [f"a{i}", name], [f"s{i}"]))
+        last = f"s{i}"
+    tensors += [numpy_helper.from_array(np.array(k), f"row{k}") for k in (0, 1)]
+    nodes += [make("Gather", [last, f"row{k}"], [f"g{k}"], axis=0) for k in (0, 1)]
+    nodes.append(make("Sub", ["g0", "g1"], ["y"]))
+    info = helper.make_tensor_value_info
+    ends = [info("x", TensorProto.FLOAT, [2, 4])], [info("y", TensorProto.FLOAT, [4])]
+    opsets = [helper.make_opsetid("", 17)]
+    graph = helper.make_graph(nodes, "g", *ends, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+def test_constants_of_a_split_get_other_names(tmp_path: Path) -> None:
+    """With which onnxruntime 1.32 cannot load this model, as a graph network that is prepared."""
+    path = rows(tmp_path / "a.onnx", "one", "squeeze_axes", "splits")
+    feeds = {"x": np.random.default_rng(3).standard_normal((2, 4)).astype(np.float32)}
+    want = original(onnx.load(rows(tmp_path / "b.onnx", "one", "two", "three")), feeds)
+    rename_generated(path)
+    names = {t.name for t in onnx.load(path).graph.initializer}
+    assert {"one", "prepared_squeeze_axes", "prepared_splits"} <= names
+    assert apart(original(onnx.load(path), feeds), want) == 0
+
+
 def test_constants_that_onnx_runtime_named_get_other_names(tmp_path: Path) -> None:
     """With which onnxruntime 1.31 cannot load this model."""
     path = products(tmp_path / "a.onnx", "gemm_input_shape", "gemm_output_shape_token_3")
