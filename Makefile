@@ -76,8 +76,9 @@ CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py 
 test-arm64: $(READY)
 	tests/arm64/run.sh -q -m "not long and not torch and not web" $(CORE)
 
-# Random calls of the C API, models and contexts that somebody made; then the C parts under gcc's
-# sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi, models, contexts.
+# Random calls of the C API, models and contexts that somebody made, sound models fed special values;
+# then the C parts under gcc's sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi,
+# models, nodes, values, contexts.
 SECONDS ?= 600
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))

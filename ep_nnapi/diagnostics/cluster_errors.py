@@ -11,6 +11,7 @@ from ep_nnapi.diagnostics.error_measures import ErrorMeasures
 from ep_nnapi.diagnostics.inputs import Feeds
 from ep_nnapi.diagnostics.run_and_compare import compared
 from ep_nnapi.diagnostics.session_runs import outputs_of
+from ep_nnapi.diagnostics.special_values import known_differences, note_of
 from ep_nnapi.diagnostics.verdict import LessAccurate, Verdict
 from ep_nnapi.graph.graph import Graph
 from ep_nnapi.nnapi.errors import RuntimeFailure
@@ -97,6 +98,10 @@ class _Observed:
             self._tolerance,
             half=self._half,
         )
+        if verdict.less_accurate is not LessAccurate.NONE:
+            values = (*run.inputs.values(), *run.cpu.values())
+            known = known_differences(run.report.op_types, values, half=self._half)
+            verdict = replace(verdict, note=" ".join(filter(None, (verdict.note, note_of(known)))))
         measures = {name: ErrorMeasures.of(run.nnapi[name], w) for name, w in run.cpu.items()}
         return ClusterErrors(run.report, measures, verdict)
 

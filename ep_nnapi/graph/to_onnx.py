@@ -40,7 +40,7 @@ def _model(
     opsets: Mapping[str, int],
 ) -> onnx.ModelProto:
     graph = helper.make_graph(
-        [node_of(n) for n in nodes],
+        _named_once(nodes),
         "cluster",
         [_value_info(v) for v in inputs],
         [_value_info(v) for v in outputs],
@@ -50,6 +50,19 @@ def _model(
     imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in sorted(domains)]
     # the lowest IR version that the opsets allow, so that older runtimes can load the model
     return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def _named_once(nodes: Iterable[GraphNode]) -> list[onnx.NodeProto]:
+    """The nodes; of several with one name all but the first are unnamed, as ONNX Runtime asks.
+
+    A node that has no name goes by its output, which another node may be named after.
+    """
+    found: dict[str, onnx.NodeProto] = {}
+    protos = [node_of(node) for node in nodes]
+    for proto in protos:
+        if found.setdefault(proto.name, proto) is not proto:
+            proto.name = ""
+    return protos
 
 
 def node_of(node: GraphNode) -> onnx.NodeProto:

@@ -1,8 +1,8 @@
 """Looks for what crafted input does: `python -m tests.fuzz --seconds 600 --seed 1`.
 
-The kinds share the seconds: calls of the C API, models, single operators, contexts. A fault is
-printed with the seed that repeats it: `--only models --seed N --count 1`. Exit status 1 where
-there was one.
+The kinds share the seconds: calls of the C API, models, single operators, special values, contexts.
+A fault is printed with the seed that repeats it: `--only models --seed N --count 1`. Exit status 1
+where there was one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from tests.fuzz import contexts, models, nodes
+from tests.fuzz import contexts, models, nodes, values
 from tests.fuzz.trial import FAULTS, Ended, Result
 from tests.onnx_backend.workers import Died, spread
 
@@ -23,6 +23,7 @@ Attempt = Callable[[int], Result]
 KINDS: dict[str, tuple[Attempt, Attempt]] = {
     "models": (models.attempt, models.alone),
     "nodes": (nodes.attempt, nodes.alone),
+    "values": (values.attempt, values.alone),
     "contexts": (contexts.attempt, contexts.alone),
 }
 """By kind: a trial, and the same without ours."""

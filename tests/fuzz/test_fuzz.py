@@ -17,7 +17,7 @@ from tests.fuzz.trial import Ended, on_cpu, on_nnapi
 from tests.random_graphs.trial import draw
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("models", "nodes", "contexts")
+KINDS = ("models", "nodes", "values", "contexts")
 pytestmark = pytest.mark.long
 
 

@@ -34,18 +34,19 @@ Feeds = Mapping[str, np.ndarray]
 
 
 class Ended(StrEnum):
-    """Outcome of a trial; the last four are faults."""
+    """Outcome of a trial; the last five are faults."""
 
     REFUSED = "refused"
     COMPUTED = "computed"
     CPU_DIED = "ended onnxruntime's own session too"
+    DIFFERS = "computed with other results than the CPU provider's"
     WORSE = "computed by the CPU provider only"
     LOGGED = "a defect of ep-nnapi that it logged and worked around"
     DEFECT = "an error that nobody expected"
     DIED = "ended the process"
 
 
-FAULTS = {Ended.WORSE, Ended.LOGGED, Ended.DEFECT, Ended.DIED}
+FAULTS = {Ended.DIFFERS, Ended.WORSE, Ended.LOGGED, Ended.DEFECT, Ended.DIED}
 
 
 @dataclass(frozen=True, slots=True)

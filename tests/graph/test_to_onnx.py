@@ -7,6 +7,7 @@ from onnx.reference import ReferenceEvaluator
 from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.to_onnx import model_of, node_of, without_shapes
 from ep_nnapi.graph.value import DType, Value
+from ep_nnapi.sessions.cpu import session_of
 from tests.onnx_graph import graph_of
 from tests.oracle import f32, graph
 
@@ -50,3 +51,13 @@ def test_an_empty_list_and_an_omitted_input() -> None:
     proto = node_of(node)
     assert [a.name for a in proto.attribute] == ["one"]
     assert list(proto.input) == ["x", "", "x"]
+
+
+def test_nodes_of_one_name() -> None:
+    """ONNX Runtime loads no model with two; an unnamed node goes by its output, as another may."""
+    x, y, z = (Value(name, DType.FLOAT, (2,)) for name in "xyz")
+    nodes = [
+        GraphNode(i, "y", "Abs", "", 13, (a,), (b,), {})
+        for i, (a, b) in enumerate(((x, y), (y, z)))
+    ]
+    session_of(model_of(nodes, [x], [z], {"": 13}).SerializeToString())
