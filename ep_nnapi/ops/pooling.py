@@ -58,7 +58,9 @@ def average_pool(n: Node) -> Iterator[Call]:
         height, width = (a / c for a, c in zip(pool_pass.averaged_counts(), counts, strict=True))
         return height, width
 
-    yield from pooled(n, AVERAGE_POOL_2D, x, axis_windows(n, x, y), y, factors)
+    windows = axis_windows(n, x, y)
+    whole = all(w.dilation == 1 and not w.before and not w.after for w in windows)
+    yield from pooled(n, AVERAGE_POOL_2D, x, windows, y, None if whole else factors)
 
 
 @op("LpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))

@@ -36,10 +36,14 @@ def fits_scratch_limit(op: NamedOperation, operands: Sequence[Operand]) -> bool:
     }
     if any(named.get(name) == 0 for name in _ADAPTIVE):
         return True
+    outputs = [operands[i] for i in op.operation.outputs]
     try:
-        written = infer(op.operation.spec, named, len(op.operation.outputs))
-        sizes = [prod(s or 0 for s in dims) for dims in written if dims and None not in dims]
-        if len(sizes) == len(written):
+        if all(o.known for o in outputs):
+            sizes = [o.size for o in outputs]
+        else:
+            written = infer(op.operation.spec, named, len(outputs))
+            sizes = [prod(s or 0 for s in dims) for dims in written if dims and None not in dims]
+        if len(sizes) == len(outputs):
             elements = sum(o.size for o in tensors) + sum(sizes)
             require_scratch(op.operation.spec, named, elements, _LIMIT_FACTOR)
     except Reject:
