@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -10,7 +10,14 @@ import numpy as np
 import onnxruntime
 
 from ep_nnapi.diagnostics.check import first_line
-from ep_nnapi.diagnostics.inputs import Feeds, fixed_specs, given_feeds, random_feeds, spec_of
+from ep_nnapi.diagnostics.inputs import (
+    Feeds,
+    InputSpec,
+    fixed_specs,
+    given_feeds,
+    random_feeds,
+    spec_of,
+)
 from ep_nnapi.diagnostics.model_sources import Inputs, paths_of
 from ep_nnapi.diagnostics.read_graphs import read_graphs
 from ep_nnapi.graph.graph import Graph, GraphNode
@@ -24,6 +31,9 @@ from ep_nnapi.sizes.trial_sizes import runnable_shapes
 
 SIZES = (1, 32, 64, 224)
 """Sizes of symbolic dimensions in random inputs: the first one, or near it, that the model runs."""
+
+_MAX_ALONE = 8
+"""Maximum inputs that get a size alone: each try is a run."""
 
 
 def feeds_of(
@@ -46,14 +56,48 @@ def feeds_of(
     given = paths_of(inputs) is None or paths_of(inputs)
     if not given and not may_end and custom_ops_library() is not None:
         _refuse_custom_operators(model)
-    static = all(isinstance(d, int) for s in specs for d in s.dims[1:])
+    static = all(isinstance(d, int) for s in specs for d in s.dims)
     if given or static or _runs(session, feeds):
         return feeds
-    tried = (
-        random_feeds([replace(s, dims=shapes.get(s.name, s.dims)) for s in specs], seed, size)
-        for size, shapes in _sizes(model, dict(fixed))
-    )
+    tried = (random_feeds(chosen, seed, size) for size, chosen in _specs(model, specs, dict(fixed)))
     return next((random for random in tried if _runs(session, random)), feeds)
+
+
+def _specs(
+    model: str | bytes, specs: Sequence[InputSpec], fixed: Shapes
+) -> Iterator[tuple[int, Sequence[InputSpec]]]:
+    """Yields sizes of the free dimensions, and inputs with some of these determined.
+
+    First by the model's constants. What nodes in subgraphs ask for is found by trying: a size for
+    the dimensions of one input, with 1 for all others, then more than one row, which indices need.
+    """
+    for size, shapes in _sizes(model, fixed):
+        yield size, [replace(s, dims=shapes.get(s.name, s.dims)) for s in specs]
+    several = [s for s in specs if not all(isinstance(d, int) for d in s.dims)][:_MAX_ALONE]
+    for size in SIZES[1:] if len(several) > 1 else ():
+        yield from ((size, [_without_free(s, one) for s in specs]) for one in several)
+    rows = {s.dims[0] for s in specs if s.dims} - {None}
+    for size in SIZES:
+        yield size, [_with_rows(s, rows) for s in specs]
+
+
+def _without_free(spec: InputSpec, one: InputSpec) -> InputSpec:
+    """The input with 1 for each free dimension that is none of the input `one`."""
+    if spec is one:
+        return spec
+    kept = {d for d in one.dims if isinstance(d, str)}
+    return replace(spec, dims=tuple(d if isinstance(d, int) or d in kept else 1 for d in spec.dims))
+
+
+def _with_rows(spec: InputSpec, rows: Collection[int | str | None]) -> InputSpec:
+    """The input with 2 for its first dimension if that is free, and for all that equal one."""
+    return replace(
+        spec,
+        dims=tuple(
+            2 if not isinstance(d, int) and (i == 0 or d in rows) else d
+            for i, d in enumerate(spec.dims)
+        ),
+    )
 
 
 def _refuse_custom_operators(model: str | bytes) -> None:
