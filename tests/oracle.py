@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import onnx
@@ -25,6 +26,7 @@ from ep_nnapi.lowering.model_builder import Lowered, lower
 from ep_nnapi.lowering.permutes import UnsupportedPermute
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.runtime import RunOptions
+from ep_nnapi.ops import VARIANTS, operations
 from ep_nnapi.sessions.cpu import exact_options, session_of
 from ep_nnapi.target import NnapiFlag, Target
 from tests.nnapi.kernel_rules import violations
@@ -162,7 +164,17 @@ def accepts(case: Case, target: Target) -> list[CapableNode]:
     found = verdicts(case, target)
     refused = [v for v in found if isinstance(v, Rejection)]
     assert not refused, refused
-    return [v for v in found if isinstance(v, CapableNode)]
+    taken = [v for v in found if isinstance(v, CapableNode)]
+    for v in taken:
+        if (v.node.domain, v.node.op_type) in VARIANTS:  # else a function of ONNX's
+            assert {c.spec.name for c in v.calls} <= _known(v.node.domain, v.node.op_type), v
+    return taken
+
+
+@cache
+def _known(domain: str, op_type: str) -> set[str]:
+    """The operations that `ep-nnapi ops` lists for the operator."""
+    return {row.name for o in VARIANTS[domain, op_type] for _, row in operations(o)}
 
 
 def rejects(case: Case, target: Target, reason: Reason, detail: str) -> None:

@@ -7,73 +7,18 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.ops import (
-    activation,
-    casting,
-    comparison,
-    constants,
-    contrib,
-    convolution,
-    detection,
-    einsum,
-    elementwise,
-    indexing,
-    lstm,
-    matmul,
-    matrices,
-    movement,
-    normalization,
-    padding,
-    pooling,
-    quantization,
-    quantization_dynamic,
-    ranking,
-    recurrent,
-    reduction,
-    reshaping,
-    resize,
-    scattering,
-    smooth,
-    softmax,
-    trigonometry,
-    unary,
-)
 from ep_nnapi.ops.lib.node import Op, ops_of
 
-FAMILIES = (
-    activation,
-    casting,
-    comparison,
-    constants,
-    contrib,
-    convolution,
-    detection,
-    einsum,
-    elementwise,
-    indexing,
-    lstm,
-    matmul,
-    matrices,
-    movement,
-    normalization,
-    padding,
-    pooling,
-    quantization,
-    quantization_dynamic,
-    ranking,
-    recurrent,
-    reduction,
-    reshaping,
-    resize,
-    scattering,
-    smooth,
-    softmax,
-    trigonometry,
-    unary,
-)
+if TYPE_CHECKING:
+    from ep_nnapi.ops.lib.reachable import Reachable
+
+FAMILIES = [import_module(f"{__name__}.{m.name}") for m in iter_modules(__path__) if not m.ispkg]
 
 OPS: tuple[Op, ...] = tuple(o for family in FAMILIES for o in ops_of(family))
 
@@ -94,9 +39,9 @@ class OperatorInfo:
     """A supported operator, as `ep-nnapi ops` prints it.
 
     since       the first opset of this variant
-    operations  the NNAPI operations that it lowers to
-    level       the lowest feature level of any of these
-    types       the NNAPI types that its data may have
+    operations  the NNAPI operations that it can lower to, those nearest to its lowering first
+    level       the lowest feature level that has any of them, or its own one: no lower one takes it
+    types       the NNAPI types that the nearest of them take as data
     summary     the first line of the operator's docstring
     """
 
@@ -111,25 +56,30 @@ class OperatorInfo:
 
 def operators() -> tuple[OperatorInfo, ...]:
     """Return the supported operators, sorted by name; public as `ep_nnapi.ops()`."""
-    ordered = sorted(OPS, key=lambda o: (o.domain, o.op_type, o.since))
-    return tuple(
-        OperatorInfo(
-            o.op_type,
-            o.domain,
-            o.since,
-            tuple(row.name for row in o.emits),
-            min(row.level for row in o.emits),
-            _types(o),
-            o.doc.strip().split("\n", maxsplit=1)[0],
-        )
-        for o in ordered
+    return tuple(map(_info, sorted(OPS, key=lambda o: (o.domain, o.op_type, o.since))))
+
+
+def operations(op: Op) -> Reachable:
+    """Return the NNAPI operations that the operator can lower to, as `reachable` does."""
+    from ep_nnapi.ops.lib.reachable import reachable  # takes longer than a session should wait
+
+    return reachable(VARIANTS["", op.equivalent][0].lower if op.equivalent else op.lower)
+
+
+def _info(op: Op) -> OperatorInfo:
+    found = operations(op)
+    nearest = [row for distance, row in found if distance == found[0][0]]
+    rows = nearest if found[0][0] == 0 else [row for _, row in found]
+    codes = {t.types["T"] for row in nearest for t in row.typings if "T" in t.types}
+    return OperatorInfo(
+        op.op_type,
+        op.domain,
+        op.since,
+        tuple(row.name for _, row in found),
+        min(row.level for row in rows),
+        tuple(code.name.removeprefix("TENSOR_") for code in sorted(codes)),
+        op.doc.strip().split("\n", maxsplit=1)[0],
     )
-
-
-def _types(op: Op) -> tuple[str, ...]:
-    """Return the NNAPI data types that any of the operator's NNAPI operations accepts."""
-    codes = {t.types["T"] for row in op.emits for t in row.typings if "T" in t.types}
-    return tuple(code.name.removeprefix("TENSOR_") for code in sorted(codes))
 
 
 class _Callable(ModuleType):

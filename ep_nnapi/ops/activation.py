@@ -13,12 +13,8 @@ from ep_nnapi.nnapi.spec import (
     HARD_SWISH,
     LESS,
     MAXIMUM,
-    MINIMUM,
     MUL,
-    PRELU,
     RELU,
-    RELU1,
-    RELU6,
     SELECT,
     SUB,
 )
@@ -35,7 +31,7 @@ from ep_nnapi.ops.lib.piecewise_linear import (
 from ep_nnapi.ops.lib.quantizing import is_8bit
 
 
-@op("Relu", since=6, emits=(RELU, MAXIMUM))
+@op("Relu", since=6)
 def relu(n: Node) -> Iterator[Call]:
     """The larger of x and 0.
 
@@ -50,7 +46,7 @@ def relu(n: Node) -> Iterator[Call]:
         yield apply(RELU, x, out=y)
 
 
-@op("Clip", since=6, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
+@op("Clip", since=6)
 def clip_6(n: Node) -> Iterator[Call]:
     """Clipped to the attributes `min` and `max`.
 
@@ -66,7 +62,7 @@ def clip_6(n: Node) -> Iterator[Call]:
     yield from clip(n, x, (low, high), y)
 
 
-@op("Clip", since=11, emits=(RELU, RELU1, RELU6, MAXIMUM, MINIMUM))
+@op("Clip", since=11)
 def clip_11(n: Node) -> Iterator[Call]:
     """Clipped to the inputs `min` and `max`, either of which may be omitted or computed.
 
@@ -76,7 +72,7 @@ def clip_11(n: Node) -> Iterator[Call]:
     yield from clip(n, n.input(0), bounds_of(n), n.output())
 
 
-@op("HardSigmoid", since=6, emits=(MUL, ADD))
+@op("HardSigmoid", since=6)
 def hard_sigmoid(n: Node) -> Iterator[Call]:
     """Alpha x + beta between 0 and 1: a sixth of RELU6 of six times that.
 
@@ -87,7 +83,7 @@ def hard_sigmoid(n: Node) -> Iterator[Call]:
     yield apply(MUL, share, n.scalar(1 / 6, x), out=n.output())
 
 
-@op("HardSwish", since=14, emits=(HARD_SWISH, MUL))
+@op("HardSwish", since=14)
 def hard_swish(n: Node) -> Iterator[Call]:
     """X times its hard sigmoid with slope 1/6.
 
@@ -103,7 +99,7 @@ def hard_swish(n: Node) -> Iterator[Call]:
     yield apply(MUL, x, part, out=y)
 
 
-@op("LeakyRelu", since=6, emits=(PRELU, ADD))
+@op("LeakyRelu", since=6)
 def leaky_relu(n: Node) -> Iterator[Call]:
     """X, times `alpha` where negative: PRELU with one slope.
 
@@ -113,7 +109,7 @@ def leaky_relu(n: Node) -> Iterator[Call]:
     yield from write_leaky_relu(n, x, n.real("alpha", 0.01), n.output())
 
 
-@op("PRelu", since=7, emits=(PRELU, ADD))
+@op("PRelu", since=7)
 def prelu(n: Node) -> Iterator[Call]:
     """X, times its slope where negative; slopes broadcast to x.
 
@@ -125,7 +121,7 @@ def prelu(n: Node) -> Iterator[Call]:
     yield from write_prelu(n, x, slope, n.output())
 
 
-@op("ThresholdedRelu", since=10, emits=(SELECT,))
+@op("ThresholdedRelu", since=10)
 def thresholded_relu(n: Node) -> Iterator[Call]:
     """X where it exceeds `alpha`, else 0.
 
@@ -138,7 +134,7 @@ def thresholded_relu(n: Node) -> Iterator[Call]:
     yield apply(SELECT, above, x, zero, out=n.output())
 
 
-@op("Shrink", since=9, emits=(SELECT,))
+@op("Shrink", since=9)
 def shrink(n: Node) -> Iterator[Call]:
     """X nearer to 0 by `bias` where it is beyond `lambd`, else 0.
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ep_nnapi.graph.value import DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, NOT_EQUAL, RESHAPE, SELECT
+from ep_nnapi.nnapi.spec import CAST, DEQUANTIZE, NOT_EQUAL
 from ep_nnapi.ops.lib.emit import compute, narrow, number_into, reshape
 from ep_nnapi.ops.lib.node import Node, Op
 
@@ -71,24 +71,12 @@ def _from_bytes(n: Node, x: Value, y: Value) -> Iterator[Call]:
     yield from _cast(n, number, narrow(y))
 
 
-_EMITS = (CAST, NOT_EQUAL, SELECT, DEQUANTIZE, RESHAPE)
+def _casting(op_type: str, since: int, doc: str) -> Op:
+    source = f"Source: ONNX {op_type}-{since} to {op_type}-25; NDK ANEURALNETWORKS_CAST."
+    return Op(op_type, "", since, lower, f"{doc}\n\n{source}")
+
+
 TABLE = (
-    Op(
-        "Cast",
-        "",
-        6,
-        _EMITS,
-        lower,
-        "The same numbers as another type; fractions are cut off.\n\n"
-        "Source: ONNX Cast-6 to Cast-25; NDK ANEURALNETWORKS_CAST.",
-    ),
-    Op(
-        "CastLike",
-        "",
-        15,
-        _EMITS,
-        lower,
-        "The same numbers as the second input's type.\n\n"
-        "Source: ONNX CastLike-15 to CastLike-25; NDK ANEURALNETWORKS_CAST.",
-    ),
+    _casting("Cast", 6, "The same numbers as another type; fractions are cut off."),
+    _casting("CastLike", 15, "The same numbers as the second input's type."),
 )

@@ -8,9 +8,7 @@ from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
-    ADD,
     EQUAL,
-    FILL,
     GREATER,
     GREATER_EQUAL,
     LESS,
@@ -19,7 +17,6 @@ from ep_nnapi.nnapi.spec import (
     LOGICAL_NOT,
     LOGICAL_OR,
     NOT_EQUAL,
-    SELECT,
 )
 from ep_nnapi.ops.lib.broadcast import broadcast, select
 from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
@@ -34,7 +31,7 @@ def _compared(op_type: str, row: OperationSpec, since: int = 7) -> Op:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
 
     doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, "", since, (row,), lower, doc)
+    return Op(op_type, "", since, lower, doc)
 
 
 TABLE = (
@@ -50,7 +47,7 @@ TABLE = (
 )
 
 
-@op("Where", since=9, emits=(SELECT, FILL, ADD, LOGICAL_OR))
+@op("Where", since=9)
 def where(n: Node) -> Iterator[Call]:
     """X where the condition holds, else Y; SELECT takes equal shapes, so they are broadcast first.
 

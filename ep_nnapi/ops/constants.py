@@ -14,11 +14,8 @@ from ep_nnapi.graph.value import Constant, only_element
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.array import Array
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import CAST, FILL, LOGICAL_OR, RESHAPE
 from ep_nnapi.ops.lib.emit import full, narrow, reshape
 from ep_nnapi.ops.lib.node import Node, op
-
-EMITS = (RESHAPE, CAST, LOGICAL_OR)
 
 
 def folded_outputs(n: Node) -> Iterator[Call]:
@@ -44,7 +41,7 @@ def _copy_constant(n: Node, array: Array, output: int = 0) -> Iterator[Call]:
     yield from reshape(n, replace(stored, quantization=y.quantization), y)
 
 
-@op("Shape", since=1, emits=EMITS)
+@op("Shape", since=1)
 def shape(n: Node) -> Iterator[Call]:
     """The sizes of x from axis `start` (default 0) to `end` (default: all).
 
@@ -55,7 +52,7 @@ def shape(n: Node) -> Iterator[Call]:
     yield from _copy_constant(n, np.array(sizes[start:end], np.int64))
 
 
-@op("Size", since=1, emits=EMITS)
+@op("Size", since=1)
 def size(n: Node) -> Iterator[Call]:
     """The number of elements of x.
 
@@ -64,7 +61,7 @@ def size(n: Node) -> Iterator[Call]:
     yield from _copy_constant(n, np.array(n.input(0).size, np.int64))
 
 
-@op("EyeLike", since=9, emits=EMITS)
+@op("EyeLike", since=9)
 def eye_like(n: Node) -> Iterator[Call]:
     """A matrix as large as x, with ones along its `k`-th diagonal.
 
@@ -77,7 +74,7 @@ def eye_like(n: Node) -> Iterator[Call]:
     yield from reshape(n, n.value("numbers", matrix), y)
 
 
-@op("Range", since=11, emits=EMITS)
+@op("Range", since=11)
 def numbers(n: Node) -> Iterator[Call]:
     """The numbers from `start` to `limit` (exclusive) in steps of `delta`: all constant.
 
@@ -88,7 +85,7 @@ def numbers(n: Node) -> Iterator[Call]:
     yield from _copy_constant(n, start + np.arange(count, dtype=start.dtype) * delta)
 
 
-@op("ConstantOfShape", since=9, emits=(FILL, *EMITS))
+@op("ConstantOfShape", since=9)
 def constant_of_shape(n: Node) -> Iterator[Call]:
     """A uniform tensor of `value` (default: 0 as a float) in the inferred shape.
 

@@ -11,15 +11,9 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import (
     ADD,
-    BATCH_MATMUL,
-    CONV_2D,
-    DEPTHWISE_CONV_2D,
-    FULLY_CONNECTED,
-    GROUPED_CONV_2D,
     LOGISTIC,
     MUL,
     RELU,
-    RSQRT,
     TANH,
 )
 from ep_nnapi.ops.lib.affine import affine
@@ -36,12 +30,7 @@ from ep_nnapi.ops.lib.widening import widened
 MICROSOFT_DOMAIN = "com.microsoft"
 
 
-@op(
-    "FusedConv",
-    since=1,
-    domain=MICROSOFT_DOMAIN,
-    emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D),
-)
+@op("FusedConv", since=1, domain=MICROSOFT_DOMAIN)
 def fused_conv(n: Node) -> Iterator[Call]:
     """A convolution, plus input Z, then an activation.
 
@@ -56,7 +45,7 @@ def fused_conv(n: Node) -> Iterator[Call]:
     yield from active(convolved, y)
 
 
-@op("FusedGemm", since=1, domain=MICROSOFT_DOMAIN, emits=(FULLY_CONNECTED,))
+@op("FusedGemm", since=1, domain=MICROSOFT_DOMAIN)
 def fused_gemm(n: Node) -> Iterator[Call]:
     """Gemm, then an activation.
 
@@ -113,7 +102,7 @@ def _clipped(n: Node, params: Sequence[float], x: Value, y: Value) -> Iterator[C
     yield from clip(n, x, (low, high), y)
 
 
-@op("Gelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
+@op("Gelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function; bounds as ai.onnx Gelu.
@@ -123,7 +112,7 @@ def gelu(n: Node) -> Iterator[Call]:
     yield from exact_gelu(n, n.input(0), n.output())
 
 
-@op("BiasGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
+@op("BiasGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def bias_gelu(n: Node) -> Iterator[Call]:
     """Gelu of the sum of both inputs.
@@ -145,7 +134,7 @@ def _biased(n: Node) -> Computed:
     return (yield from compute(n, ADD, x, bias))
 
 
-@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
+@op("FastGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def fast_gelu(n: Node) -> Iterator[Call]:
     """Gelu by tanh, of the input or of its sum with a bias.
@@ -158,7 +147,7 @@ def fast_gelu(n: Node) -> Iterator[Call]:
     yield from tanh_gelu(n, x, n.output())
 
 
-@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN, emits=(LOGISTIC,))
+@op("QuickGelu", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def quick_gelu(n: Node) -> Iterator[Call]:
     """X sigmoid(alpha x).
@@ -168,7 +157,7 @@ def quick_gelu(n: Node) -> Iterator[Call]:
     yield from swish(n, n.input(0), n.output(), n.real("alpha", 1.702))
 
 
-@op("FusedMatMul", since=1, domain=MICROSOFT_DOMAIN, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("FusedMatMul", since=1, domain=MICROSOFT_DOMAIN)
 def fused_matmul(n: Node) -> Iterator[Call]:
     """`alpha` times a product of matrices, each transposed by `transA`, `transB`.
 
@@ -189,7 +178,7 @@ def fused_matmul(n: Node) -> Iterator[Call]:
     yield apply(MUL, total, n.scalar(alpha, y), out=y)
 
 
-@op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN, emits=(RSQRT,))
+@op("SkipLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def skip_layer_normalization(n: Node) -> Iterator[Call]:
     """LayerNormalization along the last axis of input + skip + bias, a sum that is output 3.
@@ -205,7 +194,7 @@ def skip_layer_normalization(n: Node) -> Iterator[Call]:
             yield from reshape(n, more, n.output(i))
 
 
-@op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN, emits=(RSQRT,))
+@op("SkipSimplifiedLayerNormalization", since=1, domain=MICROSOFT_DOMAIN)
 @widened
 def skip_simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization along the last axis of input + skip + bias, a sum that is output 3.

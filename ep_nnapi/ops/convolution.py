@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ep_nnapi.lowering.call import Call
-from ep_nnapi.nnapi.spec import CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D, TRANSPOSE_CONV_2D
 from ep_nnapi.ops.lib.conv_2d import convolve
 from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.transpose_conv_2d import transpose_convolve
 
 
-@op("Conv", since=1, emits=(CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D))
+@op("Conv", since=1)
 def conv(n: Node) -> Iterator[Call]:
     """Convolution in one or two dimensions: plain, depthwise (one channel a group) or grouped.
 
@@ -22,7 +21,7 @@ def conv(n: Node) -> Iterator[Call]:
     yield from convolve(n, n.output())
 
 
-@op("ConvTranspose", since=1, emits=(TRANSPOSE_CONV_2D,))
+@op("ConvTranspose", since=1)
 def conv_transpose(n: Node) -> Iterator[Call]:
     """Transposed convolution in one or two dimensions.
 

@@ -14,9 +14,7 @@ from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.spec import (
     ADD,
-    BATCH_MATMUL,
     DIV,
-    FULLY_CONNECTED,
     GATHER,
     GREATER_EQUAL,
     LESS_EQUAL,
@@ -61,7 +59,7 @@ class _RoiAxis:
         return Constant((1, self.bins * self.samples), dtype, numbers)
 
 
-@op("RoiAlign", since=10, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("RoiAlign", since=10)
 @widened
 def roi_align_10(n: Node) -> Iterator[Call]:
     """As RoiAlign-16 in mode output_half_pixel.
@@ -71,7 +69,7 @@ def roi_align_10(n: Node) -> Iterator[Call]:
     yield from _roi_align(n, half=False)
 
 
-@op("RoiAlign", since=16, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("RoiAlign", since=16)
 @widened
 def roi_align_16(n: Node) -> Iterator[Call]:
     """Regions divided into bins, each the mean of points interpolated between pixels.

@@ -10,7 +10,7 @@ from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.immutable import frozen
-from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED, MUL, REDUCE_SUM, TRANSPOSE
+from ep_nnapi.nnapi.spec import MUL, REDUCE_SUM
 from ep_nnapi.ops.lib.emit import Computed, reshape, reshaped
 from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.moments import reduce
@@ -45,7 +45,7 @@ class Term:
 ComputedTerm: TypeAlias = Generator[Call, None, Term]
 
 
-@op("Einsum", since=12, emits=(FULLY_CONNECTED, BATCH_MATMUL, MUL, REDUCE_SUM, TRANSPOSE))
+@op("Einsum", since=12)
 def einsum(n: Node) -> Iterator[Call]:
     """Pairwise products of tensors, summed over the labels that the result does not have.
 

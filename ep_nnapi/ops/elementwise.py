@@ -37,7 +37,7 @@ def binary(op_type: str, row: OperationSpec, since: int = 7) -> Op:
         yield from broadcast(n, row, (n.input(0), n.input(1)), n.output())
 
     doc = f"{row.name} of two tensors.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, "", since, (row,), lower, doc)
+    return Op(op_type, "", since, lower, doc)
 
 
 def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
@@ -53,7 +53,7 @@ def variadic(op_type: str, row: OperationSpec, since: int = 6) -> Op:
         f"{row.name} of the tensors, one after the other.\n\n"
         f"Source: ONNX {op_type}-{since}; NDK {row.name}."
     )
-    return Op(op_type, "", since, (row,), lower, doc)
+    return Op(op_type, "", since, lower, doc)
 
 
 TABLE = (
@@ -84,7 +84,7 @@ def _chain(n: Node, row: OperationSpec, tensors: Sequence[Value], y: Value) -> I
     yield from broadcast(n, row, (total, tensors[-1]), y)
 
 
-@op("Mean", since=6, emits=(ADD, MUL))
+@op("Mean", since=6)
 def mean(n: Node) -> Iterator[Call]:
     """The sum of the tensors, divided by their number.
 
@@ -97,7 +97,7 @@ def mean(n: Node) -> Iterator[Call]:
     yield apply(MUL, total, share, out=y)
 
 
-@op("Sub", since=7, emits=(SUB, ADD))
+@op("Sub", since=7)
 def sub(n: Node) -> Iterator[Call]:
     """The difference; a sum with the opposite where the level has no SUB, which is as exact.
 
@@ -111,7 +111,7 @@ def sub(n: Node) -> Iterator[Call]:
     yield from broadcast(n, ADD, (a, opposite), y)
 
 
-@op("Div", since=7, emits=(DIV, MUL))
+@op("Div", since=7)
 def div(n: Node) -> Iterator[Call]:
     """The quotient; that of integers has its fraction cut off, where NNAPI's is rounded down.
 
@@ -149,7 +149,7 @@ def _remainder(n: Node, a: Value, b: Value, quotient: Value) -> Computed:
     return (yield from compute(n, SUB, a, whole))
 
 
-@op("Mod", since=10, emits=(DIV, MUL, SUB))
+@op("Mod", since=10)
 def mod(n: Node) -> Iterator[Call]:
     """Remainder of a division of integers, with the sign of the divisor.
 
@@ -168,7 +168,7 @@ def mod(n: Node) -> Iterator[Call]:
     yield apply(SUB, a, whole, out=y)
 
 
-@op("Pow", since=7, emits=(POW, MUL, SQRT, DIV))
+@op("Pow", since=7)
 def power(n: Node) -> Iterator[Call]:
     """Base to the exponent; constant 2, 3, 1/2 and -1 by what computes them directly.
 

@@ -15,7 +15,7 @@ import numpy as np
 from ep_nnapi.graph.value import MAX_RANK, Constant, DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import GATHER, SLICE, STRIDED_SLICE
+from ep_nnapi.nnapi.spec import GATHER, STRIDED_SLICE
 from ep_nnapi.ops.lib.emit import (
     indices,
     of_any_type,
@@ -30,7 +30,7 @@ from ep_nnapi.ops.lib.node import Node, int32, op
 from ep_nnapi.ops.lib.slicing import slice_ranges
 
 
-@op("Gather", since=1, emits=(GATHER, SLICE, STRIDED_SLICE))
+@op("Gather", since=1)
 def gather(n: Node) -> Iterator[Call]:
     """Slices of the data along `axis`, in the shape of the indexes.
 
@@ -85,7 +85,7 @@ def _gather(n: Node, x: Value, axis: int, index: Value, y: Value) -> Iterator[Ca
     yield from write_output(n, result, y)
 
 
-@op("GatherElements", since=11, emits=(GATHER,))
+@op("GatherElements", since=11)
 def gather_elements(n: Node) -> Iterator[Call]:
     """One element for each index, at the index's own position except along `axis`.
 
@@ -107,7 +107,7 @@ def _flat(n: Node, x: Value, row: int, places: Value, y: Value) -> Iterator[Call
     yield from write_output(n, result, y)
 
 
-@op("GatherND", since=11, emits=(GATHER,))
+@op("GatherND", since=11)
 def gather_nd(n: Node) -> Iterator[Call]:
     """Slices selected by rows of indexes, after `batch_dims` common dimensions.
 
@@ -133,7 +133,7 @@ def gather_nd(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, y, lambda a, b: _flat(n, a, row, places, b))
 
 
-@op("ReverseSequence", since=10, emits=(GATHER,))
+@op("ReverseSequence", since=10)
 def reverse_sequence(n: Node) -> Iterator[Call]:
     """Reverses the first `sequence_lens` (constant) elements along `time_axis` of each batch item.
 

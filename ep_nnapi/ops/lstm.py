@@ -13,7 +13,6 @@ from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
     ADD,
-    FULLY_CONNECTED,
     LOGISTIC,
     MUL,
     RELU,
@@ -50,7 +49,7 @@ _CODES = {RELU: int(FuseCode.RELU), TANH: 4, LOGISTIC: 6}
 """Codes of the `activation` operand. Source: NDK ANEURALNETWORKS_UNIDIRECTIONAL_SEQUENCE_LSTM."""
 
 
-@op("LSTM", since=7, emits=(UNIDIRECTIONAL_SEQUENCE_LSTM, FULLY_CONNECTED))
+@op("LSTM", since=7)
 @widened
 def lstm(n: Node) -> Iterator[Call]:
     """C = f c + i g(...), H = o h(C), with the gates i, o and f.

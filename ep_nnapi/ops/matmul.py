@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import BATCH_MATMUL, FULLY_CONNECTED
 from ep_nnapi.ops.lib.affine import affine
 from ep_nnapi.ops.lib.broadcast_shape import broadcast_shape
 from ep_nnapi.ops.lib.emit import output_or_temp, reshaped, write_output
@@ -14,7 +13,7 @@ from ep_nnapi.ops.lib.matrix_product import product
 from ep_nnapi.ops.lib.node import Node, op
 
 
-@op("MatMul", since=1, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("MatMul", since=1)
 def matmul(n: Node) -> Iterator[Call]:
     """Products of matrices in the last two dimensions, what is before broadcast.
 
@@ -42,7 +41,7 @@ def matmul(n: Node) -> Iterator[Call]:
     yield from write_output(n, computed, y)
 
 
-@op("Gemm", since=7, emits=(FULLY_CONNECTED,))
+@op("Gemm", since=7)
 def gemm(n: Node) -> Iterator[Call]:
     """Alpha a b + beta c as a fully connected layer; both factors in the constants where they can.
 

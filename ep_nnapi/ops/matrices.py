@@ -13,10 +13,8 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
     ARGMAX,
-    BATCH_MATMUL,
     EQUAL,
     EXPAND_DIMS,
-    FULLY_CONNECTED,
     LOGICAL_AND,
     SELECT,
 )
@@ -41,7 +39,7 @@ MAX_CUM_SUM_SIZE = 1024
 """Longest axis of CumSum, which is lowered to a product with a matrix (of 4 MB then)."""
 
 
-@op("Trilu", since=14, emits=(SELECT, LOGICAL_AND))
+@op("Trilu", since=14)
 def trilu(n: Node) -> Iterator[Call]:
     """The upper (or lower) triangle of each matrix from its k-th diagonal, else 0.
 
@@ -65,7 +63,7 @@ def trilu(n: Node) -> Iterator[Call]:
     yield apply(SELECT, mask, x, zero, out=y)
 
 
-@op("CumSum", since=11, emits=(FULLY_CONNECTED, BATCH_MATMUL))
+@op("CumSum", since=11)
 def cum_sum(n: Node) -> Iterator[Call]:
     """Cumulative sums along the constant `axis`: a product with a matrix of ones and zeros.
 
@@ -109,7 +107,7 @@ def _summing(size: int, dtype: DType, exclusive: bool, backward: bool) -> Consta
     return Constant((size, size), dtype, ones)
 
 
-@op("Hardmax", since=1, emits=(ARGMAX,))
+@op("Hardmax", since=1)
 def hardmax_1(n: Node) -> Iterator[Call]:
     """1 at the first greatest of all from `axis` (default 1) on, else 0.
 
@@ -119,7 +117,7 @@ def hardmax_1(n: Node) -> Iterator[Call]:
     yield from _hardmax(n, (prod(x.shape[:axis]), prod(x.shape[axis:]), 1))
 
 
-@op("Hardmax", since=13, emits=(ARGMAX,))
+@op("Hardmax", since=13)
 def hardmax_13(n: Node) -> Iterator[Call]:
     """1 at the first greatest along the one `axis` (default: the last), else 0.
 
@@ -142,7 +140,7 @@ def _hardmax(n: Node, shape: tuple[int, int, int]) -> Iterator[Call]:
     yield from write_output(n, result, y)
 
 
-@op("OneHot", since=9, emits=(EQUAL,))
+@op("OneHot", since=9)
 def one_hot(n: Node) -> Iterator[Call]:
     """A new `axis` of constant `depth`: the second of `values` at the index, else the first.
 

@@ -13,15 +13,10 @@ from ep_nnapi.nnapi.spec import (
     CONCATENATION,
     DEPTH_TO_SPACE,
     GATHER,
-    LOGICAL_AND,
     NOT_EQUAL,
     PACK,
-    SLICE,
     SPACE_TO_DEPTH,
     SPLIT,
-    STRIDED_SLICE,
-    TILE,
-    TRANSPOSE,
 )
 from ep_nnapi.ops.lib.broadcast import expand, tile
 from ep_nnapi.ops.lib.emit import (
@@ -41,7 +36,7 @@ from ep_nnapi.ops.lib.transposition import transpose as permute
 from ep_nnapi.ops.lib.window import images, layout
 
 
-@op("Transpose", since=1, emits=(TRANSPOSE, GATHER))
+@op("Transpose", since=1)
 def transpose(n: Node) -> Iterator[Call]:
     """Axes permuted; reversed without `perm`.
 
@@ -54,7 +49,7 @@ def transpose(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, n.output(), lambda a, b: permute(n, a, perm, b))
 
 
-@op("Concat", since=4, emits=(CONCATENATION, PACK))
+@op("Concat", since=4)
 def concat(n: Node) -> Iterator[Call]:
     """Tensors one behind the other along `axis`.
 
@@ -94,7 +89,7 @@ def _concatenated(n: Node, parts: Sequence[Value], axis: int, y: Value) -> Itera
         yield from write_output(n, whole, y)
 
 
-@op("Split", since=2, emits=(SPLIT, SLICE, STRIDED_SLICE))
+@op("Split", since=2)
 def split(n: Node) -> Iterator[Call]:
     """Parts along `axis`, as large as shape inference says: by SPLIT when equal, else by SLICE.
 
@@ -120,7 +115,7 @@ def split(n: Node) -> Iterator[Call]:
         yield from slice_ranges(n, x, taken, y)
 
 
-@op("Slice", since=1, emits=(SLICE, STRIDED_SLICE, GATHER))
+@op("Slice", since=1)
 def slice_1(n: Node) -> Iterator[Call]:
     """From `starts` to `ends` along `axes` (default: the first ones), attributes.
 
@@ -131,7 +126,7 @@ def slice_1(n: Node) -> Iterator[Call]:
     yield from _slice(n, starts, ends, axes, [1] * len(starts))
 
 
-@op("Slice", since=10, emits=(SLICE, STRIDED_SLICE, GATHER))
+@op("Slice", since=10)
 def slice_10(n: Node) -> Iterator[Call]:
     """From `starts` to `ends` in `steps` (default: 1) along `axes` (default: the first ones).
 
@@ -159,7 +154,7 @@ def _slice(
     yield from slice_ranges(n, x, taken, y)
 
 
-@op("Expand", since=8, emits=(TILE, LOGICAL_AND))
+@op("Expand", since=8)
 def expand_8(n: Node) -> Iterator[Call]:
     """Broadcast to the inferred shape.
 
@@ -169,7 +164,7 @@ def expand_8(n: Node) -> Iterator[Call]:
     yield from expand(n, x, n.output())
 
 
-@op("Tile", since=6, emits=(TILE,))
+@op("Tile", since=6)
 def tile_6(n: Node) -> Iterator[Call]:
     """Repeated along each axis, as often as the shapes say.
 
@@ -180,7 +175,7 @@ def tile_6(n: Node) -> Iterator[Call]:
     yield from of_any_type(n, x, y, lambda a, b: tile(n, a, x.shape, repeats, b))
 
 
-@op("DepthToSpace", since=1, emits=(DEPTH_TO_SPACE,))
+@op("DepthToSpace", since=1)
 def depth_to_space(n: Node) -> Iterator[Call]:
     """Channels as blocks of pixels; in mode CRD the channels are put in the order of DCR first.
 
@@ -218,7 +213,7 @@ def _block_first(n: Node, x: Value, pixels: int) -> Computed:
     return (yield from reshaped(n, moved, x.shape))
 
 
-@op("SpaceToDepth", since=1, emits=(SPACE_TO_DEPTH,))
+@op("SpaceToDepth", since=1)
 def space_to_depth(n: Node) -> Iterator[Call]:
     """Blocks of pixels as channels.
 

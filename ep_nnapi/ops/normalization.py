@@ -20,7 +20,6 @@ from ep_nnapi.nnapi.spec import (
     MEAN,
     MUL,
     REDUCE_SUM,
-    RSQRT,
     SQRT,
     SUB,
 )
@@ -41,7 +40,7 @@ from ep_nnapi.ops.lib.widening import widened
 from ep_nnapi.ops.lib.window import images
 
 
-@op("BatchNormalization", since=7, emits=(MUL, ADD))
+@op("BatchNormalization", since=7)
 def batch_normalization(n: Node) -> Iterator[Call]:
     """Each channel times a factor, plus a term; both computed beforehand where they are constant.
 
@@ -96,7 +95,7 @@ def _term(known: Sequence[Constant], epsilon: float, shape: Sequence[int], dtype
     return (shift - mean * scale / np.sqrt(var + epsilon)).reshape(shape).astype(dtype.numpy)
 
 
-@op("InstanceNormalization", since=6, emits=(INSTANCE_NORMALIZATION,))
+@op("InstanceNormalization", since=6)
 @widened
 def instance_normalization(n: Node) -> Iterator[Call]:
     """Each image's channel to mean B and deviation `scale`; NNAPI's takes only scalars for these.
@@ -143,7 +142,7 @@ def _per_channel(n: Node, x: Value, y: Value) -> Iterator[Call]:
     yield from write_output(n, total, y)
 
 
-@op("GroupNormalization", since=18, emits=(RSQRT,))
+@op("GroupNormalization", since=18)
 @widened
 def group_normalization_18(n: Node) -> Iterator[Call]:
     """Each group of channels to mean `bias` and deviation `scale`, one of each a group.
@@ -158,7 +157,7 @@ def group_normalization_18(n: Node) -> Iterator[Call]:
     yield from reshape(n, (yield from compute(n, ADD, product, term)), n.output())
 
 
-@op("GroupNormalization", since=21, emits=(RSQRT,))
+@op("GroupNormalization", since=21)
 @widened
 def group_normalization_21(n: Node) -> Iterator[Call]:
     """Each group of channels to mean 0 and deviation 1, times `scale` plus `bias` by channel.
@@ -186,7 +185,7 @@ def _grouped(n: Node) -> Computed:
     return found.value
 
 
-@op("LayerNormalization", since=1, emits=(RSQRT,))
+@op("LayerNormalization", since=1)
 @widened
 def layer_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on to mean 0 and deviation 1, times Scale plus B.
@@ -199,7 +198,7 @@ def layer_normalization(n: Node) -> Iterator[Call]:
     yield from _normalized(n, standardized, shift)
 
 
-@op("RMSNormalization", since=23, emits=(RSQRT,))
+@op("RMSNormalization", since=23)
 @widened
 def rms_normalization(n: Node) -> Iterator[Call]:
     """All from `axis` on divided by its root mean square, times scale.
@@ -209,7 +208,7 @@ def rms_normalization(n: Node) -> Iterator[Call]:
     yield from _normalized(n, scaled, None)
 
 
-@op("SimplifiedLayerNormalization", since=1, emits=(RSQRT,))
+@op("SimplifiedLayerNormalization", since=1)
 @widened
 def simplified_layer_normalization(n: Node) -> Iterator[Call]:
     """RMSNormalization as ONNX Runtime fuses it; output 1 is the inverse root mean square.
@@ -230,7 +229,7 @@ def _normalized(n: Node, by: Normalize, shift: Value | None) -> Iterator[Call]:
             yield from reshape(n, more, n.output(i))
 
 
-@op("LRN", since=1, emits=(LOCAL_RESPONSE_NORMALIZATION,))
+@op("LRN", since=1)
 def lrn(n: Node) -> Iterator[Call]:
     """Each number divided by a power of the squares of its neighbours in other channels.
 
@@ -254,7 +253,7 @@ def lrn(n: Node) -> Iterator[Call]:
     )
 
 
-@op("LpNormalization", since=1, emits=(DIV,))
+@op("LpNormalization", since=1)
 @widened
 def lp_normalization(n: Node) -> Iterator[Call]:
     """X divided by its norm along `axis`; what has no norm stays 0.
@@ -278,7 +277,7 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     yield from write_output(n, result, y)
 
 
-@op("MeanVarianceNormalization", since=9, emits=(MEAN,))
+@op("MeanVarianceNormalization", since=9)
 @widened
 def mean_variance_normalization(n: Node) -> Iterator[Call]:
     """Mean 0 and deviation 1 along `axes` (default: all but the channels).

@@ -18,14 +18,13 @@ from ep_nnapi.ops.lib.quantizing import dequantized
 from ep_nnapi.ops.lib.slicing import slice_ranges
 
 Paddings = Sequence[tuple[int, int]]
-_EMITS = (PAD, PAD_V2, MIRROR_PAD, GATHER)
 _NEAR_INTEGER = 1e-3
 """Tolerance, in quantization steps, for a pad value to be representable: scales are float32."""
 _REFLECT = 0
 """MIRROR_PAD's mode REFLECT, which does not repeat the edge."""
 
 
-@op("Pad", since=2, emits=_EMITS)
+@op("Pad", since=2)
 def pad_2(n: Node) -> Iterator[Call]:
     """Padded by the attributes `pads`, `value` and `mode`.
 
@@ -35,7 +34,7 @@ def pad_2(n: Node) -> Iterator[Call]:
     yield from _pad(n, given, n.real("value", 0.0))
 
 
-@op("Pad", since=11, emits=_EMITS)
+@op("Pad", since=11)
 def pad_11(n: Node) -> Iterator[Call]:
     """Padded by constant `pads` (negative ones crop), along `axes` (default: all).
 

@@ -26,7 +26,7 @@ from ep_nnapi.ops.lib.separable_pool import AxisWindow, PoolPass, axis_windows, 
 from ep_nnapi.ops.lib.signs import absolute_of
 
 
-@op("MaxPool", since=1, emits=(MAX_POOL_2D,))
+@op("MaxPool", since=1)
 def max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each window.
 
@@ -42,7 +42,7 @@ def max_pool(n: Node) -> Iterator[Call]:
     yield from pooled(n, MAX_POOL_2D, x, axis_windows(n, x, y), y)
 
 
-@op("AveragePool", since=1, emits=(AVERAGE_POOL_2D,))
+@op("AveragePool", since=1)
 def average_pool(n: Node) -> Iterator[Call]:
     """The mean of each window, of which padding is a part with `count_include_pad`.
 
@@ -63,7 +63,7 @@ def average_pool(n: Node) -> Iterator[Call]:
     yield from pooled(n, AVERAGE_POOL_2D, x, windows, y, None if whole else factors)
 
 
-@op("LpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
+@op("LpPool", since=1)
 def lp_pool(n: Node) -> Iterator[Call]:
     """The p-norm of each window, `p` being 2 by default.
 
@@ -73,7 +73,7 @@ def lp_pool(n: Node) -> Iterator[Call]:
     yield from _norms(n, x, axis_windows(n, x, y), y)
 
 
-@op("GlobalLpPool", since=1, emits=(L2_POOL_2D, AVERAGE_POOL_2D, POW))
+@op("GlobalLpPool", since=1)
 def global_lp_pool(n: Node) -> Iterator[Call]:
     """The p-norm of each channel, `p` being 2 by default.
 
@@ -105,7 +105,7 @@ def _lengths(pool_pass: PoolPass) -> tuple[Array, Array]:
     return np.sqrt(height), np.sqrt(width)
 
 
-@op("GlobalAveragePool", since=1, emits=(MEAN, AVERAGE_POOL_2D))
+@op("GlobalAveragePool", since=1)
 def global_average_pool(n: Node) -> Iterator[Call]:
     """The mean of each channel.
 
@@ -115,7 +115,7 @@ def global_average_pool(n: Node) -> Iterator[Call]:
     yield from _global(n, MEAN, AVERAGE_POOL_2D)
 
 
-@op("GlobalMaxPool", since=1, emits=(REDUCE_MAX, MAX_POOL_2D))
+@op("GlobalMaxPool", since=1)
 def global_max_pool(n: Node) -> Iterator[Call]:
     """The greatest element of each channel.
 

@@ -7,25 +7,11 @@ from collections.abc import Iterator
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
-from ep_nnapi.nnapi.signature import OperationSpec
 from ep_nnapi.nnapi.spec import (
-    ADD,
-    AVERAGE_POOL_2D,
-    BATCH_MATMUL,
     CAST,
-    CONCATENATION,
-    CONV_2D,
-    DEPTHWISE_CONV_2D,
     DEQUANTIZE,
-    FULLY_CONNECTED,
-    GROUPED_CONV_2D,
-    LOGISTIC,
-    MEAN,
     MUL,
-    PRELU,
     QUANTIZE,
-    SELECT,
-    SOFTMAX,
 )
 from ep_nnapi.ops.lib.emit import compute
 from ep_nnapi.ops.lib.node import Node, Op, op
@@ -34,7 +20,7 @@ from ep_nnapi.ops.lib.quantizing import require_8bit, require_scale
 MICROSOFT_DOMAIN = "com.microsoft"
 
 
-@op("QuantizeLinear", since=10, emits=(QUANTIZE,))
+@op("QuantizeLinear", since=10)
 def quantize(n: Node) -> Iterator[Call]:
     """Quantized with one constant scale and zero point; NNAPI rounds ties away from zero.
 
@@ -46,7 +32,7 @@ def quantize(n: Node) -> Iterator[Call]:
     yield apply(QUANTIZE, x, out=y)
 
 
-@op("DequantizeLinear", since=10, emits=(DEQUANTIZE, CAST, MUL))
+@op("DequantizeLinear", since=10)
 def dequantize(n: Node) -> Iterator[Call]:
     """Dequantized with one constant scale, or one for each slice along `axis`.
 
@@ -80,42 +66,23 @@ def _left(n: Node) -> Iterator[Call]:
     yield  # a generator, as every lowering
 
 
-_QLINEAR = {
-    "QLinearConv": (CONV_2D, DEPTHWISE_CONV_2D, GROUPED_CONV_2D),
-    "QLinearMatMul": (FULLY_CONNECTED, BATCH_MATMUL),
-    "QGemm": (FULLY_CONNECTED,),
-    "QLinearAdd": (ADD,),
-    "QLinearMul": (MUL,),
-    "QLinearWhere": (SELECT,),
-    "QLinearConcat": (CONCATENATION,),
-    "QLinearSoftmax": (SOFTMAX,),
-    "QLinearSigmoid": (LOGISTIC,),
-    "QLinearLeakyRelu": (PRELU,),
-    "QLinearAveragePool": (AVERAGE_POOL_2D,),
-    "QLinearGlobalAveragePool": (MEAN, AVERAGE_POOL_2D),
-}
-"""NNAPI operations of the QDQ groups that replace them (`ep_nnapi.quantization.qlinear`)."""
-
-
-def _qlinear(op_type: str, domain: str, since: int, emits: tuple[OperationSpec, ...]) -> Op:
-    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in emits)
+def _qlinear(op_type: str, domain: str = MICROSOFT_DOMAIN, since: int = 1) -> Op:
     plain = op_type.removeprefix("Q").removeprefix("Linear")
     doc = (
         f"{plain} of tensors with constant scales and zero points.\n\n"
-        f"Source: {domain or 'ONNX'} {op_type}-{since}; NDK {names}."
+        f"Source: {domain or 'ONNX'} {op_type}-{since}; the QDQ group of {plain} replaces it."
     )
-    return Op(op_type, domain, since, emits, _left, doc)
+    return Op(op_type, domain, since, _left, doc, plain)
 
 
 TABLE = (
-    *(
-        _qlinear(name, MICROSOFT_DOMAIN, 1, emits)
-        for name, emits in _QLINEAR.items()
-        if name != "QLinearMatMul"
-    ),
-    *(_qlinear(name, "", 10, _QLINEAR[name]) for name in ("QLinearConv", "QLinearMatMul")),
-    Op("QuantizeLinear", MICROSOFT_DOMAIN, 1, quantize.emits, quantize.lower, quantize.doc),
-    Op("DequantizeLinear", MICROSOFT_DOMAIN, 1, dequantize.emits, dequantize.lower, dequantize.doc),
+    *(_qlinear(name) for name in ("QLinearConv", "QGemm", "QLinearAdd", "QLinearMul")),
+    *(_qlinear(name) for name in ("QLinearWhere", "QLinearConcat", "QLinearSoftmax")),
+    *(_qlinear(name) for name in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearAveragePool")),
+    _qlinear("QLinearGlobalAveragePool"),
+    *(_qlinear(name, "", 10) for name in ("QLinearConv", "QLinearMatMul")),
+    Op("QuantizeLinear", MICROSOFT_DOMAIN, 1, quantize.lower, quantize.doc),
+    Op("DequantizeLinear", MICROSOFT_DOMAIN, 1, dequantize.lower, dequantize.doc),
 )
 
 

@@ -16,14 +16,10 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import (
     ADD,
-    BATCH_MATMUL,
     CAST,
-    CONV_2D,
-    DEPTHWISE_CONV_2D,
     DEQUANTIZE,
     DIV,
     EQUAL,
-    FULLY_CONNECTED,
     MAXIMUM,
     MINIMUM,
     QUANTIZE,
@@ -43,11 +39,7 @@ _STEPS = 255
 """Quantization steps between the least and the greatest 8-bit number."""
 
 
-@op(
-    "DynamicQuantizeLinear",
-    since=11,
-    emits=(REDUCE_MIN, REDUCE_MAX, MINIMUM, MAXIMUM, SUB, DIV, EQUAL, SELECT, ADD, QUANTIZE),
-)
+@op("DynamicQuantizeLinear", since=11)
 def dynamic_quantize(n: Node) -> Iterator[Call]:
     """To 8 bits over the range that the numbers and 0 have; ties may round to the other side.
 
@@ -74,7 +66,7 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
     yield apply(QUANTIZE, moved, out=y)
 
 
-@op("MatMulInteger", since=10, emits=(DEQUANTIZE, SUB, FULLY_CONNECTED, BATCH_MATMUL, CAST))
+@op("MatMulInteger", since=10)
 def matmul_integer(n: Node) -> Iterator[Call]:
     """Products of matrices of 8 bits, each less its zero point: INT32.
 
@@ -94,7 +86,7 @@ def matmul_integer(n: Node) -> Iterator[Call]:
     yield apply(CAST, total, out=y)
 
 
-@op("ConvInteger", since=10, emits=(DEQUANTIZE, SUB, CONV_2D, DEPTHWISE_CONV_2D, CAST))
+@op("ConvInteger", since=10)
 def conv_integer(n: Node) -> Iterator[Call]:
     """A convolution of 8 bits, image and filter less their zero points: INT32.
 

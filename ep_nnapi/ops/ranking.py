@@ -48,13 +48,13 @@ def arg_reduction(op_type: str, row: OperationSpec, which: str) -> Op:
         f"Where the {which} element along `axis` is: the first of several, or the last with "
         f"`select_last_index`.\n\nSource: ONNX {op_type}-1 to {op_type}-13; NDK {row.name}."
     )
-    return Op(op_type, "", 1, (row,), lower, doc)
+    return Op(op_type, "", 1, lower, doc)
 
 
 TABLE = (arg_reduction("ArgMax", ARGMAX, "greatest"), arg_reduction("ArgMin", ARGMIN, "least"))
 
 
-@op("TopK", since=1, emits=(TOPK_V2,))
+@op("TopK", since=1)
 def top_k_1(n: Node) -> Iterator[Call]:
     """The `k` (attribute) greatest elements along `axis` and their indexes.
 
@@ -63,7 +63,7 @@ def top_k_1(n: Node) -> Iterator[Call]:
     yield from _top_k(n, n.integer("k"))
 
 
-@op("TopK", since=10, emits=(TOPK_V2,))
+@op("TopK", since=10)
 def top_k_10(n: Node) -> Iterator[Call]:
     """The `k` greatest elements along `axis`, or least with `largest` 0, and their indexes.
 

@@ -9,7 +9,7 @@ from ep_nnapi.graph.value import Constant, Value
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, MUL, SUB
+from ep_nnapi.nnapi.spec import ADD, MUL, SUB
 from ep_nnapi.ops.lib.emit import Computed, compute
 from ep_nnapi.ops.lib.node import Node, op, zeros
 from ep_nnapi.ops.lib.recurrent_layer import (
@@ -31,7 +31,7 @@ HiddenStates: TypeAlias = Generator[Call, None, list[Value]]
 """Generator of the calls of one direction; returns its outputs [batch, units] in time order."""
 
 
-@op("RNN", since=7, emits=(FULLY_CONNECTED,))
+@op("RNN", since=7)
 @widened
 def rnn(n: Node) -> Iterator[Call]:
     """H = f(W x + R h + B), f being Tanh, Sigmoid or Relu.
@@ -42,7 +42,7 @@ def rnn(n: Node) -> Iterator[Call]:
     yield from _both_directions(n, recurrent_layer(n, ("Tanh",)), _rnn)
 
 
-@op("GRU", since=7, emits=(FULLY_CONNECTED,))
+@op("GRU", since=7)
 @widened
 def gru(n: Node) -> Iterator[Call]:
     """H = (1 - z) g(candidate) + z h, with the update gate z and the reset gate r.

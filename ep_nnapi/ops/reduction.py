@@ -44,7 +44,7 @@ LoweringOverAxes: TypeAlias = Callable[[Node, Value, Sequence[int], Value], Iter
 
 @frozen
 class _ReductionOperator:
-    """A reduction operator, with its lowering and the operations that this emits.
+    """A reduction operator, with its lowering.
 
     axes_are_input   the schema version from which `axes` is an input, not an attribute
     widens           True if float16 is computed in float32
@@ -52,7 +52,6 @@ class _ReductionOperator:
 
     op_type: str
     lower: LoweringOverAxes
-    emits: tuple[OperationSpec, ...]
     doc: str
     axes_are_input: int = 18
     widens: bool = False
@@ -72,17 +71,9 @@ def variants(reduction: _ReductionOperator) -> Iterator[Op]:
             axes = tuple(range(n.input(0).rank))
         yield from _lower(n, reduction.lower, axes)
 
-    names = ", ".join(f"ANEURALNETWORKS_{row.name}" for row in reduction.emits)
     for since, lower in ((1, by_attribute), (reduction.axes_are_input, by_input)):
-        doc = f"{reduction.doc}\n\nSource: ONNX {reduction.op_type}-{since}; NDK {names}."
-        yield Op(
-            reduction.op_type,
-            "",
-            since,
-            reduction.emits,
-            widened(lower) if reduction.widens else lower,
-            doc,
-        )
+        doc = f"{reduction.doc}\n\nSource: ONNX {reduction.op_type}-{since}."
+        yield Op(reduction.op_type, "", since, widened(lower) if reduction.widens else lower, doc)
 
 
 def _lower(n: Node, lower: LoweringOverAxes, axes: Sequence[int]) -> Iterator[Call]:
@@ -193,34 +184,28 @@ def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[C
     yield apply(ADD, log, (yield from reshaped(n, finite, operand_shape(y.shape))), out=y)
 
 
-_MAX = (REDUCE_MAX, MAXIMUM, REDUCE_ANY)
-_MIN = (REDUCE_MIN, MINIMUM, REDUCE_ALL)
-_SUMS = (REDUCE_SUM, MEAN, ADD)
 _OPERATORS = (
     _ReductionOperator(
         "ReduceMax",
-        _lowered_by(*_MAX),
-        _MAX,
+        _lowered_by(REDUCE_MAX, MAXIMUM, REDUCE_ANY),
         "The greatest element; of booleans, whether any holds.",
     ),
     _ReductionOperator(
-        "ReduceMin", _lowered_by(*_MIN), _MIN, "The least element; of booleans, whether all hold."
+        "ReduceMin",
+        _lowered_by(REDUCE_MIN, MINIMUM, REDUCE_ALL),
+        "The least element; of booleans, whether all hold.",
     ),
-    _ReductionOperator("ReduceMean", _lowered_by(MEAN), (MEAN,), "The mean."),
+    _ReductionOperator("ReduceMean", _lowered_by(MEAN), "The mean."),
+    _ReductionOperator("ReduceProd", _lowered_by(REDUCE_PROD, MUL), "The product."),
+    _ReductionOperator("ReduceSum", _sum, "The sum.", axes_are_input=13),
+    _ReductionOperator("ReduceL1", _l1, "The sum of magnitudes.", widens=True),
     _ReductionOperator(
-        "ReduceProd", _lowered_by(REDUCE_PROD, MUL), (REDUCE_PROD, MUL), "The product."
+        "ReduceL2", _then(_sum_square, SQRT), "The root of the squares' sum.", widens=True
     ),
-    _ReductionOperator("ReduceSum", _sum, _SUMS, "The sum.", axes_are_input=13),
-    _ReductionOperator("ReduceL1", _l1, _SUMS, "The sum of magnitudes.", widens=True),
+    _ReductionOperator("ReduceLogSum", _then(_sum, LOG), "The sum's logarithm.", widens=True),
     _ReductionOperator(
-        "ReduceL2", _then(_sum_square, SQRT), (SQRT,), "The root of the squares' sum.", widens=True
+        "ReduceLogSumExp", _log_sum_exp, "The exponentials' sum's logarithm.", widens=True
     ),
-    _ReductionOperator(
-        "ReduceLogSum", _then(_sum, LOG), (LOG,), "The sum's logarithm.", widens=True
-    ),
-    _ReductionOperator(
-        "ReduceLogSumExp", _log_sum_exp, (LOG,), "The exponentials' sum's logarithm.", widens=True
-    ),
-    _ReductionOperator("ReduceSumSquare", _sum_square, _SUMS, "The sum of squares.", widens=True),
+    _ReductionOperator("ReduceSumSquare", _sum_square, "The sum of squares.", widens=True),
 )
 TABLE = tuple(variant for reduction in _OPERATORS for variant in variants(reduction))

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 
 from ep_nnapi.lowering.call import Call
 from ep_nnapi.nnapi.errors import Reason
-from ep_nnapi.nnapi.spec import CAST, EXPAND_DIMS, LOGICAL_OR, RESHAPE
 from ep_nnapi.ops.lib.emit import require_same_quantization, reshape
 from ep_nnapi.ops.lib.node import Lowering, Node, Op, op
-
-_EMITS = (RESHAPE, EXPAND_DIMS, CAST, LOGICAL_OR)
 
 
 def lower(n: Node) -> Iterator[Call]:
@@ -22,7 +19,7 @@ def lower(n: Node) -> Iterator[Call]:
 def reshaping(op_type: str, since: int, doc: str, lower: Lowering = lower) -> Op:
     """Return an operator whose output has the elements of its first input, in order."""
     source = f"Source: ONNX {op_type}-{since} and later; NDK ANEURALNETWORKS_RESHAPE."
-    return Op(op_type, "", since, _EMITS, lower, f"{doc}\n\n{source}")
+    return Op(op_type, "", since, lower, f"{doc}\n\n{source}")
 
 
 TABLE = (
@@ -34,7 +31,7 @@ TABLE = (
 )
 
 
-@op("Dropout", since=7, emits=(RESHAPE,))
+@op("Dropout", since=7)
 def dropout_7(n: Node) -> Iterator[Call]:
     """The input as it is: nothing is dropped in inference.
 
@@ -44,7 +41,7 @@ def dropout_7(n: Node) -> Iterator[Call]:
     yield from lower(n)
 
 
-@op("Dropout", since=12, emits=(RESHAPE,))
+@op("Dropout", since=12)
 def dropout_12(n: Node) -> Iterator[Call]:
     """The input as it is, where `training_mode` is constant and false or left out.
 

@@ -43,8 +43,6 @@ from ep_nnapi.ops.lib.resize_sampling import (
 )
 from ep_nnapi.ops.lib.window import images
 
-EMITS = (RESIZE_NEAREST_NEIGHBOR, RESIZE_BILINEAR, GATHER)
-
 
 @frozen
 class Sampling:
@@ -81,7 +79,7 @@ class Sampling:
         return False
 
 
-@op("Upsample", since=7, emits=EMITS)
+@op("Upsample", since=7)
 def upsample_7(n: Node) -> Iterator[Call]:
     """Resized by the attribute `scales`, without centres.
 
@@ -90,7 +88,7 @@ def upsample_7(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals("scales")))
 
 
-@op("Upsample", since=9, emits=EMITS)
+@op("Upsample", since=9)
 def upsample_9(n: Node) -> Iterator[Call]:
     """Resized by the input `scales`, without centres.
 
@@ -99,7 +97,7 @@ def upsample_9(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
-@op("Resize", since=10, emits=EMITS)
+@op("Resize", since=10)
 def resize_10(n: Node) -> Iterator[Call]:
     """Resized by the input `scales`, without centres.
 
@@ -108,7 +106,7 @@ def resize_10(n: Node) -> Iterator[Call]:
     yield from _resize(n, Sampling(n.text("mode", "nearest")), _scaled(n, n.reals_at(1)))
 
 
-@op("Resize", since=11, emits=EMITS)
+@op("Resize", since=11)
 def resize_11(n: Node) -> Iterator[Call]:
     """Resized by constant `scales` or to `sizes`, along `axes` (default: all).
 

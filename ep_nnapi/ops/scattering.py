@@ -19,7 +19,7 @@ from ep_nnapi.ops.lib.flat_indices import element_positions, row_positions
 from ep_nnapi.ops.lib.node import Node, op
 
 
-@op("ScatterElements", since=11, emits=(GATHER,))
+@op("ScatterElements", since=11)
 def scatter_elements(n: Node) -> Iterator[Call]:
     """The data with elements replaced where constant indexes say: gathered from data and updates.
 
@@ -28,7 +28,7 @@ def scatter_elements(n: Node) -> Iterator[Call]:
     yield from _elements(n)
 
 
-@op("Scatter", since=9, emits=(GATHER,))
+@op("Scatter", since=9)
 def scatter_9(n: Node) -> Iterator[Call]:
     """ScatterElements by its first name.
 
@@ -49,7 +49,7 @@ def _elements(n: Node) -> Iterator[Call]:
     yield from _scattered(n, places, 1)
 
 
-@op("ScatterND", since=11, emits=(GATHER,))
+@op("ScatterND", since=11)
 def scatter_nd(n: Node) -> Iterator[Call]:
     """The data with slices replaced where constant rows of indexes say.
 

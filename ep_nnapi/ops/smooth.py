@@ -33,7 +33,7 @@ ONE_TO_ONE = (
 )
 
 
-@op("Elu", since=6, emits=(ELU, TANH))
+@op("Elu", since=6)
 def elu(n: Node) -> Iterator[Call]:
     """X, or alpha (e^x - 1) where negative.
 
@@ -60,7 +60,7 @@ def _elu(n: Node, x: Value, alpha: float, y: Value) -> Iterator[Call]:
     yield apply(ADD, (yield from compute(n, RELU, x)), below, out=y)
 
 
-@op("Selu", since=6, emits=(ELU, TANH))
+@op("Selu", since=6)
 def selu(n: Node) -> Iterator[Call]:
     """Gamma times ELU of alpha.
 
@@ -72,7 +72,7 @@ def selu(n: Node) -> Iterator[Call]:
     yield apply(MUL, part, n.scalar(n.real("gamma", 1.05070102214813232421875), x), out=y)
 
 
-@op("Celu", since=12, emits=(ELU, TANH))
+@op("Celu", since=12)
 def celu(n: Node) -> Iterator[Call]:
     """RELU(x) + ELU(min(x, 0) / alpha) of alpha.
 
@@ -90,7 +90,7 @@ def celu(n: Node) -> Iterator[Call]:
     yield apply(ADD, (yield from compute(n, RELU, x)), part, out=y)
 
 
-@op("Softplus", since=1, emits=(EXP,))
+@op("Softplus", since=1)
 @widened
 def softplus(n: Node) -> Iterator[Call]:
     """RELU(x) + log(1 + e^-|x|), in which nothing overflows or is lost, within 5e-7 |y|.
@@ -104,7 +104,7 @@ def softplus(n: Node) -> Iterator[Call]:
     yield apply(ADD, (yield from compute(n, RELU, x)), log, out=y)
 
 
-@op("Mish", since=18, emits=(EXP,))
+@op("Mish", since=18)
 @widened
 def mish(n: Node) -> Iterator[Call]:
     """X tanh(log(1 + e)) with e = e^x: x m / (m + 2) with m = e (e + 2), within 6e-7 |y|.
@@ -121,7 +121,7 @@ def mish(n: Node) -> Iterator[Call]:
     yield apply(MUL, x, share, out=n.output())
 
 
-@op("Softsign", since=1, emits=(DIV,))
+@op("Softsign", since=1)
 def softsign(n: Node) -> Iterator[Call]:
     """X / (1 + |x|).
 
@@ -132,7 +132,7 @@ def softsign(n: Node) -> Iterator[Call]:
     yield apply(DIV, x, (yield from compute(n, ADD, size, n.scalar(1, x))), out=n.output())
 
 
-@op("Swish", since=24, emits=(LOGISTIC,))
+@op("Swish", since=24)
 def swish(n: Node) -> Iterator[Call]:
     """X sigmoid(alpha x).
 
@@ -141,7 +141,7 @@ def swish(n: Node) -> Iterator[Call]:
     yield from sigmoid_times(n, n.input(0), n.output(), n.real("alpha", 1.0))
 
 
-@op("Gelu", since=20, emits=(LOGISTIC,))
+@op("Gelu", since=20)
 @widened
 def gelu(n: Node) -> Iterator[Call]:
     """X times the normal distribution function, or its approximation by `tanh`.

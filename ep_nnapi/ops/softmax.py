@@ -14,7 +14,7 @@ from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.window import require_permute
 
 
-@op("Softmax", since=1, emits=(SOFTMAX,))
+@op("Softmax", since=1)
 def softmax_1(n: Node) -> Iterator[Call]:
     """Normalizes all from `axis` (default 1) on as one row.
 
@@ -31,7 +31,7 @@ def softmax_1(n: Node) -> Iterator[Call]:
     yield from write_output(n, out, n.output())
 
 
-@op("Softmax", since=13, emits=(SOFTMAX,))
+@op("Softmax", since=13)
 def softmax_13(n: Node) -> Iterator[Call]:
     """Normalizes along the one `axis` (default: the last).
 
@@ -58,7 +58,7 @@ def _softmax(n: Node, x: Value, axis: int, y: Value) -> Iterator[Call]:
     yield from write_output(n, out, y)
 
 
-@op("LogSoftmax", since=1, emits=(LOG_SOFTMAX,))
+@op("LogSoftmax", since=1)
 def log_softmax_1(n: Node) -> Iterator[Call]:
     """The logarithm of Softmax-1: all from `axis` (default 1) on is one row.
 
@@ -68,7 +68,7 @@ def log_softmax_1(n: Node) -> Iterator[Call]:
     yield from _log_softmax(n, x, (prod(x.shape[:axis]), prod(x.shape[axis:])))
 
 
-@op("LogSoftmax", since=13, emits=(LOG_SOFTMAX,))
+@op("LogSoftmax", since=13)
 def log_softmax_13(n: Node) -> Iterator[Call]:
     """The logarithm of Softmax-13, along the one `axis` (default: the last).
 

@@ -23,7 +23,7 @@ RIGHT = 1e9
 """A number whose arctangent rounds to pi/2 in float32."""
 
 
-@op("Sinh", since=9, emits=(EXP,))
+@op("Sinh", since=9)
 @widened
 def sinh(n: Node) -> Iterator[Call]:
     """(e^x - e^-x) / 2, below 1 by a polynomial, within 7e-7 |y|.
@@ -34,7 +34,7 @@ def sinh(n: Node) -> Iterator[Call]:
     yield from near_zero(n, SINH, far)
 
 
-@op("Cosh", since=9, emits=(EXP,))
+@op("Cosh", since=9)
 @widened
 def cosh(n: Node) -> Iterator[Call]:
     """(e^x + e^-x) / 2, within 4e-7 |y|.
@@ -59,7 +59,7 @@ def _halves(n: Node) -> Generator[Call, None, list[Value]]:
     return parts
 
 
-@op("Atan", since=7, emits=(SQRT,))
+@op("Atan", since=7)
 @widened
 def atan(n: Node) -> Iterator[Call]:
     """The angle of a tangent, within 4e-7.
@@ -74,7 +74,7 @@ def atan(n: Node) -> Iterator[Call]:
     yield apply(MUL, angle, n.scalar(2, x), out=y)
 
 
-@op("Asin", since=7, emits=(SQRT,))
+@op("Asin", since=7)
 @widened
 def asin(n: Node) -> Iterator[Call]:
     """The angle of a sine, within 4e-7.
@@ -85,7 +85,7 @@ def asin(n: Node) -> Iterator[Call]:
     yield apply(MUL, half, n.scalar(2, half), out=n.output())
 
 
-@op("Acos", since=7, emits=(SQRT,))
+@op("Acos", since=7)
 @widened
 def acos(n: Node) -> Iterator[Call]:
     """The angle of a cosine: pi/2 - asin(x), within 6e-7.
@@ -109,7 +109,7 @@ def _half_arcsine(n: Node, x: Value) -> Computed:
     return (yield from arctan(n, tangent))
 
 
-@op("Asinh", since=9, emits=(LOG,))
+@op("Asinh", since=9)
 @widened
 def asinh(n: Node) -> Iterator[Call]:
     """log(|x| + sqrt(x^2 + 1)) with the sign of x, within 8e-7 |y|; below 1/2 by a polynomial.
@@ -134,7 +134,7 @@ def asinh(n: Node) -> Iterator[Call]:
     yield from near_zero(n, ASINH, far)
 
 
-@op("Acosh", since=9, emits=(LOG,))
+@op("Acosh", since=9)
 @widened
 def acosh(n: Node) -> Iterator[Call]:
     """log(x / 2 + sqrt(x - 1) sqrt(x + 1) / 2) + log 2, within 2e-7 + 2e-7 |y|.
@@ -152,7 +152,7 @@ def acosh(n: Node) -> Iterator[Call]:
     yield apply(ADD, (yield from compute(n, LOG, total)), n.scalar(log(2), x), out=y)
 
 
-@op("Atanh", since=9, emits=(LOG,))
+@op("Atanh", since=9)
 @widened
 def atanh(n: Node) -> Iterator[Call]:
     """log((1 + x) / (1 - x)) / 2, below 1/2 by a polynomial, within 6e-7 |y|.

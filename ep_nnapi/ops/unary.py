@@ -11,7 +11,6 @@ from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.errors import Reason
 from ep_nnapi.nnapi.spec import (
-    ABS,
     ADD,
     DIV,
     EQUAL,
@@ -24,13 +23,11 @@ from ep_nnapi.nnapi.spec import (
     MAXIMUM,
     MINIMUM,
     MUL,
-    NEG,
     NOT_EQUAL,
     SELECT,
     SIN,
     SQRT,
     SUB,
-    TANH,
 )
 from ep_nnapi.ops.lib.approximations import erf as error_function
 from ep_nnapi.ops.lib.emit import compute
@@ -47,7 +44,7 @@ ONE_TO_ONE = (
 )
 
 
-@op("Abs", since=6, emits=(ABS, ADD))
+@op("Abs", since=6)
 def absolute_value(n: Node) -> Iterator[Call]:
     """The magnitude; RELU(x) + RELU(-x) where the level has no ABS, which is as exact.
 
@@ -56,7 +53,7 @@ def absolute_value(n: Node) -> Iterator[Call]:
     yield from absolute(n, n.input(0), n.output())
 
 
-@op("Neg", since=6, emits=(NEG, MUL))
+@op("Neg", since=6)
 def negation(n: Node) -> Iterator[Call]:
     """The opposite; a product with -1 where the level has no NEG.
 
@@ -65,7 +62,7 @@ def negation(n: Node) -> Iterator[Call]:
     yield from negative(n, n.input(0), n.output())
 
 
-@op("Ceil", since=6, emits=(FLOOR,))
+@op("Ceil", since=6)
 def ceil(n: Node) -> Iterator[Call]:
     """The least integer above: -floor(-x).
 
@@ -78,7 +75,7 @@ def ceil(n: Node) -> Iterator[Call]:
     yield from negative(n, floor, y)
 
 
-@op("Round", since=11, emits=(FLOOR,))
+@op("Round", since=11)
 def round_half_to_even(n: Node) -> Iterator[Call]:
     """The nearest integer, of two as near the even one: floor(x), or one more.
 
@@ -99,7 +96,7 @@ def round_half_to_even(n: Node) -> Iterator[Call]:
     yield apply(SELECT, up, more, floor, out=y)
 
 
-@op("Reciprocal", since=6, emits=(DIV,))
+@op("Reciprocal", since=6)
 def reciprocal(n: Node) -> Iterator[Call]:
     """1 / x.
 
@@ -109,7 +106,7 @@ def reciprocal(n: Node) -> Iterator[Call]:
     yield apply(DIV, n.scalar(1, x), x, out=n.output())
 
 
-@op("Sign", since=9, emits=(MUL, MAXIMUM))
+@op("Sign", since=9)
 def sign(n: Node) -> Iterator[Call]:
     """-1, 0 or 1: x clipped to [-1, 1] after being made large, twice for subnormal numbers.
 
@@ -127,7 +124,7 @@ def sign(n: Node) -> Iterator[Call]:
     yield apply(MUL, once, large, activation=FuseCode.RELU1, out=y)
 
 
-@op("Cos", since=7, emits=(SIN,))
+@op("Cos", since=7)
 @widened
 def cosine(n: Node) -> Iterator[Call]:
     """1 - 2 sin(x/2)^2, within 3e-7: x/2 is exact, where x + pi/2 would lose digits.
@@ -142,7 +139,7 @@ def cosine(n: Node) -> Iterator[Call]:
     yield apply(ADD, twice, n.scalar(1, x), out=y)
 
 
-@op("Erf", since=9, emits=(TANH,))
+@op("Erf", since=9)
 @widened
 def erf(n: Node) -> Iterator[Call]:
     """The error function, within 2e-7.
@@ -153,7 +150,7 @@ def erf(n: Node) -> Iterator[Call]:
     yield from error_function(n, x, y)
 
 
-@op("IsNaN", since=9, emits=(NOT_EQUAL,))
+@op("IsNaN", since=9)
 def is_nan(n: Node) -> Iterator[Call]:
     """True where x is not a number: where it differs from itself.
 
@@ -163,7 +160,7 @@ def is_nan(n: Node) -> Iterator[Call]:
     yield apply(NOT_EQUAL, x, x, out=n.output())
 
 
-@op("IsInf", since=10, emits=(EQUAL, NOT_EQUAL))
+@op("IsInf", since=10)
 def is_infinite(n: Node) -> Iterator[Call]:
     """True where x is infinite; `detect_positive` and `detect_negative` select the signs.
 

@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 
 from ep_nnapi.diagnostics.check import provider_of_session
-from ep_nnapi.ops import VARIANTS
+from ep_nnapi.ops import VARIANTS, operations
 from ep_nnapi.options import parse
 from ep_nnapi.ort.names import EP_NAME
 from ep_nnapi.ort.session import register
@@ -48,7 +48,7 @@ def require_sound(provider: Provider) -> None:
 def delegated(
     model: onnx.ModelProto, session: onnxruntime.InferenceSession, provider: Provider
 ) -> set[tuple[str, str]]:
-    """(domain, operator) of each node that has an operation which its `emits` names."""
+    """(domain, operator) of each node that has an operation that it lowers to."""
     kinds = {name: (n.domain, n.op_type) for n in model.graph.node for name in _names(n)}
     for part in session.get_provider_graph_assignment_info():
         kinds.update({n.name: (n.domain, n.op_type) for n in part.get_nodes() if n.name})
@@ -57,7 +57,9 @@ def delegated(
         for operation in (op for m in cluster.models for op in m.operations):
             for kind in (kinds.get(name) for name in operation.origin):
                 variants = VARIANTS.get(kind, ()) if kind else ()
-                if kind and operation.spec.name in {r.name for v in variants for r in v.emits}:
+                if kind and operation.spec.name in {
+                    r.name for v in variants for _, r in operations(v)
+                }:
                     found.add(kind)
     return found
 

@@ -222,23 +222,23 @@ class Op:
     """One ONNX operator from schema version `since` on.
 
     There is no separate capability check: a node is supported if `lower` raises no Reject.
+
+    equivalent   the operator that nodes of this one are rewritten to before they are lowered
     """
 
     op_type: str
     domain: str
     since: int
-    emits: tuple[OperationSpec, ...]
     lower: Lowering
     doc: str
+    equivalent: str = ""
 
 
-def op(
-    op_type: str, *, since: int, emits: Sequence[OperationSpec], domain: str = ""
-) -> Callable[[Lowering], Op]:
+def op(op_type: str, *, since: int, domain: str = "") -> Callable[[Lowering], Op]:
     """Return a decorator that declares a generator as the lowering of an operator."""
 
     def declare(lower: Lowering) -> Op:
-        return Op(op_type, domain, since, tuple(emits), lower, lower.__doc__ or "")
+        return Op(op_type, domain, since, lower, lower.__doc__ or "")
 
     return declare
 
@@ -250,7 +250,7 @@ def one_to_one(op_type: str, row: OperationSpec, since: int, domain: str = "") -
         yield apply(row, *n.inputs, out=n.output())
 
     doc = f"{row.name} of the inputs.\n\nSource: ONNX {op_type}-{since}; NDK {row.name}."
-    return Op(op_type, domain, since, (row,), lower, doc)
+    return Op(op_type, domain, since, lower, doc)
 
 
 def ops_of(module: ModuleType) -> tuple[Op, ...]:
