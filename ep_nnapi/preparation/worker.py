@@ -13,15 +13,13 @@ import gc
 import json
 import os
 import resource
-import select
-import signal
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
+from multiprocessing import get_context
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import NoReturn
 
 from ep_nnapi.diagnostics.verdict_text import sentences
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
@@ -86,48 +84,27 @@ def main() -> None:
     gc.enable()
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        ended, held = os.pipe()  # the worker's end closes when it exits
-        worker = os.fork()
-        if worker == 0:
-            _work(request)
-        os.close(held)
-        code = _outcome(worker, ended, request["seconds"])
-        os.close(ended)
+        worker = get_context("fork").Process(target=_work, args=(request,))
+        worker.start()
+        over = wait([worker.sentinel, sys.stdin.fileno()], request["seconds"])
+        if worker.sentinel not in over:
+            worker.kill()
+        worker.join()
         with suppress(BrokenPipeError):
-            sys.stdout.write(f"{json.dumps(code)}\n")
+            sys.stdout.write(f"{json.dumps(worker.exitcode if over else None)}\n")
             sys.stdout.flush()
 
 
-def _outcome(worker: int, ended: int, seconds: float) -> int | None:
-    """Waits for the worker and returns its exit code; kills it and returns None after a timeout."""
-    events = select.poll()
-    events.register(ended, 0)  # poll always reports POLLHUP
-    events.register(sys.stdin.fileno(), 0)
-    over = {fd for fd, _ in events.poll(1000 * seconds)}
-    if ended not in over:
-        os.kill(worker, signal.SIGKILL)
-    _, status = os.waitpid(worker, 0)
-    return os.waitstatus_to_exitcode(status) if over else None
-
-
-def _work(request: Data) -> NoReturn:
-    """Serves one request in the forked worker, then exits."""
-    code = 1
+def _work(request: Data) -> None:
+    """Serves one request in the forked worker."""
+    folder = Path(request["folder"])
+    _set_up_worker(folder, request["memory"])
     try:
-        folder = Path(request["folder"])
-        _set_up_worker(folder, request["memory"])
-        try:
-            with custom_ops(_library(request["task"])):
-                found = STEPS[request["step"]](request["task"])
-        except NnapiError as error:
-            found = {"error": str(error), "kind": type(error).__name__}
-        (folder / RESULT_FILE).write_text(json.dumps(found))
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+        with custom_ops(_library(request["task"])):
+            found = STEPS[request["step"]](request["task"])
+    except NnapiError as error:
+        found = {"error": str(error), "kind": type(error).__name__}
+    (folder / RESULT_FILE).write_text(json.dumps(found))
 
 
 def _library(task: Data) -> str | None:

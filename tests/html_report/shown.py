@@ -18,6 +18,12 @@ class Shown:
     def one(self, selector: str) -> object:
         return self.driver.find_element("css selector", selector)
 
+    def wait_for(self, selector: str) -> None:
+        """Waits until there is one: browsers tell later that a list was opened."""
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 10).until(lambda _: self.all(selector))
+
     def text(self, selector: str) -> str:
         return self.one(selector).text
 

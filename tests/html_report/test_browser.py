@@ -136,16 +136,15 @@ def test_tables_lead_to_the_drawing(shown: Shown):
     summary = shown.one("#rejections summary")
     assert summary.text == "Show 2 nodes"
     summary.click()
+    shown.wait_for("#rejections li button")
     shown.all("#rejections li button")[1].click()
     assert shown.text("#details h2") == JSON["rejections"][1]["node"]
 
 
 def test_the_listing_of_a_cluster(shown: Shown):
-    from selenium.webdriver.support.ui import WebDriverWait
-
     shown.one("#clusters tbody tr:nth-child(2) button").click()
     shown.one("#details .listing summary").click()
-    WebDriverWait(shown.driver, 10).until(lambda _: shown.all("#details .listing pre"))
+    shown.wait_for("#details .listing pre")
     assert shown.text("#details .listing pre") == "listing of 1"
 
 
