@@ -44,6 +44,7 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     extra.require_installed()
     proto = onnx.load(str(model))
     make_names_unique(proto)
+    _drop_overridable(proto.graph)
     onnx.save(proto, str(model))
     level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     runtime = LiteRtRuntime()
@@ -63,6 +64,14 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
         path = out if whole else out.with_name(f"{out.stem}_nnapi_{n}{FLATBUFFER}")
         path.write_bytes(_flatbuffer(cluster))
     return provider.report
+
+
+def _drop_overridable(graph: GraphProto) -> None:
+    """Makes initializers constants that are inputs too: a flatbuffer's inputs have no defaults."""
+    initializers = {tensor.name for tensor in graph.initializer}
+    inputs = [given for given in graph.input if given.name not in initializers]
+    del graph.input[:]
+    graph.input.extend(inputs)
 
 
 def _flatbuffer(cluster: CompiledCluster) -> bytearray:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import ep_nnapi
@@ -105,6 +106,18 @@ def test_prepare_verifies_each_cluster(tmp_path: Path) -> None:
     assert max(d["relative"] for d in entry.differences) <= 1e-5
     (entry,) = ep_nnapi.prepare(DIGITS, out).models
     assert names(tmp_path) == ["d.tflite"]  # those of the clusters are gone
+
+
+@LITERT
+def test_initializers_that_a_session_may_override_are_constants(tmp_path: Path) -> None:
+    proto = onnx.load(DIGITS)
+    for weight in proto.graph.initializer:
+        shape = helper.make_tensor_value_info(weight.name, weight.data_type, weight.dims)
+        proto.graph.input.append(shape)
+    onnx.save(proto, tmp_path / "d.onnx")
+    (entry,) = ep_nnapi.prepare(tmp_path / "d.onnx", tmp_path / "out", format="tflite").models
+    assert entry.error is None
+    assert list(load(tmp_path / "out" / "d.tflite").inputs) == ["image"]
 
 
 @LITERT
