@@ -16,6 +16,7 @@ from ep_nnapi.epcontext.checksum import verify_checksum
 from ep_nnapi.epcontext.container import ContainerContent, unpack
 from ep_nnapi.graph.onnx_io import graphs
 from ep_nnapi.nnapi.errors import ModelError
+from ep_nnapi.nnapi.files import require_file
 from ep_nnapi.target import MAX_FEATURE_LEVEL
 
 
@@ -58,10 +59,9 @@ def read_prepared_model(path: Path) -> PreparedModel:
 
 
 def _parsed(path: Path) -> ModelProto:
+    require_file(path)
     try:
         return onnx.load_model_from_string(path.read_bytes())
-    except FileNotFoundError:
-        raise ModelError(f"{path}: no such file") from None
     except OSError as error:
         raise ModelError(f"{path} cannot be read: {error.strerror}") from None
     except (DecodeError, UnicodeDecodeError):

@@ -16,7 +16,7 @@ from ep_nnapi.diagnostics.report_sources import with_sources
 from ep_nnapi.diagnostics.unknown_names import check_excluded
 from ep_nnapi.epcontext.checksum import verify_checksum_of_bytes
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.nnapi.files import digest_of, require_name, why_no_file
+from ep_nnapi.nnapi.files import digest_of, require_file
 from ep_nnapi.nnapi.runtime import Runtime
 from ep_nnapi.option_keywords import OptionKeywords
 from ep_nnapi.options import Options, parse
@@ -134,18 +134,8 @@ def source(model: ModelSource) -> str | bytes:
             raise ModelError("the model is empty: 0 bytes")
         verify_checksum_of_bytes(model)
         return model
-    path = Path(model)
-    require_name(path)
-    if path.is_dir():
-        raise ModelError(
-            f"{path} is a directory; give one .onnx or .ort file (`check` and `prepare` take "
-            "directories)"
-        )
-    if not path.is_file():
-        raise ModelError(f"{path}: {why_no_file(path)}")
-    if path.stat().st_size == 0:
-        raise ModelError(f"{path}: the file is empty")
-    return str(path)
+    require_file(Path(model))
+    return str(Path(model))
 
 
 def quiet_options() -> onnxruntime.SessionOptions:

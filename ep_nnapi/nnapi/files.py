@@ -98,6 +98,20 @@ def why_no_file(path: Path, missing: str = "no such file") -> str:
     return "it is no regular file; copy the model into one" if path.exists() else missing
 
 
+def require_file(path: Path) -> None:
+    """Raises ModelError if no model is at `path`: it is no file, or an empty one."""
+    require_name(path)
+    if path.is_dir():
+        raise ModelError(
+            f"{path} is a directory; give one .onnx or .ort file (`check` and `prepare` take "
+            "directories)"
+        )
+    if not path.is_file():
+        raise ModelError(f"{path}: {why_no_file(path)}")
+    if path.stat().st_size == 0:
+        raise ModelError(f"{path}: the file is empty")
+
+
 def require_name(path: Path) -> None:
     """Raises ModelError if no file can be at `path`, or ONNX Runtime can open none there."""
     name = str(path)

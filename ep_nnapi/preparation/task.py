@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 
 from ep_nnapi.nnapi.errors import ModelError, NnapiError, OptionError
-from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of
+from ep_nnapi.nnapi.files import TEMPORARY_PREFIX, digest_of, require_file
 from ep_nnapi.preparation.job import FLATBUFFER, NO_VERIFY_ADVICE, Verification
 from ep_nnapi.preparation.manifest import Prepared, Recipe, up_to_date
 from ep_nnapi.preparation.worker_pool import Limits, StepRunner, WorkerPool
@@ -56,6 +56,7 @@ def prepare_one(task: Task, pool: WorkerPool | None = None) -> Prepared:
             return prepare_one(task, own)
     started = monotonic()
     try:
+        require_file(task.model)
         if task.previous and up_to_date(
             task.previous, task.model, task.recipe, task.root, started + task.limits.seconds
         ):
