@@ -9,9 +9,11 @@ Source: Kahn, "Topological sorting of large networks" (1962).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
+from numbers import Real
 
 import networkx as nx
 
@@ -118,8 +120,9 @@ class Indexed:
 
 def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
     """The nodes of `dag` in canonical order. Raises: ValueError for what `partition` refuses."""
-    if not dag.is_directed() or dag.is_multigraph():
+    if not isinstance(dag, nx.DiGraph) or dag.is_multigraph():
         raise ValueError(f"the graph must be a DiGraph, not a {type(dag).__name__}")
+    _require_sizes(dag)
     ranked = sorted_nodes(dag)
     rank = {node: i for i, node in enumerate(ranked)}
     succs = {node: sorted(map(rank.__getitem__, row)) for node, row in dag.adjacency()}
@@ -131,6 +134,25 @@ def indexed(dag: nx.DiGraph, capable: Iterable[Hashable]) -> Indexed:
         raise ValueError(f"capable node {node!r} is not in the graph")
     inside = [(ranked[r],) for r in order]
     return Indexed(inside, Region(preds, bytearray([node in able for (node,) in inside])))
+
+
+def _require_sizes(dag: nx.DiGraph) -> None:
+    """Raises ValueError for a tensor whose bytes are no number."""
+    for u, v, sizes in dag.edges(data="tensors"):
+        if sizes is not None:
+            require_numbers(sizes, f"the tensors of the edge from {u!r} to {v!r}")
+    for node, own in dag.nodes(data=True):
+        for side in own.keys() & {"inputs", "outputs"} if own else ():
+            require_numbers(own[side], f"the {side} of node {node!r}")
+
+
+def require_numbers(found: object, what: str) -> None:
+    """Raises ValueError unless `found` maps to finite numbers of at least 0."""
+    if not isinstance(found, Mapping):
+        raise ValueError(f"{what} are {found!r}; give a dictionary from names to numbers")
+    for name, number in found.items():
+        if not (isinstance(number, Real) and 0 <= float(number) < inf):
+            raise ValueError(f"{what}: {name!r} has {number!r}; give a number of at least 0")
 
 
 def sorted_nodes(nodes: Collection[Hashable]) -> list[Hashable]:

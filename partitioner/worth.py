@@ -21,7 +21,7 @@ import networkx as nx
 
 from partitioner.clusters import labelled, sequence
 from partitioner.cut import FAR, NEAR, Network, near_side
-from partitioner.graph import Indexed, Region, indexed, inverse
+from partitioner.graph import Indexed, Region, indexed, inverse, require_numbers
 from partitioner.merging import wave_parts
 from partitioner.tensors import uses
 
@@ -31,12 +31,21 @@ QUICK = 1 / 32  # of the effort of `partition` goes into a choice that is only a
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs in one unit, microseconds for example; those of nodes are 0 if absent."""
+    """Costs in one unit, microseconds for example; those of nodes are 0 if absent.
+
+    Raises: ValueError for a cost that is negative, infinite or no number.
+    """
 
     here: Mapping[Hashable, float]  # of each node where it stays if it is not taken
     there: Mapping[Hashable, float]  # of each node where it is taken to
     per_byte: float = 0.0  # of a tensor whose maker and some reader are on different sides, once
     per_cluster: float = 0.0  # of every cluster
+
+    def __post_init__(self) -> None:
+        """Checks all numbers: one that is none would decide for all or nothing."""
+        for side in ("here", "there"):
+            require_numbers(getattr(self, side), f"costs {side}")
+        require_numbers({n: getattr(self, n) for n in ("per_byte", "per_cluster")}, "costs")
 
 
 @dataclass(frozen=True, slots=True)
