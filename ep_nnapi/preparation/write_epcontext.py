@@ -40,8 +40,8 @@ class CompiledPart:
     """How much of a model is compiled ahead of time.
 
     nodes               ONNX nodes in compiled clusters; the report has the number of all
-    weight_bytes        bytes of the constants of these clusters, with biases that lowerings add
-    model_weight_bytes  bytes of the model's initializers, after its optimization
+    weight_bytes        bytes of the model's initializers that these nodes read
+    model_weight_bytes  bytes of all of them, after its optimization
     """
 
     nodes: int
@@ -98,14 +98,17 @@ def save_context(
 
 
 def _part_of(proto: ModelProto, compiled: Sequence[_Compiled]) -> CompiledPart:
+    every = tuple(graphs(proto.graph))
+    sizes = {
+        t.name: prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
+        for graph in every
+        for t in graph.initializer
+    }
+    inside = {name for one in compiled for name in one.cluster.report.nodes}
+    nodes = [node for graph in every for node in graph.node if node.name in inside]
+    read = {name for node in nodes for name in node.input}
     return CompiledPart(
-        sum(len(one.cluster.report.nodes) for one in compiled),
-        sum(block.nbytes for one in compiled for block in one.packed.weights),
-        sum(
-            prod(t.dims) * helper.tensor_dtype_to_np_dtype(t.data_type).itemsize
-            for graph in graphs(proto.graph)
-            for t in graph.initializer
-        ),
+        len(inside), sum(sizes[name] for name in sizes.keys() & read), sum(sizes.values())
     )
 
 
