@@ -39,6 +39,7 @@ from ep_nnapi.provider.replan import merge_plans
 from ep_nnapi.provider.run_events import Listener
 from ep_nnapi.report import Notice, Report, combine
 from ep_nnapi.sizes.bind import graph_inputs, is_dynamic
+from ep_nnapi.sizes.symbols import Shapes, how_to_fix
 
 if TYPE_CHECKING:
     from ep_nnapi.epcontext.contexts import WeightsTarget
@@ -99,7 +100,7 @@ class Provider:
                 len(plan.clusters),
             )
         if self._planner.options.fix and before is None and not graph.key:
-            _warn_of_open_sizes(graph)
+            _warn_of_open_sizes(graph, dict(self._planner.options.fix))
         for cluster in plan.clusters:
             if isinstance(cluster, UnusableCluster):
                 self.error = cluster.error
@@ -201,17 +202,17 @@ class Provider:
         return tuple(failure for c in self.clusters for failure in c.failures)
 
 
-def _warn_of_open_sizes(graph: Graph) -> None:
-    """Logs a warning if the model still has symbolic sizes although option `fix` is given."""
-    for value in graph_inputs(graph):
-        if is_dynamic([value]):
-            logger.warning(
-                "the session does not have all sizes of option fix: input %s is %s; fix its "
-                "symbols by name (SessionOptions.add_free_dimension_override_by_name), or use a "
-                "model that prepare has written",
-                value.name,
-                "of any rank" if value.dims is None else [d or "?" for d in value.dims],
-            )
+def _warn_of_open_sizes(graph: Graph, fixed: Shapes) -> None:
+    """Logs one warning if the model still has symbolic sizes although option `fix` is given."""
+    left = [value for value in graph_inputs(graph) if is_dynamic([value])]
+    if left:
+        logger.warning(
+            "the session does not have all sizes of option fix: input %s is %s; use a model "
+            "that prepare has written, or %s",
+            left[0].name,
+            "of any rank" if left[0].dims is None else [d or "?" for d in left[0].dims],
+            how_to_fix(left, fixed),
+        )
 
 
 def planner_of(

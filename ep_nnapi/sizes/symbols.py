@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias, TypeGuard
 
 from ep_nnapi.errors import valid_names
 from ep_nnapi.graph.value import Dim
-from ep_nnapi.nnapi.errors import OptionError
+from ep_nnapi.nnapi.errors import OptionError, suggestion
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 """Shapes by tensor name."""
@@ -64,6 +64,17 @@ def fixed_symbols(inputs: Sequence[HasShape], fixed: Shapes) -> dict[str, int]:
             if found.setdefault(symbol, size) != size:
                 raise OptionError(f"fix: {symbol} has two sizes, {found[symbol]} and {size}")
     return found
+
+
+def how_to_fix(inputs: Sequence[HasShape], fixed: Shapes) -> str:
+    """What to do about inputs whose sizes a session leaves open although `fixed` is given."""
+    symbols = dict.fromkeys(d for v in inputs for d in v.dims or () if _is_symbol(d))
+    if by_input := [v.name for v in inputs if v.name in fixed]:
+        return f"give sizes of its symbols: a session takes none by an input's name ({by_input[0]})"
+    if fixed.keys() & symbols or not symbols:
+        return "fix its symbols by name (SessionOptions.add_free_dimension_override_by_name)"
+    near = next(filter(None, (suggestion(name, symbols) for name in fixed)), "")
+    return f"name {', '.join(symbols)} in fix, which names {', '.join(fixed)}{near}"
 
 
 def present(inputs: Iterable[HasShape], fixed: Shapes) -> Shapes:

@@ -4,7 +4,12 @@ import pytest
 
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.nnapi.errors import OptionError
-from ep_nnapi.sizes.symbols import fixed_symbols, substitute_symbols, symbol_values
+from ep_nnapi.sizes.symbols import (
+    fixed_symbols,
+    how_to_fix,
+    substitute_symbols,
+    symbol_values,
+)
 
 X = Value("x", DType.FLOAT, ("N", 3, None))
 Z = Value("z", DType.FLOAT, ("N", "M"))
@@ -43,3 +48,16 @@ def test_a_wrong_option_is_an_error(fixed: dict[str, tuple[int, ...]], message: 
 
 def test_known_symbols_are_substituted() -> None:
     assert substitute_symbols(("N", 3, None, "M"), {"N": 2}) == (2, 3, None, "M")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "way"),
+    [
+        ({"z": (2, 3)}, "give sizes of its symbols: a session takes none by an input's name (z)"),
+        ({"seq": (4,), "k": (1,)}, "name N, M in fix, which names seq, k"),
+        ({"NN": (4,)}, "name N, M in fix, which names NN; did you mean N?"),
+        ({"N": (4,)}, "fix its symbols by name (SessionOptions.add_free_dimension_override_by_"),
+    ],
+)
+def test_what_sizes_that_stay_open_need(fixed: dict[str, tuple[int, ...]], way: str) -> None:
+    assert how_to_fix([Z], fixed).startswith(way)
