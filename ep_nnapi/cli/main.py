@@ -146,6 +146,7 @@ def _prepare(given: argparse.Namespace) -> int:
 def _listing(given: argparse.Namespace) -> int:
     from ep_nnapi.diagnostics.check import lowered
     from ep_nnapi.nnapi.listing import listing
+    from ep_nnapi.provider.dynamic_cluster import DynamicCluster
 
     provider = lowered(given.model, **options_of(given))
     found = [(c.report, listing(c.models[0], data=given.weights)) for c in provider.clusters]
@@ -154,6 +155,13 @@ def _listing(given: argparse.Namespace) -> int:
     else:
         for _, text in found:
             print(text)
+    tried = (c for c in provider.clusters if isinstance(c, DynamicCluster))
+    for value in {v.name: v for c in tried for v in c.open_inputs}.values():
+        line(
+            f"ep-nnapi: {value.name} is {[d or '?' for d in value.dims or ()]}: sizes that come of "
+            "it are only tried here, and compiled as they come; --fix gives others",
+            error=True,
+        )
     if not provider.clusters:
         line("ep-nnapi: NNAPI takes no node of this model", error=True)
         return NEGATIVE

@@ -34,6 +34,7 @@ from ep_nnapi.provider.direct_run import DirectRun
 from ep_nnapi.provider.run_events import RunEvents, note_fallback, run_with_events
 from ep_nnapi.provider.size_admission import SizeAdmission
 from ep_nnapi.report import CPU_FALLBACK, ClusterReport, Phase, Substitute
+from ep_nnapi.sizes.bind import is_dynamic
 
 logger = logging.getLogger(__name__)
 _SIZES_CHANGE = (
@@ -71,6 +72,11 @@ class DynamicCluster:
     durations: Durations = field(default_factory=new_durations, compare=False)
     record: ClusterRecord = field(default_factory=ClusterRecord, compare=False)
     _cpu_model: list[CpuModel] = field(default_factory=list, compare=False)
+
+    @property
+    def open_inputs(self) -> tuple[Value, ...]:
+        """Its inputs of symbolic sizes."""
+        return tuple(value for value in self.inputs if is_dynamic([value]))
 
     def bind(self, input_names: Sequence[str], output_names: Sequence[str]) -> DynamicRunner:
         """Returns a runner for inputs and outputs with these names in this order."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 
+import onnx
+from onnx import helper
+
 from tests.cli.command import DIGITS, DONE, NEGATIVE
 from tests.nnapi.listing_parser import parse
 
@@ -46,3 +49,16 @@ def test_listing_of_nothing_is_exit_1(cli):
     assert (code, out) == (NEGATIVE, "")
     assert "takes no node" in err
     assert cli("listing", DIGITS, "--exclude", excluded, "--json")[:2] == (NEGATIVE, "[]\n")
+
+
+def test_sizes_that_are_only_tried_are_said_to_be(cli, tmp_path):
+    """On stderr, as the model is complete for the sizes in it."""
+    ends = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, ["n", 4]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    code, out, err = cli("listing", path)
+    assert (code, out.count("[64, 4]")) == (DONE, 2)
+    assert err.startswith("ep-nnapi: x is ['n', 4]: sizes that come of it are only tried here")
+    assert cli("listing", path, "--fix", "n=2")[2] == ""
