@@ -157,6 +157,9 @@ def preparation(done: Preparation) -> None:
                 f"{part['weight_bytes']:,} bytes of weights (the model has "
                 f"{part['model_weight_bytes']:,})"
             )
+        if model.random:
+            names = ", ".join(model.random)
+            line(f"{model.output}: {names} cannot be compared, being made of random numbers")
     line(f"manifest: {done.manifest}")
 
 

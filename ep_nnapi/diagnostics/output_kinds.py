@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import inf
 
 import numpy as np
 
@@ -19,6 +20,7 @@ class Kind(StrEnum):
     QUANTIZED = "quantized"
     INTEGER = "integer"
     BOXES = "boxes"
+    RANDOM = "random"
 
 
 TOLERANCES: Mapping[Kind, float] = {
@@ -27,6 +29,7 @@ TOLERANCES: Mapping[Kind, float] = {
     Kind.QUANTIZED: 0.05,  # ties may round to either step, 1/255 of a range; layers add up
     Kind.INTEGER: 0.0,
     Kind.BOXES: 1e-3,  # corners: an anchor plus a float32 network output
+    Kind.RANDOM: inf,  # each session draws others
 }
 """Largest allowed difference of outputs by kind, relative to their spread."""
 
@@ -39,15 +42,19 @@ class Traits:
     half        True if it computes in float16
     steps       quantization scale of outputs that are dequantized last, by name
     boxes       outputs whose rows are detections, with an order that depends on near ties
+    random      outputs that depend on random numbers without a seed, which cannot be compared
     """
 
     quantized: bool = False
     half: bool = False
     steps: Mapping[str, float] = field(default_factory=dict)
     boxes: frozenset[str] = frozenset()
+    random: frozenset[str] = frozenset()
 
     def kind(self, name: str, array: Array) -> Kind:
         """Returns the kind of an output."""
+        if name in self.random:
+            return Kind.RANDOM
         if name in self.boxes:
             return Kind.BOXES
         if self.quantized:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import onnx
@@ -35,12 +35,16 @@ def traits_of(model: Loadable, *, half: bool = False) -> Traits:
     names = [o.name for o in proto.graph.output]
     tensors = {t.name: t for t in proto.graph.initializer}
     found = ((name, _step(name, producers, tensors)) for name in names)
-    detects = any(node.op_type == "NonMaxSuppression" for node in nodes)
+    boxes, random = (
+        frozenset(n for n in names if _depends(n, producers, on)) if any(map(on, nodes)) else ()
+        for on in (_detects, _draws)
+    )
     return Traits(
         any(node.op_type in DECOMPOSITIONS for node in nodes),
         half or _computes_half(proto.graph, nodes),
         {name: step for name, step in found if step is not None},
-        frozenset(n for n in names if _is_detected(n, producers)) if detects else frozenset(),
+        frozenset(boxes),
+        frozenset(random),
     )
 
 
@@ -74,8 +78,25 @@ def _step(
     return float(numpy_helper.to_array(tensors[node.input[1]]).max(initial=0.0))
 
 
-def _is_detected(name: str, producers: Mapping[str, onnx.NodeProto]) -> bool:
-    """Returns True if a value depends on the output of NonMaxSuppression."""
+def _detects(node: onnx.NodeProto) -> bool:
+    return node.op_type == "NonMaxSuppression"
+
+
+def _draws(node: onnx.NodeProto) -> bool:
+    """Returns True if each session draws other numbers: no seed is set; Dropout only trains."""
+    return (
+        node.domain == ""
+        and node.op_type != "Dropout"
+        and onnx.defs.has(node.op_type)
+        and "seed" in onnx.defs.get_schema(node.op_type).attributes
+        and not any(a.name == "seed" for a in node.attribute)
+    )
+
+
+def _depends(
+    name: str, producers: Mapping[str, onnx.NodeProto], on: Callable[[onnx.NodeProto], bool]
+) -> bool:
+    """Returns True if a value depends on the output of a node for which `on` is True."""
     seen: set[str] = set()
     left = [name]
     while left:
@@ -83,7 +104,7 @@ def _is_detected(name: str, producers: Mapping[str, onnx.NodeProto]) -> bool:
         node = producers.get(value)
         if node is None or value in seen:
             continue
-        if node.op_type == "NonMaxSuppression":
+        if on(node):
             return True
         seen |= set(node.output)
         left.extend(node.input)

@@ -60,6 +60,8 @@ class Difference:
     @property
     def exceeds(self) -> bool:
         """True if it exceeds the tolerance."""
+        if self.kind is Kind.RANDOM:
+            return False
         if self.absolute is None:
             return True
         rounded = self.floor is not None and self.absolute <= self.floor
@@ -80,7 +82,7 @@ class Difference:
             "largest": self.largest,
             "spread": self.spread,
             "relative": None if relative == inf else relative,
-            "tolerance": self.tolerance,
+            "tolerance": None if self.tolerance == inf else self.tolerance,
             "beyond": self.exceeds,
             "shows_nothing": self.shows_nothing,
         }
@@ -180,7 +182,7 @@ def _difference(
     differences = [_largest_difference(g, w, kind) for g, w in pairs]
     worst = None if None in differences else max(a for a in differences if a is not None)
     largest, spread = _magnitude_and_spread([w for _, w in pairs])
-    if tolerance is not None:
+    if tolerance is not None and kind is not Kind.RANDOM:
         return Difference(name, kind, worst, largest, spread, tolerance)
     half = kind is Kind.FLOAT16
     rounding = float(np.finfo(np.float16 if half else np.float32).eps) * largest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ep_nnapi.diagnostics.output_kinds import Kind
 from ep_nnapi.diagnostics.verdict import Difference, LessAccurate, Verdict
 
 NOTHING = "This comparison proves nothing: "
@@ -54,10 +55,13 @@ def sentences(verdict: Verdict) -> list[str]:
     if verdict.shows_nothing:
         names = ", ".join(d.output for d in found)
         return [f"{NOTHING}{names} holds one value throughout, or no finite numbers."]
-    empty = [d.output for d in found if d.shows_nothing]
+    random = ", ".join(d.output for d in found if d.kind is Kind.RANDOM)
+    compared = [d for d in found if d.kind is not Kind.RANDOM]
+    empty = [d.output for d in compared if d.shows_nothing]
     about = f"{NOTHING}{', '.join(empty)} holds one value throughout, or no finite numbers."
     said = (
-        difference_sentence(found),
+        difference_sentence(compared) if compared else "",
+        f"{random}: made of random numbers, which cannot be compared." if random else "",
         accuracy_sentence(verdict),
         verdict.note,
         about if empty else "",

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ep_nnapi.diagnostics.output_kinds import Kind
 from ep_nnapi.errors import printable
 from ep_nnapi.nnapi.errors import OptionError
 from ep_nnapi.nnapi.files import digest_of, read_regular, write_text
@@ -81,8 +82,13 @@ class Prepared:
     @property
     def worst(self) -> float | None:
         """The largest finite difference relative to an output's spread; None if there is none."""
-        apart = [d["relative"] for d in self.differences if d["relative"] is not None]
-        return max(apart, default=None)
+        apart = (d["relative"] for d in self.differences if d.get("kind") != Kind.RANDOM)
+        return max((a for a in apart if a is not None), default=None)
+
+    @property
+    def random(self) -> tuple[str, ...]:
+        """Outputs made of random numbers, which cannot be compared."""
+        return tuple(d["output"] for d in self.differences if d.get("kind") == Kind.RANDOM)
 
     def to_json(self) -> dict[str, Any]:
         """Returns plain data for JSON."""

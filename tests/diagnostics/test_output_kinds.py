@@ -25,6 +25,7 @@ def test_every_kind_has_a_tolerance() -> None:
         (Traits(quantized=True), np.uint8, Kind.QUANTIZED),
         (Traits(quantized=True, boxes=frozenset("y")), np.float32, Kind.BOXES),
         (Traits(boxes=frozenset("z")), np.float32, Kind.FLOAT32),
+        (Traits(quantized=True, random=frozenset("y")), np.float32, Kind.RANDOM),
     ],
 )
 def test_kind(traits: Traits, dtype: type, kind: Kind) -> None:

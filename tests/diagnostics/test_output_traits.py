@@ -77,6 +77,21 @@ def test_outputs_behind_a_suppression_are_detections() -> None:
     assert traits_of(model(suppress, RELU)).boxes == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "random"),
+    [
+        ("RandomNormalLike", {}, {"y"}),
+        ("Bernoulli", {}, {"y"}),
+        ("RandomNormalLike", {"seed": 1.0}, set()),
+        ("Dropout", {}, set()),
+    ],
+)
+def test_outputs_of_random_numbers_without_a_seed(op_type, attributes, random) -> None:
+    draw = helper.make_node(op_type, ["x"], ["r"], **attributes)
+    nodes = (draw, helper.make_node("Mul", ["x", "r"], ["y"]))
+    assert traits_of(model(*nodes)).random == random
+
+
 @pytest.mark.parametrize(("name", "quantized"), [(b"QLinearConv", True), (b"Conv", False)])
 def test_ort_files_are_quantized_if_they_name_such_an_operator(
     name: bytes, quantized: bool, tmp_path: Path

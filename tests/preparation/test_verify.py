@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import ep_nnapi
+from ep_nnapi.cli.main import main
 from ep_nnapi.diagnostics.output_kinds import TOLERANCES, Kind
 from ep_nnapi.diagnostics.verdict import LessAccurate, differences_of
 from ep_nnapi.preparation.job import Verification
@@ -95,3 +96,14 @@ def test_quantized_layers_need_be_no_nearer_than_onnx_runtimes_own(
     own = max(d.relative for d in differences_of(*pair))
     least = TOLERANCES[Kind.QUANTIZED]
     assert tolerance == (pytest.approx(2 * own) if 2 * own > least else None)
+
+
+def test_random_numbers_are_said_not_to_be_compared(tmp_path: Path, capsys) -> None:
+    """Their difference is no difference of the prepared model, so the table has none."""
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [])
+    draw = helper.make_node("RandomNormalLike", ["x"], ["r"])
+    path = ends_in(tmp_path / "a.onnx", y, draw, helper.make_node("Relu", ["r"], ["y"]))
+    assert main(["prepare", str(path), "-o", str(tmp_path / "out"), "--tolerance", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "a.ort: y cannot be compared, being made of random numbers" in printed
+    assert printed.splitlines()[1].split()[-2:] == ["-", "a.ort"]
