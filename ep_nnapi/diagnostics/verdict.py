@@ -263,11 +263,12 @@ def verdict_of(
 
 def _less_accurate(nnapi: Difference | None, cpu: Difference | None) -> LessAccurate:
     """Returns the less accurate provider for one output, from the errors of both."""
-    if nnapi is None or cpu is None or cpu.absolute is None or not cpu.spread:
+    if nnapi is None or cpu is None or cpu.absolute is None:
         return LessAccurate.UNKNOWN
     if nnapi.absolute is None:
         return LessAccurate.NNAPI
-    if min(nnapi.relative, cpu.relative) > 1:  # the reference agrees with neither
+    scale = cpu.spread or cpu.largest
+    if min(nnapi.absolute, cpu.absolute) > scale:  # the reference agrees with neither
         return LessAccurate.UNKNOWN
     if nnapi.absolute > _SIGNIFICANT_RATIO * cpu.absolute:
         return LessAccurate.NNAPI

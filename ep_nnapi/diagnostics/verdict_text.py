@@ -30,12 +30,11 @@ def accuracy_sentence(verdict: Verdict) -> str:
     """Returns a sentence on the less accurate provider; empty if all is within tolerance."""
     if verdict.less_accurate is LessAccurate.NONE:
         return ""
-    if verdict.errors is None:
+    if not verdict.description:
         return "No more exact computation is possible that would tell which of them is wrong."
-    nnapi, cpu = verdict.errors
-    measure = (
-        f"Against {verdict.description}, NNAPI is off by {nnapi:.3g} and the CPU by {cpu:.3g}: "
-    )
+    measure = f"Against {verdict.description}, "
+    if verdict.errors is not None:
+        measure += "NNAPI is off by {:.3g} and the CPU by {:.3g}: ".format(*verdict.errors)
     return (
         measure
         + {

@@ -101,6 +101,16 @@ def test_who_is_further_off() -> None:
     )  # agrees with neither
 
 
+def test_who_misses_a_constant() -> None:
+    """Its spread is 0, so no error is relative to it: the constant itself is what near means."""
+    right, off = np.full(4, 2, np.float32), np.float32([2, 2, 2, 2.5])
+    found = verdict(off, right, right)
+    assert (found.less_accurate, found.errors) == (LessAccurate.NNAPI, None)
+    assert sentences(found)[1].endswith("NNAPI is further off.")
+    assert verdict(right, off, right).less_accurate is LessAccurate.CPU
+    assert verdict(off, off + 9, np.zeros(4, np.float32)).less_accurate is LessAccurate.UNKNOWN
+
+
 def test_only_nnapi_or_nobody_is_negative() -> None:
     assert [s for s in LessAccurate if Verdict(less_accurate=s).negative] == [
         LessAccurate.NNAPI,
