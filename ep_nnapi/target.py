@@ -81,8 +81,11 @@ class Target:
 
     @property
     def relaxed(self) -> bool:
-        """True if float32 may be computed as float16 (the USE_FP16 flag)."""
-        return NnapiFlag.USE_FP16 in self.flags
+        """True if float32 may be computed as float16: the USE_FP16 flag, from level 2 on.
+
+        Source: NDK ANeuralNetworksModel_relaxComputationFloat32toFloat16.
+        """
+        return NnapiFlag.USE_FP16 in self.flags and self.feature_level > 1
 
 
 def feature_level_of_api(api_level: int) -> int:

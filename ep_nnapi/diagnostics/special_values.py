@@ -109,11 +109,11 @@ KNOWN = (
         _overflows,
     ),
     KnownDifference(
-        "several of NNAPI's operations compute this function, one of which overflows",
-        "NDK NeuralNetworksTypes.h, OperationCode: NNAPI has no operation of this function",
+        "NNAPI has no operation of this function, and what computes it overflows",
+        "NDK NeuralNetworksTypes.h, OperationCode",
         _types(
             "Asinh Acosh Atanh Asin Acos Atan Cosh Sinh Erf Gelu FastGelu BiasGelu QuickGelu Mish "
-            "Softplus Softsign Swish Celu Elu Selu Mod LogSoftmax ReduceL2 ReduceLogSum "
+            "Softplus Softsign Swish Celu Elu Selu Mod Pow LogSoftmax ReduceL2 ReduceLogSum "
             "ReduceLogSumExp LpNormalization LpPool GlobalLpPool LRN GroupNormalization "
             "InstanceNormalization LayerNormalization RMSNormalization "
             "MeanVarianceNormalization LSTM GRU RNN"

@@ -130,8 +130,7 @@ def _write(
     operations = tuple([writer.operation(c) for c in inserter.calls])
     model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in boundary_outputs))
     positions = {operand: i for i, operand in enumerate(model_outputs)}
-    relaxed = target.relaxed and target.feature_level > 1
-    model = Model(tuple(writer.operands), operations, model_inputs, model_outputs, relaxed)
+    model = Model(tuple(writer.operands), operations, model_inputs, model_outputs, target.relaxed)
     border = Border(
         tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),
         tuple(_crossing(e, positions[writer.operand(e.inside)]) for e in boundary_outputs),

@@ -271,7 +271,7 @@ def lp_normalization(n: Node) -> Iterator[Call]:
     else:
         parts = yield from compute(n, MUL, seen, seen)
         norm = yield from compute(n, SQRT, (yield from reduced(n, REDUCE_SUM, parts, [at])))
-    least = n.scalar(float(np.finfo(np.float32).tiny), x)
+    least = n.scalar(float(n.limits(x).smallest_normal), x)
     result = output_or_temp(n, y, shape)
     yield apply(DIV, seen, (yield from compute(n, MAXIMUM, norm, least)), out=result)
     yield from write_output(n, result, y)

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import TypeAlias
 
-import numpy as np
-
 from ep_nnapi.graph.value import MAX_RANK, DType, Value, operand_shape
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.immutable import frozen
@@ -173,7 +171,7 @@ def _then(before: LoweringOverAxes, row: OperationSpec) -> LoweringOverAxes:
 def _log_sum_exp(n: Node, x: Value, axes: Sequence[int], y: Value) -> Iterator[Call]:
     """Emit log(sum(exp(x - m))) + m, with m the greatest element clipped to finite numbers."""
     greatest = yield from reduced(n, REDUCE_MAX, x, axes)
-    limit = float(np.finfo(np.float32).max)
+    limit = float(n.limits(x).max)
     above = yield from compute(n, MAXIMUM, greatest, n.scalar(-limit, x))
     finite = yield from compute(n, MINIMUM, above, n.scalar(limit, x))
     less = n.temp(x)

@@ -6,7 +6,7 @@ The error bounds, absolute or relative to the result y, are tested.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from math import log, pi
+from math import log, pi, sqrt
 
 from ep_nnapi.graph.value import Value
 from ep_nnapi.lowering.call import Call, apply
@@ -17,8 +17,6 @@ from ep_nnapi.ops.lib.node import Node, op
 from ep_nnapi.ops.lib.signs import absolute_of, signed_like
 from ep_nnapi.ops.lib.widening import widened
 
-HUGE = 3e38
-"""A finite number by which infinity is divided."""
 RIGHT = 1e9
 """A number whose arctangent rounds to pi/2 in float32."""
 
@@ -67,8 +65,9 @@ def atan(n: Node) -> Iterator[Call]:
     Source: ONNX Atan-7, Atan-22; NDK ANEURALNETWORKS_SQRT; `curves.arctan`.
     """
     x, y = n.input(0), n.output()
-    below = yield from compute(n, MINIMUM, x, n.scalar(RIGHT, x))
-    within = yield from compute(n, MAXIMUM, below, n.scalar(-RIGHT, x))
+    right = min(RIGHT, sqrt(n.limits(x).max) - 5)  # whose square is finite
+    below = yield from compute(n, MINIMUM, x, n.scalar(right, x))
+    within = yield from compute(n, MAXIMUM, below, n.scalar(-right, x))
     half = yield from half_angle(n, within)
     angle = yield from arctan(n, half)
     yield apply(MUL, angle, n.scalar(2, x), out=y)
@@ -123,7 +122,8 @@ def asinh(n: Node) -> Iterator[Call]:
     size = yield from absolute_of(n, x)
     one = n.scalar(1, x)
     least = yield from compute(n, MAXIMUM, size, one)
-    larger = yield from compute(n, MINIMUM, least, n.scalar(HUGE, x))  # infinity has no ratio
+    most = n.scalar(float(n.limits(x).max), x)
+    larger = yield from compute(n, MINIMUM, least, most)  # infinity has no ratio
     ratios = yield from each(compute(n, DIV, part, larger, shape=x.shape) for part in (size, one))
     squares = yield from each(compute(n, MUL, ratio, ratio) for ratio in ratios)
     square = yield from compute(n, ADD, *squares)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from ep_nnapi.graph.value import DType
 from ep_nnapi.lowering.call import Call, apply
 from ep_nnapi.nnapi.codes import FuseCode
@@ -119,7 +117,7 @@ def sign(n: Node) -> Iterator[Call]:
         return
     floats = x.dtype in (DType.FLOAT, DType.FLOAT16)
     n.require(floats, Reason.DTYPE, f"{x.name} is {x.dtype.name}, not INT32 or a float")
-    large = n.scalar(float(np.finfo(x.dtype.numpy).max), x)
+    large = n.scalar(float(n.limits(x).max), x)
     once = yield from compute(n, MUL, x, large, activation=FuseCode.RELU1)
     yield apply(MUL, once, large, activation=FuseCode.RELU1, out=y)
 

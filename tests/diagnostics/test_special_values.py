@@ -32,7 +32,7 @@ def test_the_list_is_short_and_has_sources() -> None:
         ("MaxPool", INF, NAN, "order of NaN"),
         ("CumSum", 1e9, -INF, "zero times infinity"),
         ("Gemm", 1.8e19, 1.9e19, "order of sums"),
-        ("Asinh", 1.8e19, 1.9e19, "one of which overflows"),
+        ("Asinh", 1.8e19, 1.9e19, "what computes it overflows"),
         ("Cast", 2147483520.0, 2147483648.0, "the integer of NaN"),
         ("Cast", -1.0, NAN, "the integer of NaN"),
     ],

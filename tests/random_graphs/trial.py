@@ -113,7 +113,8 @@ def attempt(seed: int, values: Values = Values.ORDINARY) -> Result:
     try:
         session = session_of(content, quiet())
         want = session.run(None, feeds)
-        moved = [session.run(None, f) for f in _moved(feeds, subject.half)]
+        times = 2 if values is Values.ORDINARY else 6
+        moved = [session.run(None, f) for f in _moved(feeds, subject.half, times)]
     except Exception as error:  # whatever ONNX Runtime raises
         return Result(seed, Ended.CPU_FAILS, str(error)[:300])
     try:
@@ -145,7 +146,7 @@ def _culprits(found: Comparison) -> list[ClusterErrors]:
     return [] if found.culprit is None else [found.culprit.errors]
 
 
-def _moved(feeds: Mapping[str, np.ndarray], half: bool) -> list[dict[str, np.ndarray]]:
+def _moved(feeds: Mapping[str, np.ndarray], half: bool, times: int) -> list[dict[str, np.ndarray]]:
     """The feeds with each float a little larger, and a little nearer to or farther from 0."""
     rng, by = np.random.default_rng(0), MOVED_HALF if half else MOVED
 
@@ -154,7 +155,7 @@ def _moved(feeds: Mapping[str, np.ndarray], half: bool) -> list[dict[str, np.nda
             return array
         return np.asarray(array * (1 + by * sign), array.dtype)
 
-    signs = [{n: rng.choice((-1.0, 1.0), a.shape) for n, a in feeds.items()} for _ in range(2)]
+    signs = [{n: rng.choice((-1.0, 1.0), a.shape) for n, a in feeds.items()} for _ in range(times)]
     return [{n: shifted(a, s[n]) for n, a in feeds.items()} for s in signs]
 
 

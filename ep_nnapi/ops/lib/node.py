@@ -173,6 +173,10 @@ class Node:
             return Value(name, dtype, dims)
         return Value(name, like.dtype, dims, like.quantization)
 
+    def limits(self, like: Value) -> np.finfo:
+        """Limits of the floats that compute `like`: those of float16 if USE_FP16 allows that."""
+        return np.finfo(np.float16 if self.target.relaxed else like.dtype.numpy)
+
     def scalar(self, number: float, like: Value) -> Constant:
         """A constant of shape [1] and `like`'s element type.
 
