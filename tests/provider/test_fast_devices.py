@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ep_nnapi
+from ep_nnapi.nnapi import validate
 from ep_nnapi.nnapi.host import HostRuntime
 from ep_nnapi.nnapi.host.device import PreparedModel
 from ep_nnapi.nnapi.host.reference import ReferenceDevice
@@ -134,18 +136,23 @@ def test_a_device_that_is_named_leaves_what_it_declines_to_the_cpu_provider():
 @host_only  # the library converts a model when it is asked and again when it compiles
 @pytest.mark.fast_devices
 @pytest.mark.parametrize("options", [{}, {"device": "host-cpu"}], ids=str)
-def test_a_cluster_is_converted_once(options, monkeypatch: pytest.MonkeyPatch):
-    """The device is asked what it supports, once or twice, and then compiles."""
-    converted = []
-    convert_model = convert._lower_model
+def test_a_cluster_is_validated_and_converted_once(options, monkeypatch: pytest.MonkeyPatch):
+    """Devices are asked what they support of the variant that is compiled then, and no other."""
+    seen: dict[str, list[Model]] = {"_lower_model": [], "_check": []}
 
-    def counted(nnapi_model: Model, kernels: object) -> object:
-        converted.append(nnapi_model)
-        return convert_model(nnapi_model, kernels)
+    def count(place: object, name: str, position: int) -> None:
+        original = getattr(place, name)
 
-    monkeypatch.setattr(convert, "_lower_model", counted)
+        def counted(*arguments: Any) -> object:
+            seen[name].append(arguments[position])
+            return original(*arguments)
+
+        monkeypatch.setattr(place, name, counted)
+
+    count(convert, "_lower_model", 0)
+    count(validate._Validator, "_check", 1)
     devices_of(image_model(), **options)
-    assert len(converted) == 1
+    assert [len(models) for models in seen.values()] == [1, 1]
 
 
 @pytest.mark.fast_devices
