@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.immutable import frozen
 from ep_nnapi.ops.lib.node import Op, ops_of
 
 if TYPE_CHECKING:
     from ep_nnapi.ops.lib.reachable import Reachable
 
-FAMILIES = [import_module(f"{__name__}.{m.name}") for m in iter_modules(__path__) if not m.ispkg]
-
-OPS: tuple[Op, ...] = tuple(o for family in FAMILIES for o in ops_of(family))
+OPS: tuple[Op, ...] = tuple(o for f in families(__name__, __path__) for o in ops_of(f))
 
 
 def _index() -> dict[tuple[str, str], tuple[Op, ...]]:

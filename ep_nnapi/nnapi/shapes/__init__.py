@@ -13,21 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from inspect import Parameter, signature
 
-from ep_nnapi.nnapi.shapes import (
-    blocks,
-    convolution,
-    detection,
-    elementwise,
-    lookup,
-    matmul,
-    movement,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    resize,
-    slicing,
-)
+from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.shapes.operands import (
     Dim,
     Dims,
@@ -58,19 +44,9 @@ __all__ = [
 ]
 
 SHAPES: Table = {
-    **blocks.SHAPES,
-    **convolution.SHAPES,
-    **detection.SHAPES,
-    **elementwise.SHAPES,
-    **lookup.SHAPES,
-    **matmul.SHAPES,
-    **movement.SHAPES,
-    **normalization.SHAPES,
-    **pooling.SHAPES,
-    **recurrent.SHAPES,
-    **reduction.SHAPES,
-    **resize.SHAPES,
-    **slicing.SHAPES,
+    row: function
+    for family in families(__name__, __path__)
+    for row, function in getattr(family, "SHAPES", {}).items()
 }
 
 

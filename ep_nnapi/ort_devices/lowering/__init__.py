@@ -8,38 +8,13 @@ the operations that `ep_nnapi.ops` emits, and few more; nnapi-reference computes
 """
 
 from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.families import families
 from ep_nnapi.nnapi.signature import OperationSpec
-from ep_nnapi.ort_devices.lowering import (
-    activation,
-    blocks,
-    conversion,
-    convolution,
-    elementwise,
-    matrices,
-    movement,
-    normalization,
-    pooling,
-    recurrent,
-    reduction,
-    resize,
-    slicing,
-)
-from ep_nnapi.ort_devices.row import Lowering, table
+from ep_nnapi.ort_devices.operation import Op
+from ep_nnapi.ort_devices.row import Lowering, Table, table
 
-LOWERINGS = table(
-    *activation.ROWS,
-    *blocks.ROWS,
-    *conversion.ROWS,
-    *convolution.ROWS,
-    *elementwise.ROWS,
-    *matrices.ROWS,
-    *movement.ROWS,
-    *normalization.ROWS,
-    *pooling.ROWS,
-    *recurrent.ROWS,
-    *reduction.ROWS,
-    *resize.ROWS,
-    *slicing.ROWS,
+LOWERINGS: Table[Op] = table(
+    *(row for f in families(__name__, __path__) for row in getattr(f, "ROWS", ()))
 )
 
 
