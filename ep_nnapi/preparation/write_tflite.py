@@ -31,6 +31,11 @@ from ep_nnapi.report import Report
 EXPOSED = "exposed.onnx"
 """File beside the output's folder: the model with what enters and leaves clusters as outputs."""
 
+_ONLY_INSIDE = (
+    "all that can be compiled is inside If, Loop or Scan, where clusters have no inputs of their "
+    "own, so there is nothing to write; choose another format"
+)
+
 
 def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Report:
     """Writes a flatbuffer for each cluster of `model`, with the ONNX names, types and layouts.
@@ -50,13 +55,11 @@ def save_tflite(model: Path, out: Path, options: Options, scratch: Path) -> Repo
     runtime = LiteRtRuntime()
     provider = partitioned_at(str(model), options, level, runtime)
     inside = {node.name for node in proto.graph.node}
-    clusters = [
-        cluster
-        for cluster in static_clusters(model, options, provider, runtime)
-        if set(cluster.report.nodes) <= inside  # those of control flow have no inputs of their own
-    ]
+    static = static_clusters(model, options, provider, runtime)
+    # those of control flow have no inputs of their own
+    clusters = [cluster for cluster in static if set(cluster.report.nodes) <= inside]
     if not clusters:
-        raise ModelError(why_not_compiled(proto, provider.report))
+        raise ModelError(_ONLY_INSIDE if static else why_not_compiled(proto, provider.report))
     whole = len(clusters) == 1 and len(clusters[0].report.nodes) == provider.report.nodes
     if not whole:
         onnx.save(_exposed(proto, clusters), str(scratch / EXPOSED))

@@ -18,6 +18,7 @@ from ep_nnapi.options import parse
 from ep_nnapi.preparation.write_tflite import EXPOSED, save_tflite
 from models import zoo
 from tests.litert.needs import LITERT
+from tests.ort import models as made
 from tests.preparation.test_batch import tiny
 from tests.provider.test_planner import SHAPE, model
 
@@ -106,6 +107,20 @@ def test_prepare_verifies_each_cluster(tmp_path: Path) -> None:
     assert max(d["relative"] for d in entry.differences) <= 1e-5
     (entry,) = ep_nnapi.prepare(DIGITS, out).models
     assert names(tmp_path) == ["d.tflite"]  # those of the clusters are gone
+
+
+@LITERT
+def test_clusters_inside_control_flow_alone_are_refused_with_that_reason(tmp_path: Path) -> None:
+    def branch(name: str, op_type: str) -> onnx.GraphProto:
+        return made.graph([made.node(op_type, "x", name)], [], [made.tensor(name)], name=name)
+
+    choice = made.node(
+        "If", "c", "y", then_branch=branch("a", "Abs"), else_branch=branch("n", "Neg")
+    )
+    ends = [made.tensor("x"), made.tensor("c", (), np.bool_)]
+    (tmp_path / "m.onnx").write_bytes(made.model([choice], ends, [made.tensor("y")]))
+    with pytest.raises(ModelError, match="inside If, Loop or Scan"):
+        ep_nnapi.prepare(tmp_path / "m.onnx", tmp_path / "out", format="tflite")
 
 
 @LITERT
