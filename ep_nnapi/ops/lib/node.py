@@ -175,7 +175,8 @@ class Node:
 
     def limits(self, like: Value) -> np.finfo:
         """Limits of the floats that compute `like`: those of float16 if USE_FP16 allows that."""
-        return np.finfo(np.float16 if self.target.relaxed else like.dtype.numpy)
+        half = self.target.relaxed or like.dtype is DType.FLOAT16
+        return np.finfo(np.float16 if half else np.float32)
 
     def scalar(self, number: float, like: Value) -> Constant:
         """A constant of shape [1] and `like`'s element type.

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from ep_nnapi.graph.graph import GraphNode
 from ep_nnapi.graph.value import DType, Value
 from ep_nnapi.lowering.call import apply
 from ep_nnapi.nnapi.errors import Reason, Reject
 from ep_nnapi.nnapi.spec import ABS, RELU
-from ep_nnapi.ops.lib.node import int32, one_to_one, op, ops_of, zeros
+from ep_nnapi.ops.lib.node import Node, int32, one_to_one, op, ops_of, zeros
+from ep_nnapi.target import NnapiFlag, Target
 from tests.ops.lib.emitting import constant, floats, node, value
 
 X = value("x", floats(2, 3))
@@ -122,3 +124,20 @@ def test_modules_list_their_operators_in_order():
 def test_constants_of_operands():
     assert int32((1, 2)).array.dtype == np.int32
     assert zeros(3, DType.FLOAT).array.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "flags", "largest"),
+    [
+        (DType.FLOAT, NnapiFlag.NONE, 3.4028234663852886e38),
+        (DType.INT32, NnapiFlag.NONE, 3.4028234663852886e38),
+        (DType.FLOAT16, NnapiFlag.NONE, 65504),
+        (DType.FLOAT, NnapiFlag.USE_FP16, 65504),
+    ],
+)
+def test_limits_of_the_floats_that_compute_a_value(
+    dtype: DType, flags: NnapiFlag, largest: float
+) -> None:
+    x = Value("x", dtype, (2,))
+    node = Node(GraphNode(0, "n", "Abs", "", 13, (x,), (x,), {}), Target(8, flags))
+    assert node.limits(x).max == largest
