@@ -128,7 +128,6 @@ FUNCTIONS = frozenset(
         "Softmax",
         "Softplus",
         "Sqrt",
-        "Tan",
         "Tanh",
     )
 )

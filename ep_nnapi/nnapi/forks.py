@@ -6,6 +6,7 @@ child forever, and computations of those threads never finish there.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from threading import Lock
 from types import TracebackType
@@ -22,6 +23,7 @@ class Forked(Protocol):
 
 
 _shared: WeakSet[Forked] = WeakSet()
+_kept: WeakSet[object] = WeakSet()
 
 
 def renew_after_fork(thing: Forked) -> None:
@@ -29,7 +31,14 @@ def renew_after_fork(thing: Forked) -> None:
     _shared.add(thing)
 
 
+def keep_in_children(thing: object) -> None:
+    """Have forked processes never release `thing`, whose release waits for threads of its own."""
+    _kept.add(thing)
+
+
 def _renew() -> None:
+    for kept in tuple(_kept):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))  # also at the end of the process
     for thing in tuple(_shared):
         thing.after_fork()
 

@@ -14,11 +14,11 @@ import numpy as np
 
 from ep_nnapi.graph.value import DType
 from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.ort._native import ffi, lib
 from ep_nnapi.ort.api import OrtError, check
 from ep_nnapi.ort.tensors import view
 from ep_nnapi.sessions.device_session import DeviceModel, Settings, Termination, Threads, writable
-from ep_nnapi.sessions.forks import keep_in_children
 
 if TYPE_CHECKING:
     from ep_nnapi.ort._native import CData

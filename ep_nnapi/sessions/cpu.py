@@ -9,8 +9,8 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
+from ep_nnapi.nnapi.forks import keep_in_children
 from ep_nnapi.sessions.custom_ops import register_custom_ops
-from ep_nnapi.sessions.forks import keep_in_children
 
 CPU = "CPUExecutionProvider"
 

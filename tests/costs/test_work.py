@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.costs.work import CostClass, Work, cost_class, work
+from ep_nnapi.costs.work import FUNCTIONS, MACS, CostClass, Work, cost_class, work
+from ep_nnapi.ops import OPS
 from ep_nnapi.quantization.propagate import propagate_quantization
 from tests.end_to_end.quantized import Qdq
 from tests.onnx_graph import graph_of
@@ -72,3 +73,7 @@ def test_a_qdq_group_is_one_node_of_its_operator_in_8_bits():
 def test_bytes_of_tensors_and_weights():
     add = graph_of(node("Add", f32(2, 3), np.ones((1, 3), np.float32)).model).nodes[0]
     assert work(add) == Work(6, (6 + 6 + 3) * 4)
+
+
+def test_every_operator_with_a_rate_of_its_own_can_be_taken():
+    assert FUNCTIONS | set(MACS) <= {o.op_type for o in OPS}

@@ -5,7 +5,7 @@ from threading import Event, Thread
 
 import pytest
 
-from ep_nnapi.nnapi.forks import ForkableLock, renew_after_fork
+from ep_nnapi.nnapi.forks import ForkableLock, keep_in_children, renew_after_fork
 
 
 def in_child(check) -> int:
@@ -70,3 +70,41 @@ def test_things_learn_of_a_fork_as_long_as_they_live():
     del gone
     assert in_child(lambda: thing.forked) == 1
     assert thing.forked == 0
+
+
+class Owner:
+    """Counts the objects that were released."""
+
+    released = 0
+
+    def __init__(self) -> None:
+        keep_in_children(self)
+
+    def __del__(self) -> None:
+        Owner.released += 1
+
+
+def test_a_forked_process_releases_its_own_sessions_alone() -> None:
+    Owner.released = 0
+    owners = [Owner(), Owner()]
+
+    def check() -> int:
+        own = Owner()
+        owners.clear()
+        del own
+        return Owner.released
+
+    assert in_child(check) == 1
+    owners.pop()
+    assert Owner.released == 1
+
+
+def test_a_process_forked_from_a_forked_one_keeps_the_sessions_of_both() -> None:
+    Owner.released = 0
+    owners = [Owner()]
+
+    def check() -> int:
+        owners.append(Owner())
+        return in_child(lambda: owners.clear() or Owner.released)
+
+    assert in_child(check) == 0

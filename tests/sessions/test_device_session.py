@@ -20,8 +20,8 @@ from ep_nnapi.sessions.device_session import (
     open_session,
     writable,
 )
+from tests.nnapi.test_forks import in_child
 from tests.ort.models import model, node, tensor
-from tests.sessions.test_forks import in_child
 
 LARGE = 1 << 14
 """Numbers in outputs that are bound instead of copied."""
