@@ -92,7 +92,9 @@ def test_shapes_that_do_not_compile_run_on_the_cpu(caplog: pytest.LogCaptureFixt
         run(bound, 2)
         run(bound, 2)
     (warning,) = (r.getMessage() for r in caplog.records)
-    assert "sizes {'x': (2, 3)} of the cluster of Add_a, Tanh_y run on the CPU provider" in warning
+    assert (
+        "sizes {'x': (2, 3)} of the cluster of Add_a to Tanh_y run on the CPU provider" in warning
+    )
 
 
 def test_their_runs_have_an_event():
