@@ -36,8 +36,8 @@ TESTED_BY = {
     "ep_nnapi/nnapi/host/cache_folder": "tests/nnapi/host/test_cache",
     "ep_nnapi/nnapi/host/device": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/execution_plan": "tests/nnapi/host/test_runtime",
-    "ep_nnapi/nnapi/host/fingerprint": "tests/nnapi/host/test_projection",  # its one kernel
-    "ep_nnapi/nnapi/host/philox": "tests/nnapi/host/test_sampling",  # its one kernel
+    "ep_nnapi/nnapi/host/fingerprint": "tests/nnapi/host/test_lookup_projection",  # its one kernel
+    "ep_nnapi/nnapi/host/philox": "tests/nnapi/host/test_lookup_sampling",  # its one kernel
     "ep_nnapi/nnapi/host/prepared_graph": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/reference": "tests/nnapi/host/test_runtime",
     "ep_nnapi/nnapi/host/run": "tests/nnapi/host/test_runtime",
