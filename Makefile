@@ -8,7 +8,7 @@ FLOOR := .venv-ort-floor
 SPREAD := -n auto --maxprocesses 8 --dist loadfile
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
-.PHONY: demo native test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
+.PHONY: demo native generate test test-long test-native-zoo test-library test-ort-floor test-torch test-litert test-gpu test-openvino test-web test-model-explorer test-arm64 fuzz onnx-backend lint bench zoo clean
 
 demo: $(PACKAGE)
 	$(BIN)/ep-nnapi check models/digits.onnx
@@ -19,8 +19,14 @@ demo: $(PACKAGE)
 native:
 	$(MAKE) -C native BUILD=$(CURDIR)/build/native
 
+# What is written by programs: C headers, and tables of the documents. Each has a test that holds it.
+generate: $(READY)
+	$(BIN)/python -m ep_nnapi.nnapi.capi --header ep_nnapi/nnapi/capi/include
+	for module in native.test_headers epcontext.test_layout capi.test_docs test_imports test_readme; do \
+		$(BIN)/python -m tests.$$module || exit 1; done
+
 test: $(READY) lint
-	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch and not web"
+	$(BIN)/python -m pytest $(SPREAD)
 
 test-long: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m long
@@ -32,7 +38,7 @@ test-native-zoo: $(READY)
 # What touches onnxruntime, on the oldest one that is supported.
 test-ort-floor:
 	$(MAKE) VENV=$(FLOOR) ORT="onnxruntime==1.25.*" $(FLOOR)/.ready
-	$(FLOOR)/bin/python -m pytest $(SPREAD) -m "not long and not torch and not web" tests/ort tests/end_to_end
+	$(FLOOR)/bin/python -m pytest $(SPREAD) tests/ort tests/end_to_end
 
 # The extra `torch`, and stock PyTorch as a client of libneuralnetworks.so, in an environment of its
 # own. Where plain `torch` brings CUDA, name a CPU build: make test-torch TORCH=...
@@ -46,18 +52,18 @@ test-torch: $(READY)
 # The extra `litert`: flatbuffers that `prepare` writes, in LiteRT's interpreter.
 test-litert: $(READY)
 	$(PIP) --editable ".[litert]"
-	$(BIN)/python -m pytest $(SPREAD) tests/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
+	$(BIN)/python -m pytest $(SPREAD) -m "" tests/litert tests/preparation/test_write_tflite.py tests/preparation/test_verify_tflite.py
 
 # The device host-gpu on a software Vulkan (VULKAN=system: on this machine's GPU), with the conformance
 # cases, each of which compiles shaders; ONLY= a part of the tests' names.
 test-gpu: $(READY)
 	$(PIP) --editable ".[webgpu]"
-	tests/gpu/run.sh $(BIN)/python -m pytest tests/ort_devices/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
+	tests/gpu/run.sh $(BIN)/python -m pytest -m "" tests/ort_devices/test_gpu.py $(if $(ONLY),-k "$(ONLY)")
 
 # The device host-openvino, on a processor of Intel's.
 test-openvino: $(READY)
 	$(PIP) --editable ".[openvino]"
-	$(BIN)/python -m pytest tests/ort_devices/test_openvino.py
+	$(BIN)/python -m pytest -m "" tests/ort_devices/test_openvino.py
 
 # The page of `ep-nnapi report`, and Netron, in headless Chromium with real clicks.
 test-web: $(READY)
@@ -74,7 +80,7 @@ test-model-explorer: $(READY)
 CORE ?= tests/nnapi/host tests/ort/test_reader.py tests/ops/test_elementwise.py \
 	tests/ops/test_convolution.py tests/test_files.py
 test-arm64: $(READY)
-	tests/arm64/run.sh -q -m "not long and not torch and not web" $(CORE)
+	tests/arm64/run.sh -q $(CORE)
 
 # Random calls of the C API, models and contexts that somebody made, sound models fed special values;
 # then the C parts under gcc's sanitizers. The seed is printed, SEED= repeats it; ONLY= one of capi,
@@ -91,7 +97,7 @@ onnx-backend: $(READY)
 
 # The tests of operators and sessions once more, on libneuralnetworks.so through NNAPI's C API.
 test-library: $(READY)
-	$(BIN)/python -m pytest $(SPREAD) -m "not long and not torch and not web" --runtime library \
+	$(BIN)/python -m pytest $(SPREAD) --runtime library \
 		tests/ops tests/provider tests/capability tests/lowering tests/quantization \
 		tests/end_to_end tests/ort tests/onnx_backend tests/nnapi/library
 
