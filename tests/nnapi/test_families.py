@@ -11,10 +11,7 @@ from ep_nnapi.nnapi.host import kernels
 from ep_nnapi.nnapi.shapes import elementwise
 from ep_nnapi.ort_devices import lowering as ort_devices
 
-BLOCKS = "BATCH_TO_SPACE_ND CHANNEL_SHUFFLE DEPTH_TO_SPACE SPACE_TO_BATCH_ND SPACE_TO_DEPTH"
-ELSEWHERE = {*BLOCKS.split(), "BATCH_MATMUL", "FULLY_CONNECTED", "EMBEDDING_LOOKUP"} | {
-    *("FILL", "RANK", "PRELU")
-}
+ELSEWHERE = {"EMBEDDING_LOOKUP", "FILL", "RANK", "PRELU"}
 """Operations whose families have two names as yet: the fewer the better."""
 
 

@@ -1,4 +1,4 @@
-"""Convolutions and fully connected layers."""
+"""Convolutions."""
 
 from __future__ import annotations
 
@@ -88,16 +88,6 @@ def _convolve(op: FlatOp, operator: str, kind: str, taps: tuple[int, ...], **mor
     op.finish_image(operator, inputs, kind, signed=signed, **fields)
 
 
-def fully_connected(op: FlatOp) -> None:
-    """Rows times weights [units, size], plus bias. Source: NDK ANEURALNETWORKS_FULLY_CONNECTED."""
-    signed = is_coded(op.operand("input")) and weights_are_signed(op, "weights")
-    names = [op.tensor(name, signed=signed) for name in ("input", "weights")]
-    fields = {"fusedActivationFunction": op.number("activation")}
-    inputs = [*names, bias(op, "weights", signed=signed)]
-    out = [op.out(signed=signed)]
-    op.graph.operator("FULLY_CONNECTED", inputs, out, ("FullyConnected", fields))
-
-
 def transpose_conv_2d(op: FlatOp) -> None:
     """Transposed convolution, filter [O, kH, kW, C].
 
@@ -146,6 +136,5 @@ ROWS = (
     row(spec.CONV_2D, conv_2d, *_DATA),
     row(spec.GROUPED_CONV_2D, conv_2d, *_DATA),
     row(spec.DEPTHWISE_CONV_2D, depthwise_conv_2d, *_DATA),
-    row(spec.FULLY_CONNECTED, fully_connected, *_DATA),
     row(spec.TRANSPOSE_CONV_2D, transpose_conv_2d, *_DATA),
 )

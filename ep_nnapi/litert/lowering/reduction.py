@@ -8,7 +8,7 @@ from ep_nnapi.litert.operation import FlatLowering, FlatOp
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.shapes.operands import axes_of
 from ep_nnapi.nnapi.spec import BOOL8, F32, I32, Q8, Q8S
-from ep_nnapi.ort_devices.row import BINARY, row
+from ep_nnapi.ort_devices.row import row
 
 
 def _reduction(operator: str) -> FlatLowering:
@@ -48,12 +48,6 @@ def _arg(operator: str, kind: str) -> FlatLowering:
     return lower
 
 
-def batch_matmul(op: FlatOp) -> None:
-    """Products of matrices of two batches. Source: NDK ANEURALNETWORKS_BATCH_MATMUL."""
-    flags = {name: bool(op.scalar(name, default=False)) for name in ("adj_x", "adj_y")}
-    op.run("BATCH_MATMUL", BINARY, "BatchMatMul", adjX=flags["adj_x"], adjY=flags["adj_y"])
-
-
 _INT32 = 2
 """Type of indexes. Source: LiteRT's schema, TensorType."""
 _DATA = (F32, Q8, Q8S)
@@ -67,5 +61,4 @@ ROWS = (
     row(spec.REDUCE_ANY, _reduction("REDUCE_ANY"), BOOL8),
     row(spec.ARGMAX, _arg("ARG_MAX", "ArgMax"), *_DATA, I32),
     row(spec.ARGMIN, _arg("ARG_MIN", "ArgMin"), *_DATA, I32),
-    row(spec.BATCH_MATMUL, batch_matmul, F32, Q8S),
 )

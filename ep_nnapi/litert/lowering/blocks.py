@@ -1,0 +1,63 @@
+"""Operations that move channels or batches to pixels and back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ep_nnapi.litert.operation import FlatLowering, FlatOp
+from ep_nnapi.nnapi import spec
+from ep_nnapi.nnapi.spec import F32, Q8, Q8S
+from ep_nnapi.ort_devices.row import row
+
+
+def channel_shuffle(op: FlatOp) -> None:
+    """Interleaves the channels of all groups. Source: NDK ANEURALNETWORKS_CHANNEL_SHUFFLE."""
+    op.same_quantization("input")
+    shape, signed = op.shape("input"), op.signed("input")
+    at, groups = op.axis("axis", len(shape)), op.number("num_groups")
+    wide = (*shape[:at], groups, shape[at] // groups, *shape[at + 1 :])
+    order = (*range(at), at + 1, at, *range(at + 2, len(wide)))
+    value = op.reshaped(op.tensor("input", signed=signed), wide)
+    op.finish(op.reshaped(op.transposed(value, order), shape), signed=signed)
+
+
+def _blocks(operator: str, kind: str) -> FlatLowering:
+    """DEPTH_TO_SPACE and SPACE_TO_DEPTH."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        signed = op.signed("input")
+        image = op.image("input", signed=signed)
+        block = op.number("block_size")
+        op.finish_image(operator, [image], kind, signed=signed, blockSize=block)
+
+    return lower
+
+
+def _batches(operator: str, kind: str, *names: str) -> FlatLowering:
+    """BATCH_TO_SPACE_ND, whose crops are 0, and SPACE_TO_BATCH_ND."""
+
+    def lower(op: FlatOp) -> None:
+        op.same_quantization("input")
+        signed = op.signed("input")
+        ends = [op.tensor(name) for name in names]
+        if not ends:
+            ends = [op.graph.array(np.zeros((2, 2), np.int32))]
+        inputs = [op.image("input", signed=signed), op.tensor("block_sizes"), *ends]
+        op.finish_image(operator, inputs, kind, signed=signed)
+
+    return lower
+
+
+_DATA = (F32, Q8, Q8S)
+ROWS = (
+    row(spec.CHANNEL_SHUFFLE, channel_shuffle, *_DATA),
+    row(spec.DEPTH_TO_SPACE, _blocks("DEPTH_TO_SPACE", "DepthToSpace"), *_DATA),
+    row(spec.SPACE_TO_DEPTH, _blocks("SPACE_TO_DEPTH", "SpaceToDepth"), *_DATA),
+    row(spec.BATCH_TO_SPACE_ND, _batches("BATCH_TO_SPACE_ND", "BatchToSpaceND"), *_DATA),
+    row(
+        spec.SPACE_TO_BATCH_ND,
+        _batches("SPACE_TO_BATCH_ND", "SpaceToBatchND", "paddings"),
+        *_DATA,
+    ),
+)
