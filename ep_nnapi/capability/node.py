@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ep_nnapi.capability.call_checks import check_call, require_valid_sizes
@@ -11,8 +11,9 @@ from ep_nnapi.capability.float_fallback import lower_in_floats
 from ep_nnapi.capability.requantize import insert_requantization
 from ep_nnapi.errors import Rejection
 from ep_nnapi.graph.graph import GraphNode
-from ep_nnapi.graph.value import MAX_NUMPY_RANK
-from ep_nnapi.lowering.call import Call
+from ep_nnapi.graph.value import MAX_NUMPY_RANK, Constant
+from ep_nnapi.lowering.call import Call, Whole
+from ep_nnapi.lowering.fusion import value_of
 from ep_nnapi.nnapi.errors import Reason, Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
 from ep_nnapi.ops import VARIANTS, constants
@@ -104,11 +105,30 @@ def _lower_in_floats(
 def _legalize(node: GraphNode, target: Target, given: Iterable[Call]) -> tuple[Call, ...]:
     """The node's calls, requantized where needed and validated for the target; raises Reject."""
     origin = tuple([part.name for part in node.originals])
-    legal = insert_requantization(given, target.feature_level)
-    calls = tuple([c.with_origin(origin) for c in legal])
+    legal = tuple(insert_requantization(given, target.feature_level))
+    whole = None if _is_one_to_one(node, legal) else _whole(node, target)
+    calls = tuple([c.with_origin(origin, whole) for c in legal])
     for call in calls:
         check_call(call, node, target)
     return calls
+
+
+def _is_one_to_one(node: GraphNode, calls: Sequence[Call]) -> bool:
+    """True if one operation takes what the node takes."""
+    taken = {v.name for arg in calls[0].inputs if (v := value_of(arg)) is not None}
+    return len(calls) == 1 and all(v is None or v.name in taken for v in node.inputs)
+
+
+def _whole(node: GraphNode, target: Target) -> Whole | None:
+    """The operator that the node's calls compute together; None if more than it or part of it."""
+    activation, (y, *_) = node.activation, node.outputs
+    numbers = {k: v for k, v in node.attributes.items() if not isinstance(v, Constant)}
+    if len(numbers) < len(node.attributes) or node.implicit:
+        return None
+    if activation and y and not is_implied(Node(activation, target), y):
+        return None
+    keeps = any(each.keeps for each in VARIANTS.get((node.domain, node.op_type), ()))
+    return Whole(_operator(node), node.since, node.inputs, node.outputs, numbers, keeps)
 
 
 def _dynamic_quantization_note(node: GraphNode) -> str:
@@ -175,9 +195,13 @@ def _lower_operator(node: GraphNode, target: Target) -> Iterator[Call]:
     yield from _lower_operator(replace(activation, inputs=inputs, outputs=(y,)), target)
 
 
+def _operator(node: GraphNode) -> str:
+    return f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+
+
 def _operator_version(node: GraphNode) -> Op:
     variants = VARIANTS.get((node.domain, node.op_type), ())
-    operator = f"{node.domain}:{node.op_type}" if node.domain else node.op_type
+    operator = _operator(node)
     if not variants:
         raise Reject(Reason.OP, f"{operator}: {why(node.domain, node.op_type)}")
     if not node.domain and node.since > KNOWN_OPSET:

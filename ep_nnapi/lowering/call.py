@@ -17,6 +17,7 @@ from ep_nnapi.graph.value import (
 from ep_nnapi.nnapi.codes import HIGHEST_LEVEL, FuseCode, OperandCode
 from ep_nnapi.nnapi.errors import Reject, SpecError
 from ep_nnapi.nnapi.immutable import immutable
+from ep_nnapi.nnapi.model import AttributeValue
 from ep_nnapi.nnapi.params import Param, Params
 from ep_nnapi.nnapi.signature import Match, OperationSpec
 
@@ -152,14 +153,34 @@ class _TypedArg:
 
 
 @immutable
+class Whole:
+    """The operator that several calls compute together; `model.Composite` with values.
+
+    keeps   True if its constants are kept where the calls have only others made from them
+    """
+
+    name: str
+    since: int
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+    attributes: Mapping[str, AttributeValue] = field(hash=False)
+    keeps: bool = False
+
+
+@immutable
 class Call:
-    """One operation, operands in NNAPI's order; `origin` names the ONNX nodes it came from."""
+    """One operation, operands in NNAPI's order.
+
+    origin   names of the ONNX nodes it came from
+    whole    the operator that it computes together with other calls
+    """
 
     spec: OperationSpec
     params: Params
     inputs: tuple[Arg, ...]
     outputs: tuple[Value | View, ...]
     origin: tuple[str, ...] = field(default=())
+    whole: Whole | None = field(default=None, compare=False)
     _matched: list[Match] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def match(self, feature_level: int) -> Match:
@@ -194,9 +215,9 @@ class Call:
             return False
         return True
 
-    def with_origin(self, origin: tuple[str, ...]) -> Call:
-        """The call with other names of ONNX nodes."""
-        return Call(self.spec, self.params, self.inputs, self.outputs, origin)
+    def with_origin(self, origin: tuple[str, ...], whole: Whole | None = None) -> Call:
+        """The call with other names of ONNX nodes, and as a part of another operator."""
+        return Call(self.spec, self.params, self.inputs, self.outputs, origin, whole)
 
     def named(self) -> Mapping[str, Given]:
         """Operands by parameter name; a tuple for a repeated parameter."""

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ep_nnapi.graph.value import Value
-from ep_nnapi.lowering.call import Arg, Call, View
+from ep_nnapi.lowering.call import Arg, Call, View, apply
 from ep_nnapi.nnapi.codes import FuseCode
-from ep_nnapi.nnapi.spec import RELU, RELU1, RELU6
+from ep_nnapi.nnapi.spec import ADD, FULLY_CONNECTED, RELU, RELU1, RELU6
 
-_FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}
+FUSED = {RELU: FuseCode.RELU, RELU1: FuseCode.RELU1, RELU6: FuseCode.RELU6}
 
 
 def value_of(arg: Arg) -> Value | None:
@@ -64,6 +64,45 @@ def fuse_activations(calls: Sequence[Call], kept: Collection[str]) -> list[Call]
     return fused
 
 
+def fuse_biases(calls: Sequence[Call], kept: Collection[str]) -> list[Call]:
+    """Returns the calls with sums of a product without bias and a constant row as its bias."""
+    readers = Counter([v.name for c in calls for v in reads(c)])
+    fused: list[Call] = []
+    products: dict[str, int] = {}  # value name -> position in `fused`
+    for call in calls:
+        at = [products.get(v.name) for v in reads(call)] if call.spec is ADD else []
+        if len(at) == 1 and at[0] is not None and (biased := _with_bias(fused[at[0]], call)):
+            fused[at[0]] = biased
+            continue
+        y = writes(call)[0]
+        if call.spec is FULLY_CONNECTED and readers[y.name] == 1 and y.name not in kept:
+            products[y.name] = len(fused)
+        fused.append(call)
+    return fused
+
+
+def _with_bias(product: Call, total: Call) -> Call | None:
+    """Returns the product with the constant of the sum as its bias, if that is the same."""
+    named, (y,) = product.named(), product.outputs
+    zeros = value_of(product.inputs[2])
+    rows = [v for a in total.inputs[:2] if (v := value_of(a)) and v.constant is not None]
+    if len(rows) != 1 or zeros is None or zeros.constant is None or not isinstance(y, Value):
+        return None
+    row = rows[0]
+    if (
+        named["activation"] != FuseCode.NONE
+        or (row.shape, row.dtype) != (zeros.shape, zeros.dtype)
+        or y.quantization is not None
+        or row.dtype is not y.dtype
+        or total.outputs[0] != replace(writes(total)[0], dims=y.dims)
+        or zeros.constant.array.any()
+    ):
+        return None
+    changed = {**named, "bias": row, "activation": total.named()["activation"]}
+    origin = tuple(dict.fromkeys(product.origin + total.origin))
+    return apply(FULLY_CONNECTED, out=total.outputs, **changed).with_origin(origin, product.whole)
+
+
 def call_input(call: Call) -> str:
     """Returns the name of the value that a one-input call reads."""
     return reads(call)[0].name
@@ -71,7 +110,7 @@ def call_input(call: Call) -> str:
 
 def _fusible(call: Call, fused: Sequence[Call], producer: dict[str, int]) -> int | None:
     """Returns the position of the operation that the activation `call` can be fused into."""
-    if call.spec not in _FUSED or not reads(call):
+    if call.spec not in FUSED or not reads(call):
         return None
     at = producer.get(call_input(call))
     if at is None or fused[at].named().get("activation") != FuseCode.NONE:
@@ -84,7 +123,7 @@ def _with_activation(before: Call, activation: Call) -> Call:
     """Returns `before` with `activation` fused; its output keeps the layout."""
     position = next(i for i, p in enumerate(before.params) if p.name == "activation")
     inputs = list(before.inputs)
-    inputs[position] = _FUSED[activation.spec]
+    inputs[position] = FUSED[activation.spec]
     old, new = before.outputs[0], writes(activation)[0]
     out = View(new, old.perm) if isinstance(old, View) else new
     origin = tuple(dict.fromkeys(before.origin + activation.origin))

@@ -43,6 +43,10 @@ def with_inner_transposes(lowered: Lowered) -> Lowered | None:
         operations=(*ends.before, *model.operations, *ends.after),
         inputs=tuple(inputs),
         outputs=tuple(outputs),
+        composites=tuple(
+            replace(each, members=tuple(n + len(ends.before) for n in each.members))
+            for each in model.composites
+        ),
     )
     return Lowered(moved, Border(entering, leaving))
 

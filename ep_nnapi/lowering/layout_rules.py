@@ -201,8 +201,9 @@ def flatten_nhwc(reshape: Call, layer: Call) -> tuple[Call, Call] | None:
         return None
     units, image = constant.shape[0], x.shape[1:]
     reordered = constant.reshaped((units, *image)).transposed(NHWC).reshaped((units, prod(image)))
-    operands: dict[str, Given] = {**named, "weights": _like(weights, reordered)}
-    nhwc_reshape = apply(RESHAPE, View(x, NHWC), shape=reshape.named()["shape"], out=y)
+    flat = replace(y, name=f"{y.name} of NHWC")  # its elements have another order
+    operands: dict[str, Given] = {**named, "input": flat, "weights": _like(weights, reordered)}
+    nhwc_reshape = apply(RESHAPE, View(x, NHWC), shape=reshape.named()["shape"], out=flat)
     return (
         replace(nhwc_reshape, origin=reshape.origin),
         replace(apply(FULLY_CONNECTED, out=layer.outputs, **operands), origin=layer.origin),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from ep_nnapi.graph.value import Constant, Quantization, Value, operand_shape
 from ep_nnapi.lowering.border import Border, Crossing
-from ep_nnapi.lowering.call import Arg, Call, Scalar, View, operand_code
-from ep_nnapi.lowering.fusion import fuse_activations, needed, writes
+from ep_nnapi.lowering.call import Arg, Call, Scalar, View, Whole, operand_code
+from ep_nnapi.lowering.composites import CompositeFinder, Operators
+from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, needed, writes
 from ep_nnapi.lowering.hard_swish import fuse_hard_swish
 from ep_nnapi.lowering.layout_rules import Perm, preserves_order
 from ep_nnapi.lowering.layouts import assign_layouts
@@ -26,10 +28,14 @@ from ep_nnapi.nnapi.model import (
     Omitted,
     Operand,
     Operation,
+    Port,
 )
 from ep_nnapi.nnapi.signature import Match
 from ep_nnapi.nnapi.spec import TRANSPOSE
 from ep_nnapi.target import Target
+
+_FEW = 4096
+"""Elements of constants that composites keep in any case."""
 
 
 @immutable
@@ -64,7 +70,7 @@ def lower(
     """
     leaving = {v.name for v in outputs}
     moved = delay_reshapes(needed(calls, leaving), leaving, target.feature_level)
-    fused = fuse_activations(moved, leaving)
+    fused = fuse_activations(fuse_biases(moved, leaving), leaving)
     fused = fuse_hard_swish(fused, leaving, target.feature_level)
     choices = [assign_layouts(fused, leaving, target.feature_level)]
     if any(c.spec is TRANSPOSE for c in fused):
@@ -73,7 +79,7 @@ def lower(
     best = _cheapest(
         choices, lambda: PermuteInserter(inputs, target.feature_level, refused), outputs
     )
-    return _write(best.inserter, best.boundary_outputs, target)
+    return _write(best.inserter, best.boundary_outputs, target, Operators.of(calls))
 
 
 @immutable
@@ -123,14 +129,20 @@ def _insert_permutes(
 
 
 def _write(
-    inserter: PermuteInserter, boundary_outputs: Sequence[BoundaryValue], target: Target
+    inserter: PermuteInserter,
+    boundary_outputs: Sequence[BoundaryValue],
+    target: Target,
+    operators: Operators,
 ) -> Lowered:
     writer = _Writer(target.feature_level)
     model_inputs = tuple(writer.operand(e.inside) for e in inserter.boundary_inputs)
     operations = tuple([writer.operation(c) for c in inserter.calls])
     model_outputs = tuple(dict.fromkeys(writer.operand(e.inside) for e in boundary_outputs))
     positions = {operand: i for i, operand in enumerate(model_outputs)}
-    model = Model(tuple(writer.operands), operations, model_inputs, model_outputs, target.relaxed)
+    ports = partial(writer.ports, inserter)
+    composites = CompositeFinder(operators, operations, model_outputs, ports).found()
+    operands = tuple(writer.operands)
+    model = Model(operands, operations, model_inputs, model_outputs, target.relaxed, composites)
     border = Border(
         tuple(_crossing(e, i) for i, e in enumerate(inserter.boundary_inputs)),
         tuple(_crossing(e, positions[writer.operand(e.inside)]) for e in boundary_outputs),
@@ -170,6 +182,18 @@ class _Writer:
             index = self._values[value.name] = self._add(_operand(value, value.shape))
         return index
 
+    def ports(self, inserter: PermuteInserter, value: Value, whole: Whole) -> Iterator[Port]:
+        """Yields the operands that are an operator's value, or a constant of its own."""
+        as_onnx = tuple(range(value.rank))
+        if value.constant is None:
+            for inside, perm in inserter.stored(value):
+                if inside.name in self._values:
+                    yield Port(self._values[inside.name], perm, value.shape)
+        elif (key := _key(value, value.constant, None)) in self._tensors:
+            yield Port(self._tensors[key], as_onnx, value.shape)
+        elif operand_code(value) is not None and (whole.keeps or value.size <= _FEW):
+            yield Port(self._loaded(value, value.constant, None), as_onnx, value.shape)
+
     def _input(self, position: int, arg: Arg, match: Match) -> int:
         if isinstance(arg, Value) and arg.constant is None:
             return self.operand(arg)
@@ -189,8 +213,7 @@ class _Writer:
     def _constant(self, value: Value, perm: Perm | None) -> int:
         if value.constant is None:
             raise SpecError(f"{value.name} has no layout")
-        # the calls keep the constant alive, so its id is unique
-        key = id(value.constant), value.dtype, value.quantization, perm
+        key = _key(value, value.constant, perm)
         if key not in self._tensors:
             self._tensors[key] = self._interned(self._loaded(value, value.constant, perm))
         return self._tensors[key]
@@ -211,6 +234,11 @@ class _Writer:
     def _add(self, operand: Operand) -> int:
         self.operands.append(operand)
         return len(self.operands) - 1
+
+
+def _key(value: Value, constant: Constant, perm: Perm | None) -> tuple[object, ...]:
+    # the calls keep the constant alive, so its id is unique
+    return id(constant), value.dtype, value.quantization, perm
 
 
 def _code(value: Value) -> OperandCode:

@@ -7,7 +7,7 @@ transposes are absorbed: a transposed value is another layout of its source.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -99,6 +99,16 @@ class PermuteInserter:
         if (inputs, outputs) != (call.inputs, call.outputs):
             call = replace(call, inputs=inputs, outputs=outputs)
         self.calls.append(call)
+
+    def stored(self, value: Value) -> Iterator[tuple[Value, Perm]]:
+        """Yields the forms of a value with their layouts; first the value as it is, if stored."""
+        known = self._transposed.get(value.name)
+        layouts = self._layouts.get(known.source.name if known else value.name, {})
+        for plain in list(layouts)[:1]:
+            perm = known.perm if known else tuple(range(len(plain)))
+            first = [(perm, layouts[perm])] if perm in layouts else []
+            for layout, inside in (*first, *layouts.items()):
+                yield inside, tuple(perm.index(axis) for axis in layout)
 
     def boundary_output(self, value: Value) -> BoundaryValue:
         """Returns how the cluster's output `value` leaves the model."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class _Delayed:
         """Returns an element-wise operation on the sources and a reshape; [] for other calls."""
         out, names = call.outputs[0], call.spec.traits.elementwise
         tensors = [arg for arg, p in zip(call.inputs, call.params, strict=True) if p.name in names]
-        computed = [v for v in tensors if isinstance(v, Value) and v.constant is None]
+        computed = [v for v in tensors if _is_computed(v, out)]
         sources = [_same_type(self.sources.get(v.name), v) for v in computed]
         first = sources[0] if sources else None
         if (
@@ -81,12 +82,12 @@ class _Delayed:
             or not isinstance(out, Value)
             or not all(source is not None and source.shape == first.shape for source in sources)
             or any(v.shape != out.shape for v in computed)
-            or not all(_fits(v, call, first) for v in tensors if v not in computed)
+            or not all(_fits(v, call, first, out) for v in tensors if v not in computed)
         ):
             return []
         before = {v.name: source for v, source in zip(computed, sources, strict=True)}
         inputs = [before.get(a.name, a) if isinstance(a, Value) else a for a in call.inputs]
-        result = replace(out, name=f"{out.name}/before reshape", dims=first.shape)
+        result = before_reshape(out, first)
         shape = Constant.of(np.array(operand_shape(out.shape), np.int32))
         moved = replace(call, inputs=tuple(inputs), outputs=(result,))
         reshape = apply(RESHAPE, result, shape=shape, out=out).with_origin(call.origin)
@@ -96,15 +97,32 @@ class _Delayed:
         return [moved, reshape]
 
 
-def _fits(constant: Arg, call: Call, source: Value) -> bool:
-    """Return True if an operation of `source` and this constant has the shape of `source`.
+def before_reshape(result: Value, like: Value) -> Value:
+    """Returns what is reshaped to a result after all, in the shape of `like`."""
+    return replace(result, name=f"{result.name}/before reshape", dims=like.shape)
 
+
+def _is_computed(arg: Arg, out: Value | View) -> TypeGuard[Value]:
+    """Return True for a tensor that is no constant, nor a number for all elements of others."""
+    result = out.value if isinstance(out, View) else out
+    return (
+        isinstance(arg, Value)
+        and arg.constant is None
+        and (arg.size > 1 or arg.size == result.size)
+    )
+
+
+def _fits(other: Arg, call: Call, source: Value, out: Value) -> bool:
+    """Return True if an operation of `source` and this tensor has the shape of `source`.
+
+    It is a number, or has one for each element of the last axis if that stays.
     SELECT takes tensors of equal rank; others broadcast.
     """
-    if not isinstance(constant, Value) or constant.size > 1:
+    if not isinstance(other, Value):
         return False
-    rank, most = (len(operand_shape(v.shape)) for v in (constant, source))
-    return rank == most or (rank < most and call.spec is not SELECT)
+    row = other.rank == 1 and source.shape[-1:] == out.shape[-1:] == other.shape
+    rank, most = (len(operand_shape(v.shape)) for v in (other, source))
+    return (other.size == 1 or row) and (rank == most or (rank < most and call.spec is not SELECT))
 
 
 def _same_type(source: Value | None, value: Value) -> Value | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ep_nnapi.nnapi.array import Array
-from ep_nnapi.nnapi.codes import OperandCode
+from ep_nnapi.nnapi.codes import FuseCode, OperandCode
 from ep_nnapi.nnapi.immutable import frozen, immutable
 
 if TYPE_CHECKING:
@@ -179,6 +179,42 @@ class Operation:
 
 
 @immutable
+class Port:
+    """A tensor of a composite.
+
+    operand   index of an operand, or a constant that the members lack
+    perm      axis i of the operand is axis perm[i] of the tensor
+    shape     the tensor's sizes, to which it is reshaped after that; () for a number
+    """
+
+    operand: int | Operand
+    perm: tuple[int, ...]
+    shape: tuple[int, ...]
+
+
+@immutable
+class Composite:
+    """Operations that compute one operator together; a device computes either it or them.
+
+    name        of the ONNX operator, after its domain and a colon if that is not ai.onnx
+    since       version of the operator's schema
+    inputs      the operator's tensors in its order; None for omitted ones
+    outputs     the same; None also for those that no operation reads
+    attributes  numbers, texts and tuples of them by name
+    members     indexes of the operations, ascending; nothing else reads what only they compute
+    activation  fused into the first output
+    """
+
+    name: str
+    since: int
+    inputs: tuple[Port | None, ...]
+    outputs: tuple[Port | None, ...]
+    attributes: Mapping[str, AttributeValue] = field(hash=False)
+    members: tuple[int, ...]
+    activation: FuseCode = FuseCode.NONE
+
+
+@immutable
 class Requirements:
     """The feature level that a model needs, and the nesting depth of its submodels."""
 
@@ -190,6 +226,7 @@ class Requirements:
 class Model:
     """NNAPI model; inputs, outputs and operations refer to operands by index.
 
+    composites  what groups of operations compute together; ignored when models are compared
     validated   what a valid model requires, as found by `validate`; empty before
     """
 
@@ -198,6 +235,7 @@ class Model:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     relaxed: bool = False
+    composites: tuple[Composite, ...] = field(default=(), compare=False)
     validated: list[Requirements] = field(
         default_factory=list, init=False, repr=False, compare=False
     )
@@ -231,4 +269,7 @@ def _lifetime(value: Data | Omitted | Model) -> Lifetime:
     return Lifetime.SUBGRAPH if isinstance(value, Model) else Lifetime.NO_VALUE
 
 
+AttributeValue: TypeAlias = (
+    int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+)
 OperandValue: TypeAlias = Data | Omitted | Model | None

@@ -66,7 +66,7 @@ def dynamic_quantize(n: Node) -> Iterator[Call]:
     yield apply(QUANTIZE, moved, out=y)
 
 
-@op("MatMulInteger", since=10)
+@op("MatMulInteger", since=10, keeps=True)
 def matmul_integer(n: Node) -> Iterator[Call]:
     """Products of matrices of 8 bits, each less its zero point: INT32.
 
@@ -86,7 +86,7 @@ def matmul_integer(n: Node) -> Iterator[Call]:
     yield apply(CAST, total, out=y)
 
 
-@op("ConvInteger", since=10)
+@op("ConvInteger", since=10, keeps=True)
 def conv_integer(n: Node) -> Iterator[Call]:
     """A convolution of 8 bits, image and filter less their zero points: INT32.
 

@@ -42,7 +42,7 @@ def rnn(n: Node) -> Iterator[Call]:
     yield from _both_directions(n, recurrent_layer(n, ("Tanh",)), _rnn)
 
 
-@op("GRU", since=7)
+@op("GRU", since=7, keeps=True)
 @widened
 def gru(n: Node) -> Iterator[Call]:
     """H = (1 - z) g(candidate) + z h, with the update gate z and the reset gate r.

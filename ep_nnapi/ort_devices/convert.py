@@ -15,8 +15,8 @@ from ep_nnapi.nnapi.shapes import Dims, Pending, ShapeError, Tensor, infer
 from ep_nnapi.nnapi.shapes import Operand as Known
 from ep_nnapi.nnapi.shapes.operands import unify
 from ep_nnapi.nnapi.validate import execution_order
+from ep_nnapi.ort_devices.composites import wholes
 from ep_nnapi.ort_devices.folding import folded
-from ep_nnapi.ort_devices.fusions import fusions
 from ep_nnapi.ort_devices.graph import OnnxGraph
 from ep_nnapi.ort_devices.lowering import find
 from ep_nnapi.ort_devices.operation import PORTABLE, Kernels, Op
@@ -143,11 +143,11 @@ def _sizes(model: Model) -> dict[int, Dims]:
 
 
 def _lower_all(scope: Scope, operations: Sequence[NamedOperation], kernels: Kernels) -> None:
-    groups = fusions(scope, int8=kernels.int8_weights) if kernels.fused else []
-    last, inside = {g.last: g for g in groups}, {n for g in groups for n in g.members}
+    groups = tuple(wholes(scope, kernels)) if kernels.fused else ()
+    last, inside = {g.members[-1]: g for g in groups}, {n for g in groups for n in g.members}
     for n in execution_order(scope.model):
         if n in last:
-            last[n].lower(scope)
+            last[n].lower()
         elif n not in inside:
             _lower(scope, operations[n], kernels)
 

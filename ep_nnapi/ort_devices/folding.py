@@ -53,7 +53,9 @@ def _reads_constants(model: Model, n: int) -> bool:
 def _computed(model: Model, n: int) -> dict[int, Operand]:
     """The outputs of an operation as nnapi-reference computes them; none if it refuses."""
     operation = model.operations[n]
-    alone = replace(model, operations=(operation,), inputs=(), outputs=operation.outputs)
+    alone = replace(
+        model, operations=(operation,), inputs=(), outputs=operation.outputs, composites=()
+    )
     try:
         prepared = ReferenceDevice().prepare(alone, CompileOptions(precise=True))
         results = prepared.execute((), (), RunOptions())
@@ -81,4 +83,4 @@ def _constant(operand: Operand, array: Array) -> Operand:
 def _with_constants(model: Model, known: Mapping[int, Operand]) -> Model:
     operands = tuple(known.get(i, operand) for i, operand in enumerate(model.operands))
     left = tuple(o for o in model.operations if not all(i in known for i in o.outputs))
-    return replace(model, operands=operands, operations=left)
+    return replace(model, operands=operands, operations=left, composites=())

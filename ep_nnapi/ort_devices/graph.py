@@ -29,7 +29,7 @@ _INLINE = 1024
 """Constants of at most so many bytes are stored in the model itself; shape computations and
 optimizers of ONNX Runtime read them there."""
 
-Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[str]
+Attribute: TypeAlias = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
 
 
 @frozen

@@ -244,13 +244,19 @@ class Op(OperandAccess):
         known = [size for size in sizes.values() if size]
         return [i for i, size in sizes.items() if size in (0, max(known, default=0))]
 
+    def _number(self, index: int) -> str | None:
+        """The value of rank 0 of an operand, unless all others have rank 0 as well."""
+        others = (i for i in self.named.operation.inputs if self.scope.operand(i).type.tensor)
+        numbers = self.scope.numbers
+        return numbers.get(index) if any(i not in numbers for i in others) else None
+
     def broadcast(self, name: str, perm: Perm, *, real: bool = True) -> str:
         """An operand of an element-wise operation in the layout `perm` of its result."""
         index = self.index(name)
         shape = self.scope.shape(index)
         missing = len(perm) - len(shape)
         if perm == identity(len(perm)) or prod(shape) == 1:
-            return self.scope.value(index, real=real)
+            return self._number(index) or self.scope.value(index, real=real)
         if not missing:
             return self.scope.value(index, perm, real=real)
         value = self.scope.value(index, real=real)

@@ -128,6 +128,7 @@ class Scope(OperandFacts):
     model: Model
     dims: dict[int, Dims]
     _values: dict[int, dict[tuple[Perm, bool], str]] = field(default_factory=dict)
+    numbers: dict[int, str] = field(default_factory=dict)
 
     def perms(self, index: int) -> list[Perm]:
         """The layouts in which an operand that is not constant is available."""
@@ -168,7 +169,7 @@ class Scope(OperandFacts):
         if isinstance(operand.value, Data):
             if real and is_coded(operand):
                 return self._dequantized(self.value(index, perm, real=False), operand)
-            return self._constant(index, perm)
+            return self._constant(operand, perm)
         if (perm, not real) in known:
             other = known[perm, not real]
             return self._dequantized(other, operand) if real else self.quantized(other, operand)
@@ -184,9 +185,16 @@ class Scope(OperandFacts):
         between = self.value(index, have, real=real)
         return self.graph.node("Transpose", between, perm=composed(inverse(have), perm))
 
-    def _constant(self, index: int, perm: Perm) -> str:
-        operand = self.operand(index)
+    def owned(self, operand: Operand) -> str:
+        """A constant that only a composite has, as these devices store it."""
+        return self._constant(operand, identity(len(operand.dimensions)))
 
+    def define_number(self, index: int, value: str) -> None:
+        """Record the ONNX value of an operand [1] by one of rank 0."""
+        self.numbers[index] = value
+        self.define(index, self.graph.reshape(value, (1,)), real=False)
+
+    def _constant(self, operand: Operand, perm: Perm) -> str:
         def make() -> Array:
             return converted(operand.array, operand.type).transpose(perm)
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from ep_nnapi.graph.value import DType, Quantization, Value
+from ep_nnapi.graph.value import Constant, DType, Quantization, Value
 from ep_nnapi.lowering.call import Call, View, apply
-from ep_nnapi.lowering.fusion import fuse_activations, reads, value_of, writes
+from ep_nnapi.lowering.fusion import fuse_activations, fuse_biases, reads, value_of, writes
 from ep_nnapi.nnapi import spec
 from ep_nnapi.nnapi.codes import FuseCode
 from ep_nnapi.nnapi.signature import OperationSpec
@@ -132,3 +132,32 @@ def test_values_of_operands():
     assert value_of(View(x, (0, 2, 3, 1))) is x
     assert value_of(1) is None
     assert value_of(None) is None
+
+
+def product(g: Calls, *, bias: float = 0, units: int = 4) -> Value:
+    constant = Constant.of(np.full(units, bias, np.float32))
+    named = {"weights": g.weights(units, 3), "bias": constant}
+    return g.call(spec.FULLY_CONNECTED, (2, units), g.input(2, 3), **named)
+
+
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_constant_row_is_the_bias_of_the_product_before(relu):
+    g = Calls()
+    row = g.weights(4)
+    y = g.add(row, product(g))
+    y = g.relu(y) if relu else y
+    (fused,) = fuse_activations(fuse_biases(g.calls, {y.name}), {y.name})
+    assert fused.named()["bias"] == row
+    assert (writes(fused), activation_of(fused)) == ((y,), FuseCode.RELU if relu else FuseCode.NONE)
+    assert len(fused.origin) == 2 + relu
+
+
+@pytest.mark.parametrize("case", ["two biases", "rows", "computed", "read twice", "leaves"])
+def test_other_sums_stay(case):
+    g = Calls()
+    p = product(g, bias=case == "two biases")
+    y = g.add(p, {"rows": g.weights(2, 4), "computed": g.input(4)}.get(case, g.weights(4)))
+    if case == "read twice":
+        y = g.add(y, p)
+    kept = {y.name, *([p.name] if case == "leaves" else [])}
+    assert fuse_biases(g.calls, kept) == g.calls

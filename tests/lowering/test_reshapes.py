@@ -55,9 +55,15 @@ def test_operations_on_two_reshaped_values_move():
     assert names(g, y) == ["ADD", "RESHAPE"]
 
 
-def test_a_constant_of_one_element_does_not_hold_a_reshape():
+@pytest.mark.parametrize(
+    ("size", "computed"),
+    [(1, False), (1, True), (FLAT[-1], False)],
+    ids=["a constant", "a computed number", "a constant row"],
+)
+def test_what_broadcasts_along_the_last_axis_does_not_hold_a_reshape(size, computed):
     g = Calls()
-    y = g.reshape(g.add(g.reshape(g.input(*SHAPE), *FLAT), g.weights(1)), *SHAPE)
+    other = g.input(size) if computed else g.weights(size)
+    y = g.reshape(g.add(g.reshape(g.input(*SHAPE), *FLAT), other), *SHAPE)
     moved = delay_reshapes(g.calls, {y.name}, 8)
     assert [c.spec.name for c in moved] == ["ADD", "RESHAPE"]
     assert moved[1].outputs == (y,)
@@ -110,8 +116,12 @@ def stays(build) -> bool:
             id="broadcast",
         ),
         pytest.param(
-            lambda g, x: g.reshape(g.add(g.reshape(x, *FLAT), g.weights(6)), *SHAPE),
-            id="with a constant of several elements",
+            lambda g, x: g.reshape(g.add(g.reshape(x, *FLAT), g.weights(2, 6)), *SHAPE),
+            id="with a constant of several rows",
+        ),
+        pytest.param(
+            lambda g, x: g.reshape(g.add(g.reshape(x, 6, 2), g.weights(2)), *SHAPE),
+            id="of another last axis",
         ),
     ],
 )

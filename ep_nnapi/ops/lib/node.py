@@ -229,6 +229,7 @@ class Op:
     There is no separate capability check: a node is supported if `lower` raises no Reject.
 
     equivalent   the operator that nodes of this one are rewritten to before they are lowered
+    keeps        True if the calls lack a form of its constants that a device with it can use
     """
 
     op_type: str
@@ -237,13 +238,16 @@ class Op:
     lower: Lowering
     doc: str
     equivalent: str = ""
+    keeps: bool = False
 
 
-def op(op_type: str, *, since: int, domain: str = "") -> Callable[[Lowering], Op]:
+def op(
+    op_type: str, *, since: int, domain: str = "", keeps: bool = False
+) -> Callable[[Lowering], Op]:
     """Return a decorator that declares a generator as the lowering of an operator."""
 
     def declare(lower: Lowering) -> Op:
-        return Op(op_type, domain, since, lower, lower.__doc__ or "")
+        return Op(op_type, domain, since, lower, lower.__doc__ or "", keeps=keeps)
 
     return declare
 

@@ -71,8 +71,8 @@ def mean(op: Op) -> None:
     keep = bool(op.scalar("keep_dims"))
     value = op.real("input", layout)
     shape = op.shape("input")
-    pixels = [layout[i] for i in (2, 3) if i < len(layout)]
-    if pixels != list(axes) or prod(shape[i] for i in pixels) > MOST_POOLED:
+    pixels = list(layout[2:4])
+    if len(layout) < 4 or pixels != list(axes) or prod(shape[i] for i in pixels) > MOST_POOLED:
         op.deliver(_reduced(op, "ReduceMean", value, axes, layout), layout if keep else None)
         return
     pooled = op.node("GlobalAveragePool", value)

@@ -1,0 +1,410 @@
+"""Composites as ONNX nodes: what the ONNX model had before it was lowered to NNAPI's operations.
+
+A composite that has no rule here, or whose tensors are not as its rule needs them, is computed by
+its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from onnx import TensorProto
+
+from ep_nnapi.nnapi.array import Array
+from ep_nnapi.nnapi.codes import FuseCode
+from ep_nnapi.nnapi.host.kernels.fused_activation import activation_range
+from ep_nnapi.nnapi.model import AttributeValue, Composite, Data, Operand, Port
+from ep_nnapi.nnapi.spec import BOOL8, F16, F32, I32
+from ep_nnapi.ort_devices.graph import CONTRIB, OnnxGraph
+from ep_nnapi.ort_devices.lowering.normalization import unshifted
+from ep_nnapi.ort_devices.lowering.reduction import IMAGES, mean_of_image
+from ep_nnapi.ort_devices.operation import Kernels
+from ep_nnapi.ort_devices.scope import (
+    Q8S,
+    Inexpressible,
+    Perm,
+    Scope,
+    Shape,
+    identity,
+    inverse,
+    is_coded,
+    permuted,
+    require,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A composite in a scope."""
+
+    scope: Scope
+    composite: Composite
+    kernels: Kernels
+
+    @property
+    def graph(self) -> OnnxGraph:
+        """The graph that it becomes a part of."""
+        return self.scope.graph
+
+    def given(self, i: int) -> bool:
+        """True if input `i` is given."""
+        return i < len(self.composite.inputs) and self.composite.inputs[i] is not None
+
+    def input(self, i: int) -> Port:
+        """Input `i`; raises Inexpressible if it is omitted."""
+        port = self.composite.inputs[i] if i < len(self.composite.inputs) else None
+        if port is None:
+            raise Inexpressible(f"input {i} is missing")
+        return port
+
+    @property
+    def output(self) -> Port:
+        """The first output; raises Inexpressible if nothing reads it."""
+        port = self.composite.outputs[0]
+        if port is None:
+            raise Inexpressible("the output is not read")
+        return port
+
+    def index(self, port: Port) -> int:
+        """The operand of a port; raises Inexpressible for a constant of the composite's own."""
+        require(isinstance(port.operand, int), "the members lack the constant")
+        return port.operand if isinstance(port.operand, int) else 0
+
+    def operand(self, port: Port) -> Operand:
+        """Type and quantization of an input or output."""
+        given = port.operand
+        return given if isinstance(given, Operand) else self.scope.operand(given)
+
+    def attribute(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        found = self.composite.attributes.get(name, default)
+        return found if isinstance(found, int) else default
+
+    def value(self, i: int, *, real: bool = True) -> str:
+        """Input `i` as ONNX has it, "" if it is omitted; a number may be [1]."""
+        if not self.given(i):
+            return ""
+        port = self.input(i)
+        if isinstance(port.operand, Operand):
+            return self.scope.owned(port.operand)
+        if port.shape == () and port.operand in self.scope.numbers:
+            return self.scope.numbers[port.operand]
+        value = self.scope.value(port.operand, layout(port), real=real)
+        if self.stored_shape(port) in (port.shape, (1,)):
+            return value
+        return self.graph.reshape(value, port.shape)
+
+    def values(self) -> list[str]:
+        """All inputs as ONNX has them, as real numbers."""
+        return [self.value(i) for i in range(len(self.composite.inputs))]
+
+    def own_type(self, i: int) -> str:
+        """The constant input `i` with its own type."""
+        operand = self.operand(self.input(i))
+        return self.scope.weight(("own type", id(operand.value)), lambda: operand.array)
+
+    def stored_shape(self, port: Port) -> Shape:
+        """The shape of a port's operand in the layout of ONNX."""
+        given = port.operand
+        dims = given.dimensions if isinstance(given, Operand) else self.scope.shape(given)
+        return permuted(dims, layout(port) or identity(len(dims)))
+
+    def node(self, op_type: str, *inputs: str, **attributes: AttributeValue) -> str:
+        """Add a node of ONNX."""
+        return self.graph.node(op_type, *inputs, domain="", **attributes)
+
+    def same(self, *inputs: str, outputs: int = 1) -> list[str]:
+        """Add the operator's own node; returns its outputs."""
+        domain, _, op_type = self.composite.name.rpartition(":")
+        attributes = self.composite.attributes
+        return self.graph.many(op_type, outputs, *inputs, domain=domain, **attributes)
+
+    def deliver(self, value: str, i: int = 0, *, real: bool = True) -> None:
+        """Define output `i` by what ONNX's operator computes; real numbers are quantized."""
+        port = self.composite.outputs[i]
+        if port is not None:
+            value = self.activated(value)
+            if self.stored_shape(port) != port.shape:
+                value = self.graph.reshape(value, self.stored_shape(port))
+            self.define(port, value, layout(port), real=real)
+
+    def define(self, port: Port, value: str, perm: Perm | None, *, real: bool = True) -> None:
+        """Define an output in a layout of its operand."""
+        operand = self.operand(port)
+        value = self.scope.quantized(value, operand) if real and is_coded(operand) else value
+        self.scope.define(self.index(port), value, perm, real=False)
+
+    def activated(self, value: str) -> str:
+        """Real numbers after the fused activation."""
+        activation = self.composite.activation
+        if activation is FuseCode.NONE:
+            return value
+        if activation is FuseCode.RELU:
+            return self.node("Relu", value)
+        ends = (np.array(end, np.float32) for end in activation_range(activation))
+        return self.node("Clip", value, *map(self.graph.constants.array, ends))
+
+
+def layout(port: Port) -> Perm | None:
+    """The layout in which an operand is as ONNX has it; None if that is its own."""
+    return None if port.perm == identity(len(port.perm)) else inverse(port.perm)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a composite becomes a node: `lower`, if `accepts`; both may raise Inexpressible."""
+
+    lower: Callable[[Group], None]
+    accepts: Callable[[Group], bool] = lambda _: True
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A composite that becomes a node."""
+
+    group: Group
+    rule: Rule
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """Indexes of the operations whose place it takes."""
+        return self.group.composite.members
+
+    def lower(self) -> None:
+        """Add the node."""
+        self.rule.lower(self.group)
+
+
+def wholes(scope: Scope, kernels: Kernels) -> Iterator[Whole]:
+    """Yields the composites of a model that become nodes."""
+    for composite in scope.model.composites:
+        whole = Whole(Group(scope, composite, kernels), RULES.get(composite.name, _NONE))
+        if _accepted(whole):
+            yield whole
+
+
+def _accepted(whole: Whole) -> bool:
+    """True if the rule holds, and all shapes are known."""
+    group, composite = whole.group, whole.group.composite
+    try:
+        for port in (*composite.inputs, *composite.outputs):
+            if port is not None:
+                group.stored_shape(port)
+        return whole.rule.accepts(group)
+    except Inexpressible:
+        return False
+
+
+def _node(group: Group) -> None:
+    """The same node as in ONNX."""
+    for i, value in enumerate(group.same(*group.values(), outputs=len(group.composite.outputs))):
+        group.deliver(value, i)
+
+
+def _of_one(group: Group) -> None:
+    """The same node, of one tensor in any layout."""
+    x, y = group.input(0), group.output
+    alike = (x.perm, group.stored_shape(x)) == (y.perm, group.stored_shape(y))
+    if len(group.composite.inputs) > 1 or not alike:
+        _node(group)
+        return
+    perm = group.scope.layout(group.index(x))
+    given = group.scope.value(group.index(x), perm, real=True)
+    group.define(y, group.activated(*group.same(given)), perm)
+
+
+def _normalizes_last(group: Group) -> bool:
+    """True if scale and shift have the shape of the axes from `axis` on."""
+    shape = group.input(0).shape[group.attribute("axis", -1) :]
+    return all(group.input(i).shape == shape for i in (1, 2) if group.given(i))
+
+
+def _layer_normalization(group: Group) -> None:
+    """LayerNormalization with mean and inverse deviation, or the same without mean and shift."""
+    plain, outputs = group.composite.name == "LayerNormalization", group.composite.outputs
+    count = 1 + max(i for i, port in enumerate(outputs) if port is not None)
+    op_type = "LayerNormalization" if plain else "SimplifiedLayerNormalization"
+    found = group.graph.many(
+        op_type,
+        count,
+        *group.values(),
+        axis=group.attribute("axis", -1),
+        epsilon=group.composite.attributes.get("epsilon", 1e-5),
+    )
+    for i, value in enumerate(found):
+        group.deliver(value, i)
+
+
+_BLOCK = 16
+"""Images of that many channels or a multiple have a blocked layout on every processor."""
+
+
+def _is_blocked(group: Group) -> bool:
+    """True for channels of images that convolutions keep in a blocked layout."""
+    shape = group.input(0).shape
+    statistics = [group.input(i).shape for i in range(1, 5)]
+    return len(shape) == 4 and not shape[1] % _BLOCK and set(statistics) == {shape[1:2]}
+
+
+def _batch_normalization(group: Group) -> None:
+    """BatchNormalization, which ONNX Runtime computes in the layout of the convolutions around."""
+    epsilon = group.composite.attributes.get("epsilon", 1e-5)
+    group.deliver(group.node("BatchNormalization", *group.values(), epsilon=epsilon))
+
+
+def _dynamic_quantization(group: Group) -> None:
+    """DynamicQuantizeLinear; scale and zero point are numbers, in NNAPI tensors of one element."""
+    shape = _rows(group) if _is_read_by_rows(group) else group.input(0).shape
+    given = group.graph.reshape(group.value(0), shape)
+    found = group.graph.many("DynamicQuantizeLinear", 3, given)
+    group.graph.shapes[found[0]] = shape
+    group.deliver(found[0], real=False)
+    for port, value in zip(group.composite.outputs[1:], found[1:], strict=True):
+        if port is not None:
+            group.scope.define_number(group.index(port), value)
+
+
+def _rows(group: Group) -> Shape:
+    """The shape of input 0 as a matrix."""
+    *batch, depth = group.input(0).shape
+    return prod(batch), depth
+
+
+def _is_read_by_rows(group: Group) -> bool:
+    """True if the quantized numbers are only multiplied, as a matrix."""
+    scope, index = group.scope, group.output.operand
+    readers = [c for c in scope.model.composites if index in (p and p.operand for p in c.inputs)]
+    products = [Group(scope, c, group.kernels) for c in readers if c.name == "MatMulInteger"]
+    return 0 < len(products) == len(readers) and all(map(_is_matrix, products))
+
+
+def _is_matrix(group: Group) -> bool:
+    """True if the result is stored as a matrix."""
+    return len(group.stored_shape(group.output)) == 2
+
+
+def _has_weights(group: Group) -> bool:
+    """True if the weights and their zero point are constants."""
+    ports = [group.input(i) for i in (1, 3) if group.given(i)]
+    return all(isinstance(group.operand(port).value, Data) for port in ports)
+
+
+def _product_of_integers(group: Group) -> None:
+    """MatMulInteger; int8 weights stay so where their products do not saturate."""
+    given = [group.value(i, real=False) for i in range(4)]
+    if _is_matrix(group):
+        given[0] = group.graph.reshape(given[0], _rows(group))
+    if group.operand(group.input(1)).type is Q8S:
+        if group.kernels.int8_weights:
+            given[1] = group.own_type(1)
+            given[3] = group.own_type(3) if group.given(3) else ""
+        elif not group.given(3):
+            given[3] = group.graph.constants.array(np.array(128, np.uint8))
+    total = group.node("MatMulInteger", *given)
+    group.define(group.output, total, None) if _is_matrix(group) else group.deliver(total)
+
+
+def _convolution_of_integers(group: Group) -> None:
+    """A convolution of the same integers as floats, whose sums are exact."""
+    one = group.graph.constants.array(np.array(1, np.float32))
+    zeros = [group.value(2, real=False)] if group.given(2) else []
+    image = group.node("DequantizeLinear", group.value(0, real=False), one, *zeros)
+    taps = group.operand(group.input(1))
+    less = group.operand(group.input(3)).array.astype(np.float32) if group.given(3) else None
+
+    def centred() -> Array:
+        numbers: Array = taps.array.astype(np.float32)
+        return numbers if less is None else numbers - less.reshape(-1, 1, 1, 1)
+
+    weights = group.scope.weight(("centred", id(taps.value)), centred)
+    total = group.node("Conv", image, weights, **group.composite.attributes)
+    group.deliver(group.node("Cast", total, to=TensorProto.INT32))
+
+
+_FROM_BOOL = {I32: TensorProto.INT32, F32: TensorProto.FLOAT, F16: TensorProto.FLOAT}
+
+
+def _is_indicator(group: Group) -> bool:
+    """True for numbers 1 and 0 made of booleans."""
+    types = (group.operand(port).type for port in (group.input(0), group.output))
+    return next(types) is BOOL8 and next(types) in _FROM_BOOL
+
+
+def _indicator(group: Group) -> None:
+    to = _FROM_BOOL[group.operand(group.output).type]
+    group.deliver(group.node("Cast", group.value(0), to=to))
+
+
+def _same_numbers(group: Group) -> bool:
+    """True if data and result are stored alike."""
+    data, result = (group.operand(port) for port in (group.input(0), group.output))
+    return (data.type, data.scale, data.zero_point) == (
+        result.type,
+        result.scale,
+        result.zero_point,
+    )
+
+
+def _gather(group: Group) -> None:
+    """Gather, whose indexes may count from the end."""
+    (value,) = group.same(group.value(0, real=False), group.value(1))
+    group.deliver(value, real=False)
+
+
+def _is_quantized(group: Group) -> bool:
+    return all(is_coded(group.operand(port)) for port in (group.input(0), group.output))
+
+
+def _is_along_axis(group: Group) -> bool:
+    """True for a softmax of codes along one axis, which it is as of opset 13."""
+    x = group.input(0)
+    as_onnx = layout(x) is None and group.stored_shape(x) == x.shape
+    return _is_quantized(group) and group.composite.since >= 13 and as_onnx
+
+
+def _softmax(group: Group) -> None:
+    """Softmax quantized once."""
+    given = unshifted(group.scope, group.index(group.input(0)))
+    group.deliver(group.node("Softmax", given, axis=group.attribute("axis", -1)))
+
+
+def _pixels(group: Group) -> Shape:
+    """The axes of an image's pixels in its operand."""
+    return tuple(sorted(group.input(0).perm.index(axis) for axis in (2, 3)))
+
+
+def _is_image(group: Group) -> bool:
+    x = group.input(0)
+    image = len(x.shape) == len(x.perm) == 4 and group.stored_shape(x) == x.shape
+    return image and _is_quantized(group) and (4, _pixels(group)) in IMAGES
+
+
+def _mean_of_image(group: Group) -> None:
+    """The mean without real numbers between."""
+    x, y = group.index(group.input(0)), group.index(group.output)
+    mean_of_image(group.scope, x, y, _pixels(group))
+
+
+_NONE = Rule(_node, lambda _: False)
+_SAME, _NORM = Rule(_of_one), Rule(_layer_normalization, _normalizes_last)
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(("Erf", "Gelu", "HardSigmoid", "Softplus"), _SAME),
+    **{f"{CONTRIB}:{name}": _SAME for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")},
+    "LayerNormalization": _NORM,
+    "RMSNormalization": _NORM,
+    "SimplifiedLayerNormalization": _NORM,
+    "BatchNormalization": Rule(_batch_normalization, _is_blocked),
+    "Pow": Rule(_node, lambda group: group.operand(group.output).type in (F32, F16)),
+    "GRU": Rule(_node, lambda group: not group.attribute("layout", 0)),
+    "DynamicQuantizeLinear": Rule(_dynamic_quantization, lambda group: group.output is not None),
+    "MatMulInteger": Rule(_product_of_integers, _has_weights),
+    "ConvInteger": Rule(_convolution_of_integers, _has_weights),
+    "Cast": Rule(_indicator, _is_indicator),
+    "Gather": Rule(_gather, _same_numbers),
+    "Softmax": Rule(_softmax, _is_along_axis),
+    "GlobalAveragePool": Rule(_mean_of_image, _is_image),
+}
+"""By the composite's name."""

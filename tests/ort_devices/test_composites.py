@@ -1,0 +1,300 @@
+"""Composites are the ONNX nodes that they were, and give what their members give."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+import ep_nnapi
+from ep_nnapi.diagnostics.check import partitioned
+from ep_nnapi.nnapi.host import HostRuntime
+from ep_nnapi.nnapi.model import Composite, Model
+from ep_nnapi.ort_devices.composites import RULES
+from ep_nnapi.ort_devices.convert import convert
+from ep_nnapi.ort_devices.device import CpuDevice
+from ep_nnapi.ort_devices.operation import Kernels
+from tests.epcontext.clusters import lowered
+from tests.ops.recurrent_layers import BATCH, INPUTS, STEPS, UNITS, layer, weights
+from tests.oracle import FL8, f16, f32, node
+from tests.oracle import lowered as case_lowered
+from tests.ort_devices.expressions import operators
+from tests.ort_devices.networks import feed
+
+ROUNDED = 1e-6
+"""Float32 sums in another order, and the polynomials in place of Erf and the like: 4e-7."""
+RANDOM = np.random.default_rng(1)
+
+
+def built(text: str, shape: str = "1,16,5,6", *, opset: int = 21, **constants: np.ndarray) -> Model:
+    """The cluster of `text`, which computes y of float x."""
+    source = f'<ir_version: 10, opset_import: ["":{opset}, "com.microsoft":1]>\n'
+    source += f"g (float[{shape}] x) => (float y) {{ {text} }}"
+    model = parser.parse_model(source)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    tensors = (numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    model.graph.initializer.extend(tensors)
+    return lowered(model).model
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RANDOM.uniform(0.5, 1.5, shape).astype(np.float32)
+
+
+def without(model: Model) -> Model:
+    return replace(model, composites=())
+
+
+def results(model: Model, *, int8: bool | None = None, scale: float = 4) -> list[np.ndarray]:
+    runtime = HostRuntime((CpuDevice(threads=1, int8_weights=int8),))
+    given = [a if a.dtype.kind in "iu" else (scale * a).astype(a.dtype) for a in feed(model)]
+    return runtime.compile(model, runtime.devices()[0]).run(given)
+
+
+def assert_same(model: Model, atol: float = ROUNDED, **options: object) -> None:
+    """The results are those of the members, relative to the greatest."""
+    assert model.composites
+    both = (results(each, **options) for each in (model, without(model)))
+    for ours, theirs in zip(*both, strict=True):
+        scale = max(1, float(np.abs(theirs.astype(float)).max()))
+        np.testing.assert_allclose(ours.astype(float), theirs, 0, atol * scale)
+
+
+def found(model: Model, kernels: Kernels | None = None) -> Counter[str]:
+    counts = operators(model, kernels or Kernels(int8_weights=True, fused=True))
+    return Counter({k: n for k, n in counts.items() if k not in ("Reshape", "Transpose")})
+
+
+CONV = "c = Conv <pads = [1,1,1,1]> (x, f) w = Relu(c) "
+FILTER = RANDOM.uniform(-0.3, 0.3, (16, 16, 3, 3)).astype(np.float32)
+STATISTICS = {name: numbers(16) for name in ("s", "b", "m", "v")}
+NODES = {
+    "Erf": ("y = Erf(x)", {}),
+    "Gelu": ("y = Gelu(x)", {}),
+    "Softplus": ("y = Softplus(x)", {}),
+    "HardSigmoid": ("y = HardSigmoid <alpha = 0.2> (x)", {}),
+    "FastGelu": ("y = com.microsoft.FastGelu(x)", {}),
+    "BiasGelu": ("y = com.microsoft.BiasGelu(x, b)", {"b": numbers(6)}),
+    "Pow": ("y = Pow(x, two)", {"two": np.float32(2)}),
+    "BatchNormalization": ("y = BatchNormalization(x, s, b, m, v)", STATISTICS),
+    "LayerNormalization": (
+        "y = LayerNormalization <axis = 2> (x, s, b)",
+        {"s": numbers(5, 6), "b": numbers(5, 6)},
+    ),
+}
+
+
+@pytest.mark.parametrize("op_type", NODES)
+def test_an_operator_is_its_node(op_type):
+    text, constants = NODES[op_type]
+    model = built(text, **constants)
+    assert found(model) == {op_type: 1}
+    assert_same(model)
+
+
+@pytest.mark.parametrize("op_type", ["Erf", "Gelu", "HardSigmoid", "BatchNormalization"])
+def test_between_convolutions_it_is_in_their_layout(op_type):
+    text, constants = NODES[op_type]
+    text = text.replace("(x", "(w").replace("y =", "a =") + " y = Conv(a, f)"
+    model = built(CONV + text, f=FILTER, **constants)
+    counts = operators(model)
+    assert (counts[op_type], counts["Transpose"]) == (1, 2)  # of the input and the output
+    assert_same(model, 1e-5)
+
+
+def test_an_activation_is_fused_into_it():
+    text, constants = NODES["BatchNormalization"]
+    model = built(text.replace("y =", "a =") + " y = Relu(a)", **constants)
+    assert found(model) == {"BatchNormalization": 1, "Relu": 1}
+    assert_same(model)
+
+
+def test_it_is_reshaped_as_its_members_are():
+    text = CONV + "r = Reshape(w, flat) a = Erf(r) i = Reshape(a, image) y = Conv(i, f)"
+    shapes = {"flat": np.array([1, 16, 30]), "image": np.array([1, 16, 5, 6])}
+    model = built(text, f=FILTER, **shapes)
+    assert operators(model)["Erf"] == 1
+    assert_same(model, 1e-5)
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_layer_normalization_has_all_outputs(rank):
+    shape = (4, 8) if rank == 2 else (3, 4, 8)
+    case = node(
+        "LayerNormalization", f32(*shape), numbers(8), numbers(8), outputs=3, opset=17, axis=-1
+    )
+    model = case_lowered(case, FL8).model
+    assert found(model) == {"LayerNormalization": 1}
+    assert_same(model, 1e-5)  # the inverse deviation is some 2
+
+
+def test_a_scale_of_fewer_axes_is_multiplied_by_the_members():
+    model = built("y = LayerNormalization <axis = 2> (x, s)", s=numbers(6))
+    assert found(model)["LayerNormalization"] == 0
+    assert_same(model)
+
+
+def test_indexes_may_count_from_the_end():
+    text = "i = Cast <to = 6> (x) y = Gather(t, i)"
+    model = built(text, "3", t=numbers(9, 4))
+    assert found(model)["Where"] == 0
+    assert_same(model, 0)
+
+
+WRITTEN_OUT = {
+    "Gelu": "d = Div(x, r) e = Erf(d) a = Add(e, one) t = Mul(x, a) y = Mul(t, half)",
+    "SimplifiedLayerNormalization": "q = Pow(x, two) m = ReduceMean <axes = [-1]> (q) "
+    "a = Add(m, half) d = Sqrt(a) i = Div(one, d) n = Mul(x, i) y = Mul(n, s)",
+}
+
+
+@pytest.mark.parametrize("op_type", WRITTEN_OUT)
+def test_what_a_model_has_written_out_is_what_onnx_runtime_fuses(op_type, tmp_path):
+    """Its form is what the optimizer looks for, as in the model."""
+    given = {"r": 2**0.5, "one": 1, "two": 2, "half": 0.5, "s": numbers(8)}
+    constants = {name: np.float32(value) for name, value in given.items()}
+    model = built(WRITTEN_OUT[op_type], "4,3,8", opset=17, **constants)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    content = convert(model, Kernels(fused=True)).proto.SerializeToString()
+    onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    nodes = onnx.load(tmp_path / "optimized.onnx").graph.node
+    assert [each.op_type for each in nodes] == [op_type]
+    assert_same(model)
+
+
+STATES = {"zeros": None, "computed": f32(1, BATCH, UNITS), "constant": weights(1, BATCH, UNITS)}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("after", [0, 1], ids=["reset before", "reset after"])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_a_gru_is_one_node(direction, after, state):
+    states = [STATES[state]]
+    case = layer("GRU", states=states, direction=direction, linear_before_reset=after)
+    model = case_lowered(case, FL8).model
+    assert found(model) == {"GRU": 1}
+    assert_same(model)
+
+
+OTHER_LAYERS = {
+    "two directions": {"directions": 2, "direction": "bidirectional"},
+    "no bias": {"bias": False},
+    "one sequence": {"sizes": (STEPS, 1)},
+    "one step": {"sizes": (1, BATCH)},
+    "other activations": {"activations": ["Sigmoid", "Relu"]},
+}
+
+
+@pytest.mark.parametrize("options", OTHER_LAYERS.values(), ids=OTHER_LAYERS)
+def test_other_grus_are_one_node(options):
+    model = case_lowered(layer("GRU", **options), FL8).model
+    assert found(model) == {"GRU": 1}
+    assert_same(model)
+
+
+@pytest.mark.parametrize("kept", [0, 1], ids=["all states", "last state"])
+def test_a_gru_of_which_one_output_is_read_is_one_node(kept):
+    case = layer("GRU", linear_before_reset=1)
+    case.model.graph.node[0].output[1 - kept] = ""
+    del case.model.graph.output[1 - kept]
+    model = case_lowered(case, FL8).model
+    assert found(model) == {"GRU": 1}
+    assert_same(model)
+
+
+def test_float16_is_computed_in_float32():
+    shapes = [(1, 3 * UNITS, INPUTS), (1, 3 * UNITS, UNITS), (1, 6 * UNITS)]
+    constants = [weights(*shape, dtype=np.float16) for shape in shapes]
+    given = [f16(STEPS, BATCH, INPUTS), *constants]
+    model = case_lowered(node("GRU", *given, hidden_size=UNITS, outputs=2, opset=14), FL8).model
+    assert operators(model)["GRU"] == 1
+    assert_same(model, 2e-3)  # float16 has 11 bits
+
+
+def test_a_layout_without_a_kernel_is_computed_by_the_members():
+    case = node(
+        *("GRU", f32(1, STEPS, INPUTS), weights(1, 3 * UNITS, INPUTS)),
+        weights(1, 3 * UNITS, UNITS),
+        **{"hidden_size": UNITS, "layout": 1, "outputs": 1, "opset": 14},
+    )
+    model = case_lowered(case, FL8).model
+    assert operators(model)["GRU"] == 0
+    assert_same(model)
+
+
+WEIGHTS = np.random.default_rng(1).integers(-127, 128, (16, 5)).astype(np.int8)
+PRODUCT = "q, s, z = DynamicQuantizeLinear(x) p = MatMulInteger(q, w, z, wz) "
+REAL = "r = Cast <to = 1> (p) e = Mul(s, ws) y = Mul(r, e)"
+UNSIGNED = np.clip(WEIGHTS.astype(int) + 130, 0, 255).astype(np.uint8)
+DYNAMIC = {
+    "int8": (WEIGHTS, np.int8(0), "2,3,16"),
+    "a zero point": (WEIGHTS, np.int8(3), "2,3,16"),
+    "uint8": (UNSIGNED, np.uint8(130), "2,3,16"),
+    "a zero point for each column": (UNSIGNED, np.arange(5, dtype=np.uint8), "2,3,16"),
+    "a matrix": (WEIGHTS, np.int8(0), "4,16"),
+    "images": (WEIGHTS, np.int8(0), "1,2,3,16"),
+}
+
+
+@pytest.mark.parametrize("int8", [True, False], ids=["int8", "uint8"])
+@pytest.mark.parametrize("kind", DYNAMIC)
+def test_products_of_integers_are_of_integers(kind, int8):
+    matrix, zero, shape = DYNAMIC[kind]
+    model = built(PRODUCT + REAL, shape, w=matrix, wz=zero, ws=np.float32(0.01))
+    counts = found(model, Kernels(int8_weights=int8, fused=True))
+    assert counts == {"DynamicQuantizeLinear": 1, "MatMulInteger": 1, "Cast": 1, "Mul": 2}
+    assert_same(model, int8=None if int8 else False)
+
+
+def test_products_without_a_zero_point_of_the_weights():
+    text = PRODUCT.replace(", wz", "") + REAL
+    model = built(text, "4,16", w=WEIGHTS, ws=np.float32(0.01))
+    assert_same(model)
+    assert_same(model, int8=False)
+
+
+def test_numbers_that_a_run_finds_are_read_by_others_too():
+    text = PRODUCT + REAL.replace("y =", "t =") + " u = Reshape(t, row) v = Reshape(s, one)"
+    shapes = {"row": np.array([20]), "one": np.array([1])}
+    given = {"w": WEIGHTS, "wz": np.int8(0), "ws": np.float32(1), **shapes}
+    model = built(f"{text} y = Concat <axis = 0> (u, v)", "4,16", **given)
+    assert operators(model)["DynamicQuantizeLinear"] == 1
+    assert_same(model)
+
+
+def test_convolutions_of_integers_are_of_floats():
+    """Rounding x / scale + zero point in one step loses a tie in a few of these inputs."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 1, 16, 40))
+    y = helper.make_tensor_value_info("y", TensorProto.INT32, (1, 8, 14, 38))
+    taps = np.random.default_rng(3).integers(-127, 128, (8, 1, 3, 3)).astype(np.int8)
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"], "quantize"),
+        helper.make_node("ConvInteger", ["q", "taps", "z"], ["y"], "convolve"),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(taps, "taps")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (cluster,) = partitioned(model, device="host-cpu").clusters
+    assert operators(cluster.models[0])["DequantizeLinear"] == 1
+    for seed in range(20):
+        assert ep_nnapi.run(model, seed=seed, device="host-cpu").verdict.worst == 0.0
+
+
+def test_providers_without_kernels_for_groups_compute_the_members():
+    model = built(PRODUCT + REAL, "4,16", w=WEIGHTS, wz=np.int8(0), ws=np.float32(0.01))
+    assert found(model, Kernels())["MatMulInteger"] == 0
+
+
+def test_an_unknown_operator_is_computed_by_its_members():
+    model = built("y = Erf(x)")
+    (erf,) = model.composites
+    assert isinstance(erf, Composite)
+    other = replace(model, composites=(replace(erf, name="com.example:Erf"),))
+    assert other.composites[0].name not in RULES
+    assert found(other)["Tanh"] == 1
+    assert_same(other)
