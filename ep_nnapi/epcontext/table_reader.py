@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.epcontext.composites import unpacked
 from ep_nnapi.epcontext.layout import (
     COMPUTED,
     CONSTANT,
@@ -43,6 +45,8 @@ class TableReader:
             raise ValueError("the table text lies outside of the context")
         self._text = program[first : first + count]
         self._unread = len(program)
+        end = max(ranges[t.name][0] + ranges[t.name][1] * t.dtype.itemsize for t in TABLES)
+        self._composites = program[end + -end % 8 :].rstrip(b"\0")
 
     def text(self, part: _Range) -> str:
         """Returns a text."""
@@ -60,7 +64,8 @@ class TableReader:
         ]
         border = Border(ends[0], ends[1])
         check_border(border, models[0])
-        return Lowered(models[0], border)
+        composites = unpacked(self._composites, models[0], weights)
+        return Lowered(replace(models[0], composites=composites), border)
 
     def _models(self, weights: Array) -> list[Model]:
         """Returns the models; later ones are made first, as others refer to them."""

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ep_nnapi.epcontext.composites import packed
 from ep_nnapi.epcontext.layout import (
     ALIGNMENT,
     COMPUTED,
@@ -63,6 +64,7 @@ class TableWriter:
         self._rows["models"] = [self._model(model) for model in models]
         self._rows["inputs"] = [self._crossing(c) for c in lowered.border.inputs]
         self._rows["outputs"] = [self._crossing(c) for c in lowered.border.outputs]
+        self._composites = packed(lowered.model.composites, pool.add)
 
     def text(self, value: str) -> _Range:
         """Adds a text; returns its range."""
@@ -76,6 +78,7 @@ class TableWriter:
             found[table.name] = (HEADER.dtype.itemsize + len(data), len(rows))
             data += np.array(rows, table.dtype).tobytes()
             data += b"\0" * (-len(data) % 8)
+        data += self._composites
         return found, data + b"\0" * (-(HEADER.dtype.itemsize + len(data)) % ALIGNMENT)
 
     def _add(self, table: str, values: Sequence[Any]) -> _Range:
