@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ def operators() -> tuple[OperatorInfo, ...]:
     return tuple(map(_info, sorted(OPS, key=lambda o: (o.domain, o.op_type, o.since))))
 
 
+@cache
 def operations(op: Op) -> Reachable:
     """Return the NNAPI operations that the operator can lower to, as `reachable` does."""
     from ep_nnapi.ops.lib.reachable import reachable  # takes longer than a session should wait
