@@ -24,7 +24,8 @@ def reachable(lower: Lowering) -> Reachable:
     Each is preceded by its distance: 0 for a row in a closure, 1 if `lower` names it itself, 2 if
     a function does that it names. Operations of branches that its arguments rule out are included.
     """
-    todo: list[tuple[int, object]] = [(0, unwrap(lower)), (1, lower)]
+    own = unwrap(lower)
+    todo: list[tuple[int, object]] = [(0, own), (1, lower)]
     seen: dict[int, object] = {}
     found: Reachable = []
     while todo:
@@ -34,7 +35,7 @@ def reachable(lower: Lowering) -> Reachable:
         seen[id(item)] = item
         if isinstance(item, OperationSpec):
             found.append((distance, item))
-        elif isinstance(item, FunctionType) and _is_ours(item):
+        elif isinstance(item, FunctionType) and (item is own or _is_ours(item)):
             todo += [(distance, cell.cell_contents) for cell in item.__closure__ or ()]
             todo += [(distance + 1, o) for o in _globals(item.__code__, item.__globals__)]
         else:
